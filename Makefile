@@ -77,7 +77,7 @@ check: init
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/cache.py), so what is
+# Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/jit/cache.py), so what is
 # there was compiled from just these sources.
 # Python keeps what it compiled of the tests and of the modules, also where the environment says that it shall not: each
 # process would compile it anew, for five seconds in each that collects tests.

@@ -19,18 +19,15 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
         if not folder:
             return
         sys.path.insert(0, self.root)
-        from hinged.solvers.core.cache import BROUGHT, STATE  # noqa: PLC0415  a wheel without kernels needs no numba
+        from hinged.solvers.jit.cache import BROUGHT, STATE, SUFFIX  # noqa: PLC0415  a wheel without them needs no numba
 
         compiled = Path(folder, STATE).absolute()
-        if not any(compiled.rglob("*.nbi")):
+        if not any(compiled.rglob(f"*{SUFFIX}")):
             raise FileNotFoundError(f"{compiled} has no kernels compiled from these sources")
         build_data["force_include"][str(compiled)] = f"hinged/{BROUGHT.name}/{STATE}"
         build_data["pure_python"] = False
-        build_data["tag"] = f"{_python()}-{_python()}{getattr(sys, 'abiflags', '')}-{_machine()}"
-
-
-def _python() -> str:
-    return f"cp{sys.version_info.major}{sys.version_info.minor}"
+        python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        build_data["tag"] = f"{python}-{python}{getattr(sys, 'abiflags', '')}-{_machine()}"
 
 
 def _machine() -> str:

@@ -9,52 +9,37 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from typing import Any
 
-from fastapi import Depends, FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.websockets import WebSocket
 from uvicorn.config import STARTUP_FAILURE
 
-from hinged.service.api import (
-    bad_query,
-    methods_of,
-    quick_routes,
-    router,
-    unknown_route,
-)
-from hinged.service.api.examples.together import Gathering, Soon
+from hinged.service.api import ROUTES
+from hinged.service.api.dispatch import Dispatch
 from hinged.service.api.labelstudio.annotations import Inbox
-from hinged.service.api.openapi import document, operation_id
+from hinged.service.api.openapi import document
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.cluster.node import Node, as_node, join
 from hinged.service.cluster.relay import Relaying
 from hinged.service.cluster.siblings import Place, Siblings
 from hinged.service.data.configuration import default_configuration
-from hinged.service.edge.access import Access, authorise, refuse_open_door
+from hinged.service.edge.access import Access, refuse_open_door
 from hinged.service.edge.allocator import settle
 from hinged.service.edge.connection import Connection
-from hinged.service.edge.direct import Direct
 from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
 from hinged.service.edge.holds import Holds
 from hinged.service.edge.middleware import Edge, error_response
-from hinged.service.edge.queries import known_query
 from hinged.service.edge.serving import Server, make_server
 from hinged.service.edge.shortcut import Shortcut
 from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
-from hinged.service.errors import (
-    UNFORESEEN,
-    BadRequest,
-    InternalError,
-    MethodNotAllowed,
-    ServiceError,
-)
+from hinged.service.errors import MethodNotAllowed, NotFound
 from hinged.service.replicas.processes import Readers
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
@@ -80,8 +65,17 @@ class Application(FastAPI):
         await (self.gate or self.edge)(scope, receive, send)
 
     async def passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What the edge let through."""
-        await super().__call__(scope, receive, send)
+        """What the edge let through, to its route: FastAPI tries one after the other, which takes longer than many an
+        answer, so most are looked up before.
+        """
+        found = None
+        if scope["type"] == "http" and not scope.get("root_path"):
+            found = ROUTES.find(scope["method"], scope["path"])
+        if found is None:
+            await super().__call__(scope, receive, send)
+        else:
+            scope["route"], scope["path_params"] = found
+            await found.route.answer(scope, receive, send)
 
 
 def create_app(
@@ -104,6 +98,7 @@ def create_app(
     async def lifespan(app: Application) -> AsyncIterator[dict[str, Any]]:
         store = make_store()
         registry = app.state.registry = Registry(store, chosen)
+        dispatch = app.state.dispatch = Dispatch(registry, ROUTES.handlings())
         exposition.watch(registry)
         holds.start()
         node: Node | Siblings | None
@@ -119,8 +114,7 @@ def create_app(
             app.gate = node.gate
             exposition.add(node)
             node.start()
-        works = Soon(registry, app.state.gathering).works()
-        app.shortcut.open(quick_routes(works), works, None if node is None else node.here)
+        app.shortcut.open(ROUTES.find, dispatch.begin, None if node is None else node.here)
         yield {} if node is None else node.shared()
         if node is not None:
             node.drain()
@@ -143,24 +137,19 @@ def create_app(
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=operation_id,
     )
     described: dict[str, Any] = {}
-    app.openapi = lambda: described or described.update(document(app)) or described  # type: ignore[method-assign]
+    app.openapi = lambda: described or described.update(document(app, ROUTES.described)) or described  # type: ignore[method-assign]
     app.state.access = access
     streams = app.state.streams = Streams(chosen.streams_max)
     app.state.labelstudio = Inbox()
-    app.state.gathering = Gathering()
     exposition = app.state.exposition = Exposition(streams)
     holds = Holds()
     exposition.add(holds)
-    app.include_router(router, dependencies=[Depends(authorise), Depends(known_query)])
-    app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))
+    app.router.routes.extend(ROUTES.all)
+    app.edge = Edge(app.passed_on, chosen, exposition.count)
     app.shortcut = Shortcut(app.edge, access, chosen.body_bytes_max)
-    app.add_exception_handler(ServiceError, _service_error)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _query_error)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(HTTPException, _no_route)
     return app
 
 
@@ -212,35 +201,12 @@ def stop_fenced(message: str) -> None:
     end()  # another one has the store: to be started again would take it back
 
 
-async def _service_error(connection: Any, error: Exception) -> Any:
-    assert isinstance(error, ServiceError)  # noqa: S101  registered for these
-    if isinstance(connection, WebSocket):  # refused before it was accepted: the handshake gets the one shape too
-        await connection.send_denial_response(error_response(error))
-        return None
-    return error_response(error, connection.url.path)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    """The framework's own refusals in the shape of all others."""
+async def _no_route(request: Request, error: Exception) -> Response:
+    """FastAPI's own refusals, where it finds no route, in the shape of all others."""
     assert isinstance(error, HTTPException)  # noqa: S101
-    match error.status_code:
-        case 404:
-            return error_response(unknown_route(request.url.path), request.url.path)
-        case 405:
-            response = error_response(
-                MethodNotAllowed(f"{request.method} is not a method of this route"), request.url.path
-            )
-            response.headers["Allow"] = methods_of(request.url.path) or (error.headers or {}).get("Allow", "GET")
-            return response
-        case _:
-            return error_response(BadRequest(str(error.detail)), request.url.path)
-
-
-async def _query_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101
-    return error_response(bad_query(error.errors()[0]), request.url.path)
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    log.error("unforeseen", exc_info=error)
-    return error_response(InternalError(UNFORESEEN), request.url.path)
+    path = request.url.path
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return error_response(NotFound(f"there is no route {path[:100]!r}; /docs lists them all"), path)
+    response = error_response(MethodNotAllowed(f"{request.method} is not a method of this route"), path)
+    response.headers["Allow"] = ROUTES.methods_of(path)
+    return response

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
+
+log = logging.getLogger(__name__)
 
 UNFORESEEN = "something unforeseen went wrong; the server's log has the traceback"
 
@@ -164,3 +167,11 @@ class ModelFull(ServiceError):
 
     code = "model_full"
     status = 507
+
+
+def foreseen(error: BaseException) -> ServiceError:
+    """An error as a client may see it: what nobody foresaw is told to the log, and not to the client."""
+    if isinstance(error, ServiceError):
+        return error
+    log.error("unforeseen", exc_info=error)
+    return InternalError(UNFORESEEN)

@@ -1,22 +1,20 @@
 """Compiles what a model needs before the first request needs it.
 
-What numba's cache lacks is compiled into it by processes beside this one (crew.py), which then loads it: a process that
-compiled holds the compiler's 250 MiB to its end.
+What the cache lacks is compiled into it by processes beside this one (jit/crew.py), which then loads it.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import numpy as np
-from numba.core import event
 
-from hinged.solvers.budget import merging
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.ahead import block_of, features_of, rows_together
 from hinged.solvers.core.kernels import make_kernel
@@ -25,8 +23,9 @@ from hinged.solvers.core.points import compacted, points_from_rows
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.turns import Abandoned, resting
-from hinged.solvers.crew import PLAIN, compile_beside, serve, told_job
 from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.jit.cache import NotCompiled, only_loading
+from hinged.solvers.jit.crew import begin, compile_beside
 from hinged.solvers.scores.sigmoid import Calibration, Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
@@ -35,8 +34,9 @@ log = logging.getLogger(__name__)
 POINTS_MAX = 64  # more than there are examples
 LOADED_S = 3.0  # in which another thread has loaded a solver, if it need not compile it
 
-CLEANED = {"auto": {"idle_max": 0}}
-"""With which an arm of few examples, too, has points without a coefficient that go."""
+SHARED = {"auto": ["lasvm-nc"]}
+"""Other solvers whose code a solver has, too: another process compiles that meanwhile. What a new `auto` runs takes 9 s
+of two idle cores instead of 13."""
 
 KERNEL = make_kernel("rbf", 0.5)
 X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
@@ -46,18 +46,14 @@ LEARN, SERVE, FINISH, FORGET = "learn", "serve", "finish", "forget"
 """What a solver is run through: learning and predictions; what every model runs beside that; the finishing step;
 dropping points, those that make way included, learning again, and letting all fade."""
 FIRST, EVERYTHING = (LEARN, SERVE), (LEARN, SERVE, FINISH, FORGET)
+"""What a model runs from its first example on, and all that it ever does."""
 
-_first: set[tuple[str, type]] = set()
-"""Of which what a model runs from its first example on is loaded."""
-_warm: set[tuple[str, type]] = set()
-"""Of which everything is."""
-_rest: dict[tuple[str, type], threading.Thread] = {}
-"""Who compiles the rest."""
+_ready: defaultdict[tuple[str, type], frozenset[str]] = defaultdict(frozenset)
+"""The parts of a solver that are loaded."""
+_rest: set[tuple[str, type]] = set()
+"""Solvers whose other parts are compiled beside what follows."""
 _locks: defaultdict[tuple[type, type], threading.Lock] = defaultdict(threading.Lock)
 """Of each class of solvers: two names of one class run the same code. Others are loaded and compiled meanwhile."""
-_compiling = threading.Lock()
-"""One solver after the other: what two share is compiled once, by as many processes as are worth it."""
-_here = threading.local()
 _ended = 0
 """How often `end_compiling` was called."""
 before_waiting: list[Callable[[], None]] = []
@@ -68,54 +64,51 @@ class Ended(Abandoned):
     """`end_compiling` was called while processes compiled."""
 
 
-class _Lacking(Exception):
-    """numba's cache lacks a function."""
+def warm_up(
+    name: str, dtype: type = np.float32, parts: Sequence[str] = EVERYTHING, watch: Callable[[], None] = lambda: None
+) -> None:
+    """Load all that these parts of a solver run, and compile it first if need be; at once from the second call on.
 
-
-def warm_up(name: str, dtype: type = np.float32) -> None:
-    """Load all that the solver of this name runs, and compile it first if need be; at once from the second call on.
-
-    Ended if `end_compiling` was called meanwhile.
+    watch: called again and again while processes compile. Ended if `end_compiling` was called meanwhile.
     """
-    _warm_up(name, dtype, _ended)
-
-
-def warm_up_first(name: str, dtype: type = np.float32) -> None:
-    """The same of what a new model runs; what it needs later may still be compiled then, see `wait_for_rest`."""
     began = _ended
+
+    def meanwhile() -> None:
+        if _ended != began:
+            raise Ended
+        watch()
+
+    with _alone(name, dtype, parts) as alone:
+        if not alone or _loads(name, dtype, parts):
+            return
+        programs = [["-m", __name__, each, np.dtype(dtype).name, *parts] for each in (name, *SHARED.get(name, ()))]
+        is_there = partial(_loads, name, dtype, parts)
+        problem = compile_beside(programs, is_there, meanwhile, beside=any([*_ready.values()]))
+        if problem:
+            log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
+        exercise(name, dtype, parts)
+        _ready[name, dtype] |= {*parts}
+
+
+def warm_up_first(name: str, dtype: type = np.float32, watch: Callable[[], None] = lambda: None) -> None:
+    """The same of what a new model runs; what it needs later may still be compiled then, see `wait_for_rest`."""
     if load(name, dtype):
         return
-    reached = threading.Event()
-    if _runs(name, dtype, FIRST):  # who compiled it ended before the rest was
-        _first.add((name, dtype))
 
-    def compile_everything() -> None:
-        try:
-            _warm_up(name, dtype, began, reached.set)
-        except Ended:
-            pass
-        finally:
-            _rest.pop((name, dtype), None)
-            reached.set()
+    def rest() -> None:
+        with suppress(Ended):
+            warm_up(name, dtype)
+        _rest.discard((name, dtype))
 
-    rest = threading.Thread(target=compile_everything, name=f"compiling {name}", daemon=True)
-    _rest[name, dtype] = rest
-    rest.start()
-    if (name, dtype) in _first:
-        return
-    reached.wait()
-    if _ended != began:
-        raise Ended
-    exercise(name, dtype, FIRST)
-    _first.add((name, dtype))
+    _rest.add((name, dtype))
+    warm_up(name, dtype, FIRST, watch)
+    threading.Thread(target=rest, name=f"compiling {name}", daemon=True).start()
 
 
 def wait_for_rest(name: str, dtype: type) -> None:
     """Wait until all that the solver runs is there, where that is under way."""
-    rest = _rest.get((name, dtype))
-    if rest is not None:
-        _tell_waiting()
-        rest.join()
+    if (name, dtype) in _rest:
+        warm_up(name, dtype)
 
 
 def load(name: str, dtype: type = np.float32) -> bool:
@@ -123,71 +116,49 @@ def load(name: str, dtype: type = np.float32) -> bool:
 
     False as well where others load or compile it and are not soon done.
     """
-    if (name, dtype) in _first:
+    if _ready[name, dtype] >= {*FIRST}:
         return True
-    with _alone(name, dtype, LOADED_S) as alone:
-        return (name, dtype) in _warm or (alone and _loaded(name, dtype))
+    with _alone(name, dtype, EVERYTHING, LOADED_S) as alone:
+        return _ready[name, dtype] >= {*FIRST} or (alone and _loads(name, dtype, EVERYTHING))
 
 
-def _warm_up(name: str, dtype: type, began: int, reached: Callable[[], None] = lambda: None) -> None:
-    with _alone(name, dtype) as alone:
-        if alone and not _loaded(name, dtype):
-            with _compiling:
-                _compile_beside(name, dtype, began, reached)
-            exercise(name, dtype)
-            _note(name, dtype)
-
-
-def _tell_waiting() -> None:
-    for tell in before_waiting:
-        tell()
+def end_compiling() -> None:
+    """End the processes that compile now: whoever waits for them in `warm_up` gets Ended."""
+    global _ended  # noqa: PLW0603  it counts
+    _ended += 1
 
 
 @contextmanager
-def _alone(name: str, dtype: type, seconds: float = -1) -> Iterator[bool]:
+def _alone(name: str, dtype: type, parts: Sequence[str], seconds: float = -1) -> Iterator[bool]:
     """Whether this thread alone loads or compiles the solver meanwhile, where somebody still has to."""
-    if (name, dtype) in _warm:
+    if _ready[name, dtype] >= {*parts}:
         yield False
         return
-    _tell_waiting()
+    for tell in before_waiting:
+        tell()
     lock = _locks[SOLVERS[name].make, dtype]
     # Whoever rests with a lock may wait for those who wait for the lock.
     with resting(lambda: None):
         found = lock.acquire(timeout=seconds)
         try:
-            yield found and (name, dtype) not in _warm
+            yield found and not _ready[name, dtype] >= {*parts}
         finally:
             if found:
                 lock.release()
 
 
-def _loaded(name: str, dtype: type) -> bool:
-    """Load what the solver runs: False if something is not compiled."""
-    if not _runs(name, dtype, EVERYTHING):
-        return False
-    _note(name, dtype)
-    return True
-
-
-def _runs(name: str, dtype: type, parts: Sequence[str]) -> bool:
-    """Whether these parts of it run without anything being compiled."""
+def _loads(name: str, dtype: type, parts: Sequence[str]) -> bool:
+    """Load what these parts of a solver run: False if something is not compiled."""
     try:
-        with _no_compiler():
+        with only_loading():
             exercise(name, dtype, parts)
-    except _Lacking:
+    except NotCompiled:
         return False
+    _ready[name, dtype] |= {*parts}
     return True
 
 
-def _note(name: str, dtype: type) -> None:
-    _warm.add((name, dtype))
-    _first.add((name, dtype))
-
-
-def end_compiling() -> None:
-    """End the processes that compile now: who waits for them in `warm_up` gets Ended."""
-    global _ended  # noqa: PLW0603  it counts
-    _ended += 1
+# -- what is run ------------------------------------------------------------------------------------------------------
 
 
 def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
@@ -204,7 +175,8 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         if any(isinstance(one, LASVM) for one in getattr(solver, "machines", [solver])):
             warm_up_together(solver.dtype)
     if FORGET in parts:
-        full = _new_solver(name, dtype, len(X), **CLEANED.get(name, {}))
+        # An arm of few examples, too, has points without a coefficient that go.
+        full = _new_solver(name, dtype, len(X), **({"idle_max": 0} if name == "auto" else {}))
         _teach(full)
         full.learn(rows, Y, np.arange(len(X)), again=True)
         full.load(full.state())
@@ -270,57 +242,7 @@ def _teach(solver: Solver) -> Rows:
     return rows
 
 
-# -- without a compiler -----------------------------------------------------------------------------------------------
-
-
-class _NoCompiler(event.Listener):
-    """Where a thread is in `_no_compiler`, nothing is compiled in it: _Lacking instead."""
-
-    def on_start(self, event: object) -> None:  # noqa: ARG002
-        """Before a function is compiled that was not in the cache."""
-        if getattr(_here, "no_compiler", False):
-            raise _Lacking
-
-    def on_end(self, event: object) -> None:
-        """Afterwards."""
-
-
-# For good: numba's list of listeners is no place to come and go from several threads.
-event.register("numba:compile", _NoCompiler())
-
-
-@contextmanager
-def _no_compiler() -> Iterator[None]:
-    _here.no_compiler = True
-    try:
-        yield
-    finally:
-        _here.no_compiler = False
-
-
-def _compile_beside(name: str, dtype: type, began: int, reached: Callable[[], None] = lambda: None) -> None:
-    """Have other processes compile; that they could not is logged, no more. reached: called when FIRST is compiled.
-
-    Ended if `end_compiling` was called since `_ended` was `began`.
-    """
-
-    def check() -> None:
-        if _ended != began:
-            raise Ended
-
-    check()
-    problem = compile_beside(
-        [name, np.dtype(dtype).name, ",".join(EVERYTHING)], beside=bool(_first), check=check, reached=reached
-    )
-    if problem:
-        log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
-
-
-def main(told: queue.SimpleQueue[bytes], role: str) -> None:
-    """What a process of a crew does for a solver; of the parts that it is told those in FIRST come first."""
-    name, precision, parts = told_job(told, role)
-    if role == PLAIN:
-        merging.GRID = 2  # uncompiled, the usual table takes half a minute
-    dtype, everything = np.dtype(precision).type, parts.split(",")
-    first = [part for part in everything if part in FIRST]
-    serve(told, role, lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))
+if __name__ == "__main__":  # a process of a crew
+    begin()
+    solver, precision, *parts_of_it = sys.argv[1:]
+    exercise(solver, np.dtype(precision).type, parts_of_it)

@@ -58,6 +58,16 @@ def default_of(field):
     return str(value)
 
 
+@pytest.mark.parametrize("decision", [name for name in DOCUMENTS if name.startswith("docs/adr/")])
+def test_each_decision_says_whether_it_stands_and_what_replaced_or_amended_it(decision):
+    status = (ROOT / decision).read_text().splitlines()[2]
+    adr = r"\[ADR (\d+)\]\((\d{4})-[\w-]+\.md\)"
+    amended = rf", amended by {adr}( and {adr}|, {adr})*"
+    assert re.fullmatch(rf"Status: (stands({amended})?|replaced by {adr})\.", status), status
+    newer = [int(number) for number, _ in re.findall(adr, status)]
+    assert all(number > int(decision[9:13]) for number in newer), status
+
+
 def test_each_setting_stands_in_the_table_with_its_variable_and_default():
     found = {row[0]: row[1] for row in rows(SETTINGS)}
     expected = {
@@ -163,7 +173,9 @@ def test_links_between_documents_lead_somewhere(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_files_that_a_document_names_are_there(document):
+def test_files_that_a_document_names_are_there_unless_it_is_replaced(document):
+    if "\nStatus: replaced" in (ROOT / document).read_text():
+        return
     text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
     for name in re.findall(r"`((?:service|solvers|hinged|tests|docs|benchmarks)/[\w./]*)`", text):
         assert (ROOT / name).exists(), name

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 import hinged
-from hinged.solvers.core.cache import KIND
+from hinged.solvers.jit.cache import KIND
 from tests.helpers import forked_programs
 from tests.helpers.server import PATIENCE_S, ROOT
 
@@ -130,10 +130,10 @@ def loaded(site, cache, **environment):
 @pytest.mark.compiles
 def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a_kind(with_kernels, tmp_path):
     assert loaded(with_kernels, tmp_path / "cache")
-    assert not list((tmp_path / "cache").rglob("*.nbc"))
+    assert not list((tmp_path / "cache").rglob("*.code"))
     assert not loaded(with_kernels, tmp_path / "cache", NUMBA_CPU_NAME="another")
     shutil.copytree(with_kernels, tmp_path / "site")
-    with (tmp_path / "site" / "hinged" / "solvers" / "core" / "lanes.py").open("a") as source:
+    with (tmp_path / "site" / "hinged" / "solvers" / "core" / "points.py").open("a") as source:
         source.write("# edited\n")
     assert not loaded(tmp_path / "site", tmp_path / "cache")
 
@@ -144,7 +144,7 @@ def test_kernels_of_a_wheel_go_over_many_rows_on_a_processor_with_wider_vectors(
     env = os.environ | {"PYTHONPATH": str(with_kernels), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = run(MANY_ROWS, tmp_path, env)
     assert done.stdout == "equal\n", done.stderr
-    assert not list((tmp_path / "cache").rglob("*.nbc"))  # it was the wheel's that ran
+    assert not list((tmp_path / "cache").rglob("*.code"))  # it was the wheel's that ran
 
 
 @pytest.mark.server

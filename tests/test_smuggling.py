@@ -11,6 +11,7 @@ from functools import lru_cache
 import httpx
 import pytest
 from hypothesis import HealthCheck, assume, event, example, given, settings
+from hypothesis.strategies import integers
 
 from hinged.service.edge.keys import create_key
 from tests.helpers.divided_server import ONE, TWO
@@ -33,6 +34,10 @@ HANDSHAKE = (
     b"GET http://localhost HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
+
+
+BEHIND_ANOTHER = b"".join(chunked(b"a" * 40, JSON, first=b"POST " + path + b" HTTP/1.1") for path in PATHS * 2)
+"""Requests whose bodies come while those before them are answered."""
 
 
 class Asked:
@@ -111,10 +116,15 @@ def check(asked, stream, at):
         time.sleep(0.1)
     if answers and (answers[-1][0] in REFUSED or len(answers) > len(expected)):
         status, body = answers.pop()  # of what is refused at its head, or does not come as a whole
-        assert status >= 400
-        assert asked.proxied or json.loads(body)["error"]
+        if status < 400:  # a route that reads no body may answer before the rest comes, and then ends the connection
+            assert stream.count(b"GET ") > 1
+        else:
+            assert asked.proxied or json.loads(body)["error"]
     for answer, (taken, headers) in zip(answers, expected, strict=False):
-        assert answer == asked.alone(*taken, tuple(headers)), taken
+        alone = asked.alone(*taken, tuple(headers))
+        if BUSY in (answer[0], alone[0]) and b"hinged-passed-on" in dict(headers):
+            continue  # the owner answers what says so, and any other server tells to ask again
+        assert answer == alone, taken
     assert len(answers) <= len(expected)
     return len(answers)
 
@@ -158,13 +168,20 @@ def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(stream=streams(PATHS, (JSON,)))
-@example(stream=message(b"GET http://localhost HTTP/1.1"))
-def test_any_stream_is_answered_as_what_h11_takes_it_for(asked, stream):
+@given(stream=streams(PATHS, (JSON,)), cut=integers(0, 100))
+@example(stream=message(b"GET http://localhost HTTP/1.1"), cut=50)
+@example(
+    stream=sized(b"", JSON, b"hinged-passed-on: http://127.0.0.1:1", first=b"POST " + PATHS[1] + b" HTTP/1.1"), cut=50
+)
+@example(stream=BEHIND_ANOTHER, cut=95)
+def test_any_stream_is_answered_as_what_h11_takes_it_for(asked, stream, cut):
+    """cut: the part of it, in percent, that comes first."""
     expected, understood = as_h11_reads(stream + LAST)
     assume(all(method != b"HEAD" for (method, _, _), _ in expected))  # whose answer has another end
     assume(understood or not asked.proxied)  # a proxy understands what it likes, and sends that
-    event("answered", check(asked, stream, len(stream) // 2))
+    # A proxy asks for the host that a target names, as it should; h11 leaves that to whoever reads the target.
+    assume(not (asked.proxied and re.search(rb"(?im)^[a-z]+ [a-z]+://(?!localhost[ :/?#])", stream)))
+    event("answered", check(asked, stream, cut * len(stream) // 100))
 
 
 @pytest.mark.parametrize(

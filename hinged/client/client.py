@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
+from hinged.client.asking import authorization
 from hinged.client.certificates import Certificates
 from hinged.client.events import Place, afollow, follow
 from hinged.client.exchange import (
@@ -19,9 +20,9 @@ from hinged.client.exchange import (
     Send,
 )
 from hinged.client.routes import Routes
-from hinged.client.routes.asking import authorization
-from hinged.client.routes.paths import path_of
 from hinged.client.sockets import AsyncStream, Stream
+from hinged.operations.base import Awaiting, Blocking
+from hinged.operations.streams import FOLLOW
 
 if TYPE_CHECKING:
     from hinged.client.shapes import ListedExample
@@ -39,7 +40,7 @@ PAGE_EXAMPLES = 1000
 UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-class Client(Routes):
+class Client(Routes, Blocking):
     """A connection to one server, for any number of threads. Close it, or use it in a `with` block.
 
     >>> client = Client()
@@ -74,7 +75,7 @@ class Client(Routes):
 
     def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
-        return follow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
+        return follow(self._http, Place(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     def every_example(self, model: str, **wanted: Any) -> Iterator[ListedExample]:
         """All that the model has learned, or what is wanted of it (see `examples`), page after page."""
@@ -106,7 +107,7 @@ class Client(Routes):
             return error
 
 
-class AsyncClient(Routes):
+class AsyncClient(Routes, Awaiting):
     """The same for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
 
     >>> async with AsyncClient() as client:
@@ -139,7 +140,7 @@ class AsyncClient(Routes):
 
     def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
-        return afollow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
+        return afollow(self._http, Place(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     async def every_example(self, model: str, **wanted: Any) -> AsyncIterator[ListedExample]:
         """All that the model has learned, or what is wanted of it (see `examples`), page after page."""

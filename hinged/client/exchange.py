@@ -21,7 +21,8 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from hinged.client.values import encoded
+from hinged.operations.base import Call
+from hinged.operations.values import encoded
 
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
@@ -30,7 +31,6 @@ COMING = frozenset({"compiling", "loading"})  # states of a model that will serv
 COMING_S = 300.0
 """How long a call waits for such a model, whose answers are no failed tries."""
 READY_POLL_S = 0.2
-BINARY = "application/octet-stream"
 PREFER = {"prefer": "redirect"}
 """Say where a model is, rather than pass a request on to there."""
 HOPS_MAX = 2
@@ -61,26 +61,6 @@ class HingedError(Exception):
 
 
 @dataclass(frozen=True)
-class Call:
-    """One request and how to read its answer.
-
-    body  a JSON object, or bytes
-    gone  the answer where a second try finds nothing there any more: the first did it, and its answer was lost
-    """
-
-    method: str
-    path: str
-    body: Mapping[str, Any] | bytes | None = None
-    query: Mapping[str, Any] = field(default_factory=dict)
-    part: str | None = None  # of the answer, where not all of it is wanted
-    text: bool = False  # the answer is no JSON
-    binary: bool = False  # nor text
-    media_type: str = BINARY  # of a body of bytes
-    timeout_s: float | None = None
-    gone: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
 class Send:
     """Send this; None is the client's own time-out."""
 
@@ -105,7 +85,7 @@ Answer = TypeVar("Answer")
 Exchange = Generator[Send | Pause, Outcome, Answer]
 
 
-def exchange(url: str, call: Call, tries_max: int, owners: dict[str, str] | None = None) -> Exchange[Any]:
+def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] | None = None) -> Exchange[Any]:
     """Send a call until it is answered; HingedError for a refusal, or if no try got an answer.
 
     owners: where several servers share a store, the one that has a model, by its name; what comes out is noted there.
@@ -216,7 +196,7 @@ def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout
         return dict(answer)
     deadline = time.monotonic() + timeout_s
     while True:
-        job = yield from exchange(url, Call("GET", answer["job"]), tries_max)
+        job = yield from exchange(url, Call(path=answer["job"]), tries_max)
         if job["state"] == "failed":
             raise HingedError(job["error"], code="job_failed")
         if job["state"] == "done":
@@ -262,7 +242,7 @@ def _is_coming(outcome: Outcome) -> bool:
         return False
 
 
-def _read(call: Call, response: httpx.Response) -> Any:
+def _read(call: Call[Any], response: httpx.Response) -> Any:
     if response.is_success and (call.text or call.binary):
         return response.text if call.text else response.content
     answer = answer_of(response)

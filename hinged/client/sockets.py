@@ -14,11 +14,12 @@ import queue
 import threading
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from hinged.client.exchange import PREFER, HingedError, owner_named
-from hinged.client.values import Examples, several, with_ids
-from hinged.client.values import encoded as encode
+from hinged.operations.streams import STREAM
+from hinged.operations.values import Examples, several, with_ids
+from hinged.operations.values import encoded as encode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator, Mapping
@@ -282,7 +283,7 @@ class AsyncStream:
 
 
 def _address(url: str, model: str) -> str:
-    return f"ws{url.removeprefix('http')}/models/{quote(model, safe='')}/stream"
+    return f"ws{url.removeprefix('http')}{STREAM.path_for(model=model)}"
 
 
 def _ways(

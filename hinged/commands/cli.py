@@ -99,9 +99,6 @@ def serve(**options: Any) -> None:
 
             supervise(settings)
         else:
-            from hinged.solvers.crew import start_early  # noqa: PLC0415
-
-            start_early()  # before the rest is imported, which takes a second
             from hinged.service import app  # noqa: PLC0415
 
             app.serve(settings)

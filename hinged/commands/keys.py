@@ -13,6 +13,7 @@ import click
 from hinged.answers import ROLES
 from hinged.commands.writing import console, write
 from hinged.extras import needed
+from hinged.operations.base import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ def keys() -> None:
 def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
     """Make a key and print it, this once."""
     with server_needed():
-        from hinged.service.edge.keys import EVERY, create_key  # noqa: PLC0415
+        from hinged.service.edge.keys import create_key  # noqa: PLC0415
 
     with one_line():
         text = create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))

@@ -6,65 +6,35 @@ that can be sent, for the OpenAPI document. The types of the answers are those o
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Any
+from hinged.operations import DECLARED
+from hinged.service.api.answers.routes import group as answers_routes
+from hinged.service.api.changes.routes import group as changes_routes
+from hinged.service.api.cluster.routes import group as cluster_routes
+from hinged.service.api.examples.routes import group as examples_routes
+from hinged.service.api.inference.routes import group as inference_routes
+from hinged.service.api.labels.routes import group as labels_routes
+from hinged.service.api.labelstudio.routes import group as labelstudio_routes
+from hinged.service.api.models.routes import group as models_routes
+from hinged.service.api.page.routes import group as page_routes
+from hinged.service.api.server.routes import group as server_routes
+from hinged.service.api.serving import RouteTable
+from hinged.service.api.snapshots.routes import group as snapshots_routes
+from hinged.service.api.streams.routes import group as streams_routes
 
-from fastapi import APIRouter
-from fastapi.routing import APIRoute
-
-from hinged.service.api.answers.routes import router as answers_routes
-from hinged.service.api.changes.routes import router as changes_routes
-from hinged.service.api.cluster.routes import router as cluster_routes
-from hinged.service.api.examples.routes import router as examples_routes
-from hinged.service.api.inference.routes import router as inference_routes
-from hinged.service.api.labels.routes import router as labels_routes
-from hinged.service.api.labelstudio.routes import router as labelstudio_routes
-from hinged.service.api.models.routes import router as models_routes
-from hinged.service.api.page.routes import router as page_routes
-from hinged.service.api.server.routes import router as server_routes
-from hinged.service.api.snapshots.routes import router as snapshots_routes
-from hinged.service.api.streams.routes import router as streams_routes
-from hinged.service.errors import Invalid, NotFound
-
-PARTS = (
-    server_routes,
-    models_routes,
-    examples_routes,
-    labels_routes,
-    answers_routes,
-    snapshots_routes,
-    changes_routes,
-    streams_routes,
-    inference_routes,
-    labelstudio_routes,
-    cluster_routes,
-    page_routes,
+ROUTES = RouteTable(
+    [
+        server_routes,
+        models_routes,
+        examples_routes,
+        labels_routes,
+        answers_routes,
+        snapshots_routes,
+        changes_routes,
+        streams_routes,
+        inference_routes,
+        labelstudio_routes,
+        cluster_routes,
+        page_routes,
+    ],
+    DECLARED,
 )
-
-router = APIRouter()
-for part in PARTS:
-    router.include_router(part)
-
-
-QUICK = ("learn", "learn_default", "predict", "predict_default", "offer")
-
-
-def quick_routes(names: Container[str] = QUICK) -> list[APIRoute]:
-    """The routes that are reached without FastAPI's routing (service/edge/direct.py)."""
-    return [route for part in PARTS for route in part.routes if isinstance(route, APIRoute) and route.name in names]
-
-
-def unknown_route(path: str) -> NotFound:
-    """The error of a path that no route has."""
-    return NotFound(f"there is no route {path[:100]!r}; /docs lists them all")
-
-
-def methods_of(path: str) -> str:
-    """The methods that a path has, as the header Allow lists them."""
-    routes = [route for part in PARTS for route in part.routes if isinstance(route, APIRoute)]
-    return ", ".join(sorted({m for route in routes if route.path_regex.match(path) for m in route.methods or ()}))
-
-
-def bad_query(problem: dict[str, Any]) -> Invalid:
-    """The error of a query string that does not fit."""
-    return Invalid(f"{'.'.join(str(p) for p in problem['loc'])}: {problem['msg']}")

@@ -1,6 +1,6 @@
 """The OpenAPI document: for every route what it takes, what it answers, and every error that it may give.
 
-A route says what is its own, by `operation`; what follows from its path, its body and its role is added here.
+A route says what is its own, by `described`; what follows from its path, its body and its role is added here.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
+from hinged.operations.base import Operation
 from hinged.service import errors as known_errors
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.names import MODEL_NAME
-from hinged.service.edge.access import RULES
 from hinged.service.errors import (
     BadRequest,
     BodyTooLarge,
@@ -79,6 +79,13 @@ BATCH = {
 }
 
 
+class Documented(Protocol):
+    """A route of the document."""
+
+    path_format: str
+    operation: Operation[..., Any]
+
+
 class Shape(NamedTuple):
     """What a body or an answer looks like: a type or an adapter, and an example."""
 
@@ -86,7 +93,7 @@ class Shape(NamedTuple):
     example: Any
 
 
-def operation(
+def described(
     answer: Shape,
     *errors: type[ServiceError],
     takes: Shape | None = None,
@@ -110,7 +117,7 @@ def operation(
     return found
 
 
-def document(app: FastAPI) -> dict[str, Any]:
+def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
     """The whole document."""
     found = get_openapi(
         title=app.title,
@@ -120,11 +127,12 @@ def document(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
         tags=app.openapi_tags,
     )
+    rules = {(route.path_format, route.operation.method.lower()): route.operation for route in routes}
     schemas: dict[str, Any] = {}
     for path, operations in found["paths"].items():
         for method in METHODS:
             if method in operations:
-                _complete(path, method, operations[method])
+                _complete(path, rules[path, method], operations[method])
                 _hoist(operations[method], schemas)
     schemas |= {"Error": ERROR, "ProtocolError": PROTOCOL_ERROR}
     found["components"] = {
@@ -148,7 +156,7 @@ def operation_id(route: APIRoute) -> str:
     return f"{route.name}_version" if "{version}" in route.path_format else route.name
 
 
-def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -> None:
     """Add what follows from path, body and role."""
     name = operation["operationId"].removesuffix("_version")
     text = operation.get("description", "")
@@ -160,14 +168,13 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     for parameter in operation["parameters"]:
         if parameter["in"] == "path":
             _name_parameter(parameter)
-    rule = RULES.get(name)
     errors: list[type[ServiceError]] = [BadRequest, InternalError]
     errors += [getattr(known_errors, error) for error in operation.pop("x-errors", [])]
-    if rule is not None and rule.role is not None:
+    if rule.role is not None:
         errors += [Unauthenticated, Forbidden, Unavailable]
-        others = ["password"] * rule.basic + ["ticket"] * (method == "get")
+        others = ["password"] * rule.basic + ["ticket"] * (rule.method == "GET")
         operation["security"] = [{}, *({name: []} for name in ("key", *others))]
-    elif method != "get":
+    elif rule.method != "GET":
         errors += [Forbidden]  # the Origin
     if "{model}" in path:
         errors += [NotFound, Invalid]

@@ -11,17 +11,23 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from hinged.operations.base import DEFAULT, PARAMETER
+from hinged.service.api import ROUTES
 from hinged.service.cluster.lines import PASSED_ON
 from hinged.service.cluster.members import HERE
 from hinged.service.cluster.passing import Passing, target_of
 from hinged.service.cluster.portions import Portions
-from hinged.service.data.names import DEFAULT, MODEL_NAME
+from hinged.service.data.names import MODEL_NAME
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable
 
-OF_A_MODEL = re.compile(r"/(?:v2/|labelstudio/)?models/([^/]+)(?:/.*)?|/cluster/models/([^/]+)/move|/jobs/(.+)\.[0-9]+")
-OF_THE_DEFAULT = ("/learn", "/predict")
+_OPERATIONS = [route.operation for route in ROUTES.all]
+_BEGIN = {operation.path.partition("{model}")[0] for operation in _OPERATIONS if "model" in operation.parameters}
+OF_A_MODEL = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(_BEGIN)))})([^/]+)(?:/.*)?|/jobs/(.+)\.[0-9]+")
+"""What begins as the path of an operation on a model, or names one of its jobs."""
+ANYWHERE = re.compile("|".join(PARAMETER.sub("[^/]+", each.path) for each in _OPERATIONS if each.anywhere))
+OF_THE_DEFAULT = frozenset(operation.path for operation in _OPERATIONS if operation.covers == DEFAULT)
 REDIRECT = b"redirect"
 """With `Prefer: redirect` a request is not passed on: who asks wants to know where to ask."""
 
@@ -164,6 +170,6 @@ def model_of(path: str) -> str | None:
     path = path.rstrip("/")
     if path in OF_THE_DEFAULT:
         return DEFAULT
-    found = OF_A_MODEL.fullmatch(path)
-    name = found and (found[1] or found[2] or found[3])
+    found = None if ANYWHERE.fullmatch(path) else OF_A_MODEL.fullmatch(path)
+    name = found and (found[1] or found[2])
     return name if name and MODEL_NAME.fullmatch(name) else None

@@ -227,6 +227,7 @@ class HeldBack:
         if cycle.waiting_for_100_continue:
             connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             cycle.waiting_for_100_continue = False
+        connection.flow.resume_reading()  # no application asks for the body, as uvicorn expects
 
     def let_go(self) -> None:
         """Begin the request."""

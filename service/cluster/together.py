@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hinged.operations import ModelOperations, ServerOperations
 from hinged.service.cluster.lines import PASSED_ON
 from hinged.service.cluster.passing import Passing, target_of
 from hinged.service.edge.middleware import JSON, error_response
@@ -157,9 +158,9 @@ def _labelled(line: bytes, number: int) -> bytes:
 
 
 PUT_TOGETHER: Mapping[str, Callable[[Answer, Sequence[Answer]], Response]] = {
-    "/models": put_models,
-    "/overview": put_models,
+    ModelOperations.models.path: put_models,
+    ModelOperations.overview.path: put_models,
+    ServerOperations.metrics.path: put_metrics,
     "/readyz": put_readiness,
     "/v2/health/ready": put_ready,
-    "/metrics": put_metrics,
 }

@@ -5,5 +5,3 @@ from __future__ import annotations
 import re
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-DEFAULT = "default"
-"""The model of the routes that name none."""

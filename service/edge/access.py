@@ -1,4 +1,4 @@
-"""Who may do what: every route names the least role that may use it; here alone it is decided.
+"""Who may do what: every operation names the least role that may use it; here alone it is decided.
 
 A key comes as `Authorization: Bearer KEY`. One GET or one WebSocket may come with `?ticket=` instead, from
 POST /tickets: a browser's EventSource and WebSocket cannot send headers. A key never stands in a URL. Routes for other
@@ -12,15 +12,15 @@ import ipaddress
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.requests import HTTPConnection
 
 from hinged.answers import Role
+from hinged.operations.base import EVERY, Operation
 from hinged.service import limits
-from hinged.service.data.names import DEFAULT
 from hinged.service.data.times import shown_time
-from hinged.service.edge.keys import EVERY, NOBODY_ASKED, Key, Keyring
+from hinged.service.edge.keys import NOBODY_ASKED, Key, Keyring
 from hinged.service.edge.tickets import KeptTickets, SignedTickets, Tickets
 from hinged.service.errors import Forbidden, Invalid, ServiceError, Unauthenticated
 from hinged.service.settings import Settings
@@ -29,91 +29,6 @@ log = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[bytes, bytes]]
 """As a scope has them: names in lower case."""
-
-
-class Rule(NamedTuple):
-    """The least role of a route, and the model that its key must cover where the path names none."""
-
-    role: Role | None  # None: anyone, without a key
-    model: str | None = None  # None: any key will do, and the route shows what it covers
-    basic: bool = False  # whether the key may also come as the password of `Authorization: Basic`
-
-
-RULES: Mapping[str, Rule] = {
-    "healthz": Rule(None),
-    "readyz": Rule(None),
-    "server_live": Rule(None),
-    "server_ready": Rule(None),
-    "server_metadata": Rule(None),
-    "model_metadata": Rule("reader"),
-    "model_ready": Rule("reader"),
-    "infer": Rule("reader"),
-    "root": Rule(None),
-    "page": Rule(None),
-    "page_file": Rule(None),
-    "docs": Rule(None),
-    "create_ticket": Rule("reader"),
-    "show_key": Rule("reader"),
-    "list_models": Rule("reader"),
-    "overview": Rule("reader"),
-    "show_history": Rule("reader"),
-    "describe_model": Rule("reader"),
-    "predict": Rule("reader"),
-    "predict_one": Rule("reader"),
-    "predict_default": Rule("reader", DEFAULT),
-    "predict_one_default": Rule("reader", DEFAULT),
-    "learn": Rule("annotator"),  # examples that bring an x need a writer, see `check_examples`
-    "learn_default": Rule("annotator", DEFAULT),
-    "rank_examples": Rule("reader"),
-    "peek": Rule("reader"),
-    "suspects": Rule("reader"),
-    "ask": Rule("annotator"),
-    "list_answers": Rule("annotator"),
-    "change_answer": Rule("annotator"),
-    "forget_answer": Rule("annotator"),  # of another name than the key's it needs a writer, see `check_name`
-    "show_example": Rule("annotator"),
-    "list_examples": Rule("annotator"),
-    "list_candidates": Rule("annotator"),
-    "heartbeat": Rule("annotator"),
-    "release": Rule("annotator"),
-    "skip": Rule("annotator"),
-    "unskip": Rule("annotator"),
-    "offer": Rule("writer"),
-    "finish": Rule("writer"),
-    "keep_snapshot": Rule("writer"),
-    "correct": Rule("writer"),
-    "forget": Rule("writer"),
-    "certificate": Rule("reader"),
-    "leave_one_out": Rule("reader"),
-    "list_shadows": Rule("reader"),
-    "show_job": Rule("reader"),  # the job's model is checked where its name is known
-    "stream": Rule("reader"),  # each frame needs the role of the route that does the same
-    "follow": Rule("reader"),
-    "labelstudio_health": Rule("reader", basic=True),
-    "labelstudio_setup": Rule("reader", basic=True),
-    "labelstudio_versions": Rule("reader", basic=True),
-    "labelstudio_predict": Rule("reader", basic=True),
-    "labelstudio_webhook": Rule("writer", basic=True),
-    "labelstudio_reconcile": Rule("writer", basic=True),
-    "metrics": Rule("reader", EVERY),
-    "create_model": Rule("admin"),
-    "delete_model": Rule("admin"),
-    "change_model": Rule("admin"),
-    "challenge": Rule("admin"),
-    "retire": Rule("admin"),
-    "promote": Rule("admin"),
-    "export_model": Rule("admin"),  # it hands out every example, label and annotator that the model holds
-    "import_model": Rule("admin"),
-    "roll_back": Rule("admin"),
-    "set_aside": Rule("admin"),
-    "show_cluster": Rule("admin", EVERY),
-    "show_node": Rule("admin", EVERY),
-    "move_model": Rule("admin"),
-    "claim_model": Rule("admin"),
-}
-"""By the name of the route's function."""
-MISSING = Rule("admin", EVERY)
-"""Of a route that is missing there."""
 
 
 class Access:
@@ -148,16 +63,16 @@ class Access:
         except ServiceError:
             return False
 
-    def admitted(self, headers: Headers, route: str, model: str) -> Key | None:
-        """The key in these headers, if it may use a route on a model, by the route's rule; None where `authorise` is to
-        say why not.
+    def admitted(self, headers: Headers, operation: Operation[..., Any], model: str) -> Key | None:
+        """The key in these headers, if it is good for an operation on a model; None where `authorise` is to say why
+        not.
         """
         if self._keyring is None:
             return NOBODY_ASKED
         try:
-            key, role = self._find(_credentials(headers)), RULES[route].role
+            key, role = self._find(_credentials(headers)), operation.role
             if key is not None and role is not None:
-                _require(key, role, model)
+                check_role(key, role, model)
         except ServiceError:
             return None
         return key
@@ -198,13 +113,12 @@ class Access:
         return key
 
 
-async def authorise(connection: HTTPConnection) -> None:
-    """Dependency of every route: note who asks. Unauthenticated or Forbidden where the route's rule says so."""
-    rule = RULES.get(connection.scope["route"].name, MISSING)
-    if rule.role is None:
+def authorise(connection: HTTPConnection, operation: Operation[..., Any]) -> None:
+    """Note who asks. Unauthenticated or Forbidden where the operation is not for him."""
+    if operation.role is None:
         return
-    key = connection.state.caller = connection.app.state.access.caller(connection, basic=rule.basic)
-    _require(key, rule.role, connection.scope["path_params"].get("model", rule.model))
+    key = connection.state.caller = connection.app.state.access.caller(connection, basic=operation.basic)
+    check_role(key, operation.role, connection.scope["path_params"].get("model", operation.covers))
 
 
 def _credentials(headers: Headers) -> list[bytes]:
@@ -221,10 +135,11 @@ def password(text: str) -> str:
 
 def require(connection: HTTPConnection, role: Role, model: str | None = None) -> None:
     """Forbidden unless whoever asks has this role, and a key for this model."""
-    _require(caller(connection), role, model)
+    check_role(caller(connection), role, model)
 
 
-def _require(key: Key, role: Role, model: str | None) -> None:
+def check_role(key: Key, role: Role, model: str | None = None) -> None:
+    """The same of a key."""
     if model is not None and not key.covers(model):
         what = "all models" if model == EVERY else f"model {model[:64]!r}"
         raise Forbidden(f"this needs a key for {what}; yours is for {', '.join(key.models)}")
@@ -235,7 +150,7 @@ def _require(key: Key, role: Role, model: str | None) -> None:
 def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
     """Forbidden for an annotator's examples that bring an x of their own: he labels what the model knows."""
     if any("x" in example for example in examples):
-        _require(key, "writer", None)
+        check_role(key, "writer")
 
 
 def check_name(connection: HTTPConnection, annotator: str) -> None:

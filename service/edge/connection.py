@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import socket
 import sys
@@ -18,9 +17,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
-from hinged.service.errors import UNFORESEEN, BadRequest, InternalError, RequestTimeout, ServiceError
-
-log = logging.getLogger(__name__)
+from hinged.service.errors import BadRequest, RequestTimeout, ServiceError, foreseen
 
 HEAD_BYTES_MAX = 2**16
 """Longest head of a request: its first line and its headers. So much may also stand between two pieces of a body."""
@@ -420,9 +417,8 @@ class Connection(HttpToolsProtocol):
         async def ending() -> None:
             try:
                 await work
-            except Exception:
-                log.exception("unforeseen")
-                fail(InternalError(UNFORESEEN))
+            except Exception as error:  # noqa: BLE001
+                fail(foreseen(error))
 
         return self.loop.create_task(ending())
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hinged.answers import ROLES, Role
 from hinged.disk import put_in_place
+from hinged.operations.base import EVERY
 from hinged.service.errors import Invalid, Unavailable
 
 log = logging.getLogger(__name__)
@@ -28,8 +29,6 @@ log = logging.getLogger(__name__)
 PREFIX = "hinged_"
 """Of every key, so that a key in the wrong place is known for one, by people and by scanners for secrets."""
 
-EVERY = "*"
-"""The pattern of all models."""
 
 Pattern = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?\*?$", min_length=1)]
 _STRICT = ConfigDict(extra="forbid", frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -80,8 +80,7 @@ def error_response(error: ServiceError, path: str = "") -> Response:
 class Edge:
     """ASGI middleware that refuses foreign hosts and foreign origins, and counts.
 
-    count: told of each HTTP request's method, route, status and seconds. direct: answers some requests itself, and says
-    with which status (direct.py).
+    count: told of each HTTP request's method, route, status and seconds.
     """
 
     def __init__(
@@ -89,11 +88,9 @@ class Edge:
         app: ASGIApp,
         settings: Settings,
         count: Callable[[str, str, int, float], None],
-        direct: Callable[[Scope, Receive, Send], Awaitable[int | None]] | None = None,
     ) -> None:
         self.app = app
         self.count = count
-        self.direct = direct
         self.log_requests = settings.log_requests
         self.spans = open_spans()
         self.hosts = {host.lower() for host in settings.allowed_hosts}
@@ -122,11 +119,7 @@ class Edge:
 
         try:
             if not await self._refused(scope, receive, noting):
-                answered = await self.direct(scope, receive, send) if self.direct is not None else None
-                if answered is None:
-                    await self.app(scope, receive, noting)
-                else:
-                    status = answered
+                await self.app(scope, receive, noting)
         finally:
             route = getattr(scope.get("route"), "path", NO_ROUTE)  # the router leaves it there
             seconds = time.perf_counter() - started

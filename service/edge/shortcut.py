@@ -9,29 +9,24 @@ have to refuse before it has read the body, or does not know, takes the usual wa
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from fastapi.routing import APIRoute
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from hinged.operations.base import Operation
 from hinged.service.data.answers import json_bytes
-from hinged.service.data.names import DEFAULT
 from hinged.service.edge.access import Access, Headers
-from hinged.service.edge.direct import endpoint_of
 from hinged.service.edge.keys import Key
 from hinged.service.edge.middleware import Edge, error_response
-from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
+from hinged.service.errors import ServiceError, foreseen
 
 if TYPE_CHECKING:
     from hinged.service.edge.connection import Connection
-
-log = logging.getLogger(__name__)
 
 SMALL_BYTES = 2_048
 """Longest body of a small request: those wait a turn of the event loop for others that are done with them."""
@@ -40,23 +35,33 @@ UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 URLS_KEPT, URL_BYTES_MAX = 4_096, 256
 
 Outcome = dict[str, Any] | ServiceError
-Work = Callable[[Key, str, bytes, Callable[[Outcome], None]], bool]
-"""Begins what a key asks of a model with a body, and tells later what is answered. False, or an error, where
-nothing was begun and the usual way is to answer."""
+Begin = Callable[[Operation[..., Any], Key, str, bytes, Callable[[Outcome], None]], bool]
+"""Begins an operation that a key asks of a model with a body, and tells later what is answered. False, or an error,
+where nothing was begun and the usual way is to answer."""
 
 METHOD = "POST"
 OVER = asyncio.Event()
 """In the place of an event that nobody waits for."""
 
 
+class Led(Protocol):
+    """A route, as far as the shortcut needs it."""
+
+    path: str
+    operation: Operation[..., Any]
+
+
 class Way(NamedTuple):
     """Where a URL leads."""
 
-    route: APIRoute
+    route: Led
     parameters: dict[str, str]
     model: str
     path: str
-    work: Work
+
+
+Find = Callable[[str, str], "tuple[Led, dict[str, str]] | None"]
+"""Finds the route of a method and a path, and the parameters in the path."""
 
 
 class Shortcut:
@@ -67,22 +72,20 @@ class Shortcut:
         self._edge = edge
         self._access = access
         self._bytes_max = min(SMALL_BYTES, bytes_max)
-        self._routes: dict[str, APIRoute] = {}
-        self._works: Mapping[str, Work] = {}
+        self._find: Find = lambda *_: None
+        self._begin: Begin = lambda *_: False
         self._here: Callable[[str], bool] | None = None
         self._known: Callable[[bytes], Way | None] = lambda _: None
         self._defaults: Headers = ()
         self._lines = b""
 
-    def open(
-        self, routes: Iterable[APIRoute], works: Mapping[str, Work], here: Callable[[str], bool] | None = None
-    ) -> None:
-        """Lead to these routes, each to the work of its name.
+    def open(self, find: Find, begin: Begin, here: Callable[[str], bool] | None = None) -> None:
+        """Lead to routes that are found so, for operations that small requests ask for.
 
         here: whether a model is this server's beyond doubt, where several share the models.
         """
-        self._routes, self._works, self._here = {route.path: route for route in routes}, works, here
-        self._known = lru_cache(URLS_KEPT)(self._find)
+        self._find, self._begin, self._here = find, begin, here
+        self._known = lru_cache(URLS_KEPT)(self._lead)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
         """Where a POST leads, None where it is to take the usual way, on which another server gets it as it comes."""
@@ -98,15 +101,15 @@ class Shortcut:
             self._defaults, self._lines = defaults, lines_of(defaults)
         return self._lines
 
-    def _find(self, url: bytes) -> Way | None:
+    def _lead(self, url: bytes) -> Way | None:
         if not url.isascii() or not url.startswith(b"/") or any(mark in url for mark in b"%?#"):
             return None
         path = url.decode()
-        found = endpoint_of(self._routes, {"type": "http", "method": METHOD, "root_path": "", "path": path})
-        if found is None:
+        found = self._find(METHOD, path)
+        if found is None or not found[0].operation.small:
             return None
         route, parameters = found
-        return Way(route, parameters, parameters.get("model", DEFAULT), path, self._works[route.name])
+        return Way(route, parameters, parameters.get("model", route.operation.covers or ""), path)
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
         """Begin to answer a POST that has come as a whole; None, and nothing done, where it takes the usual way."""
@@ -114,13 +117,14 @@ class Shortcut:
             return None
         try:
             self._edge.check_headers(connection.headers, safe=False)
-            key = self._access.admitted(connection.headers, way.route.name, way.model)
+            key = self._access.admitted(connection.headers, way.route.operation, way.model)
             if key is None:
                 return None
             asked = Asked(self, self._edge, connection, way, key)
-            return asked if way.work(key, way.model, body, asked.answer) else None
+            begun = self._begin(way.route.operation, key, way.model, body, asked.answer)
         except Exception:  # noqa: BLE001  be it a refusal or not: the usual way says what it is
             return None
+        return asked if begun else None
 
 
 def is_plain(headers: Headers) -> bool:
@@ -166,9 +170,8 @@ class Asked:
         way, edge, connection = self._way, self._edge, self._connection
         try:
             status, headers, body = written(outcome, way.path)
-        except Exception:  # as on the usual way
-            log.exception("unforeseen")
-            status, headers, body = written(InternalError(UNFORESEEN), way.path)
+        except Exception as error:  # noqa: BLE001  as on the usual way
+            status, headers, body = written(foreseen(error), way.path)
         self.response_complete = True
         if not self.disconnected:
             defaults = self._shortcut.lines(connection.server_state.default_headers)

@@ -12,11 +12,11 @@ from functools import partial
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from hinged.operations.base import DEFAULT
 from hinged.service import limits
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import default_configuration, found_again, shown_configuration
-from hinged.service.data.names import DEFAULT
 from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
 from hinged.service.engine.history import ModelHistory, Obstacle
@@ -89,7 +89,7 @@ class Registry:
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
-        await load_kernels(self._run, in_turn=self.settings.workers > 1)
+        await load_kernels(self._run)
         gc.freeze()  # modules and kernels: the collector would go through them again for each hundred models
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))

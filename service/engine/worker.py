@@ -192,8 +192,11 @@ class Worker:
 
     async def command(self, command: Command) -> dict[str, Any]:
         """What a command answers once its events are durable and applied, with the model's position."""
-        answer: dict[str, Any] = await self._loop.put(Commanding(command))
-        return answer
+        return await self.begin_command(command)
+
+    def begin_command(self, command: Command) -> asyncio.Future[dict[str, Any]]:
+        """The same for who sends more before it is answered."""
+        return self._loop.put(Commanding(command))
 
     async def change(self, command: Forget | Correct | ChangeAnswer) -> dict[str, Any]:
         """What a change of one example answers, which is looked up in the log beside the worker."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from hinged.service.api import quick_routes
-from hinged.service.api.examples.together import Gathering
-from hinged.service.edge.access import Access, authorise
-from hinged.service.edge.direct import endpoint_of
+from hinged.operations import ExampleOperations
+from hinged.service.api import ROUTES
+from hinged.service.api.dispatch import Dispatch
+from hinged.service.api.serving import Route
+from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable
 from hinged.service.replicas.handing import CONNECTION
@@ -25,12 +24,9 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-HERE = ("predict", "predict_default", "rank_examples")
-"""Routes that a reader answers."""
 HAS_IDS, NONE = b'"id"', b""
 """A prediction with an id waits for its label, at the server. Where it is written otherwise the replica notices."""
 GONE = "the server behind this reader is gone; try again soon"
-DIGITS = re.compile(r"[0-9]{1,18}")
 REQUESTS_KEPT = 100_000
 
 
@@ -40,7 +36,7 @@ class State:
     def __init__(self, registry: Replicas, access: Access) -> None:
         self.registry = registry
         self.access = access
-        self.gathering = Gathering()
+        self.dispatch = Dispatch(registry, ROUTES.handlings())
 
 
 class Front:
@@ -52,7 +48,6 @@ class Front:
         self.requests: deque[tuple[str, str, int, float]] = deque(maxlen=REQUESTS_KEPT)
         """Answered here and not yet reported: method, route, status, seconds."""
         self._edge = Edge(self, settings, lambda *_: None)
-        self._routes = {route.path: route for route in quick_routes(HERE)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket."""
@@ -60,16 +55,17 @@ class Front:
             await _live(receive, send, self._edge.close)
             return
         scope["app"] = self
-        found = endpoint_of(self._routes, scope)
-        if found is None:
+        found = None
+        if scope["type"] == "http" and not scope["root_path"]:
+            found = ROUTES.find(scope["method"], scope["path"])
+        if found is None or not found.route.operation.replicas:
             await _hand_on(scope, receive, send)
             return
-        route, parameters = found
+        scope["route"], scope["path_params"] = route, _ = found
         started = time.perf_counter()
-        watched = _Watched(receive, stop_at=NONE if route.name == "rank_examples" else HAS_IDS)
-        scope["route"], scope["path_params"] = route, parameters
+        watched = _Watched(receive, stop_at=NONE if route.operation is ExampleOperations.rank else HAS_IDS)
         try:
-            status = await self._answer(route, Request(scope, watched), parameters, send)
+            status = await self._answer(route, Request(scope, watched), send)
         except NotHere:
             await _hand_on(scope, receive, send)
         except ServiceError as error:
@@ -85,10 +81,9 @@ class Front:
             self.requests.append((scope["method"], route.path, status, seconds))
             self._edge.tell(scope, route.path, status, seconds)
 
-    async def _answer(self, route: APIRoute, request: Request, parameters: dict[str, str], send: Send) -> int:
+    async def _answer(self, route: Route, request: Request, send: Send) -> int:
         self._edge.check(request.scope)
-        await authorise(request)
-        response = await route.endpoint(**parameters, **_numbers_of(route, request), request=request)
+        response = await route.respond(request)
         await response(request.scope, request.receive, send)
         return int(response.status_code)
 
@@ -114,14 +109,6 @@ class _Watched:
                 raise NotHere
             self._end = part[1 - len(self._stop_at) :] if self._stop_at else NONE
         return message
-
-
-def _numbers_of(route: APIRoute, request: Request) -> dict[str, int]:
-    """The query of a request as the route takes it. NotHere for what it does not, which the server refuses."""
-    known, query = {parameter.alias for parameter in route.dependant.query_params}, request.query_params
-    if not known.issuperset(query) or not all(DIGITS.fullmatch(value) for value in query.values()):
-        raise NotHere
-    return {name: int(value) for name, value in query.items()}
 
 
 async def _hand_on(scope: Scope, receive: Receive, send: Send) -> None:

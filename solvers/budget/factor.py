@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.jit.compiled import compiled
 
 RIDGES = {np.float32: 1e-5, np.float64: 1e-10}
 """The ridge, as a part of k(x, x), by the precision of kernel values: what their rounding may add up to."""

@@ -33,12 +33,12 @@ from hinged.solvers.core.coefficients import (
     first_least,
     leave,
 )
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.elementary import exp, log
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import point_row
 from hinged.solvers.core.points import POOL_USED, USED, append_point
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -21,9 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import points as pts
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import (
     USED,
@@ -32,6 +30,8 @@ from hinged.solvers.core.points import (
 )
 from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_range
+from hinged.solvers.jit.compiled import in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.elementary import exp, expm1, log
+from hinged.solvers.jit.compiled import in_place
 
 Array = np.ndarray[Any, Any]
 

@@ -17,11 +17,11 @@ import math
 import numpy as np
 
 from hinged.solvers.core.coefficients import VALUES
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import inner_to_kernel
 from hinged.solvers.core.points import USED
-from hinged.solvers.core.vectors import elementwise
+from hinged.solvers.core.simd.vectors import elementwise
+from hinged.solvers.jit.compiled import compiled, in_place
 
 NEAREST, SMALL_BUDGET = 19, 200
 """Points that take over what a merge takes from the average, beside the merged one, with budgets up to this one.

@@ -15,7 +15,6 @@ from hinged.solvers.budget.maintenance import (
 )
 from hinged.solvers.budget.memory import keep_row, place_of, take_place
 from hinged.solvers.core.coefficients import VALUES, enter, sign_of
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_PART,
@@ -29,12 +28,10 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     kernel_row,
     point_row,
 )
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import (
     POOL_USED,
     USED,
@@ -42,6 +39,9 @@ from hinged.solvers.core.points import (
     has_room,
 )
 from hinged.solvers.core.random import random_below
+from hinged.solvers.core.simd.lanes import dot
+from hinged.solvers.jit.compiled import in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -3,7 +3,7 @@
 A row reads a number of each point for each of its features, which of many points no cache near the processor holds: it
 takes as long as memory does. Rows that go over the points together, block by block, read each feature of a block once:
 it stays in registers while the products are added to the sums of all rows that have the feature, which the first-level
-cache holds (`_add_feature`, in LLVM's instructions, as numba keeps no array in registers). Each sum gets a
+cache holds (`add_feature`). Each sum gets a
 multiplication and an addition for each feature, in ascending order, never fused: the bits of kernels.py. What has come
 since they were computed a row still lacks when its turn comes; that is brought up to date as in any line of the row
 cache.
@@ -11,25 +11,21 @@ cache.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled, in_place
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
 from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.rows import LabelledRows
-from hinged.solvers.core.vectors import VECTOR_BYTES, VECTOR_BYTES_MOST, data_of, loop, place_of, prefetch, spread
+from hinged.solvers.core.simd.products import VECTORS, add_feature
+from hinged.solvers.core.simd.vectors import VECTOR_BYTES, VECTOR_BYTES_MOST
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
-
-VECTORS = 8
-"""Of points that a block has: their numbers stay in registers."""
 
 ROWS = 32
 """That are computed together: what came since the first of them is little beside thousands of points."""
@@ -100,57 +96,6 @@ def features_of(indptr: Array, indices: Array, values: Array, dim: int) -> RowsB
     return RowsByFeature(*_by_feature(indptr, indices, values, dim))
 
 
-def _add_feature_instructions(
-    _: Any, columns: Any, feature: Any, later: Any, s: Any, row: Any, value: Any, first: Any, last: Any, sums: Any
-) -> Any:
-    """`_add_feature`: sums[row[p]] += value[p] columns[feature, s : s + block] for p = first, ... < last.
-
-    Its numbers of the feature `later` are asked for meanwhile. All arrays are contiguous; sums (rows, block).
-    """
-    item_bytes = columns.dtype.bitwidth // 8
-    lanes = VECTOR_BYTES // item_bytes
-
-    def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, feature, later, s, rows, values, first, last, sums = data_of(context, builder, signature.args, arguments)
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        stride = builder.sdiv(builder.extract_value(array.strides, 0), s.type(item_bytes))
-
-        def vectors_at(base: Any, index: Any) -> list[Any]:
-            return [place_of(builder, base, builder.add(index, s.type(i * lanes)), lanes) for i in range(VECTORS)]
-
-        for place in vectors_at(array.data, builder.add(builder.mul(later, stride), s)):
-            prefetch(builder, place)
-        column = [
-            builder.load(place, align=item_bytes)
-            for place in vectors_at(array.data, builder.add(builder.mul(feature, stride), s))
-        ]
-
-        def body(p: Any, _: list[Any]) -> list[Any]:
-            value = spread(builder, builder.load(builder.gep(values, [p])), lanes)
-            row = builder.load(builder.gep(rows, [p]))
-            places = vectors_at(sums, builder.mul(row, s.type(VECTORS * lanes)))
-            for number, place in zip(column, places, strict=True):
-                total = builder.fadd(builder.load(place, align=item_bytes), builder.fmul(value, number))
-                builder.store(total, place, align=item_bytes)
-            return []
-
-        loop(builder, first, last, 1, [], body)
-        return context.get_dummy_value()
-
-    return types.void(columns, feature, later, s, row, value, first, last, sums), instructions
-
-
-def _add_feature_plainly(
-    columns: Array, feature: int, _: int, s: int, row: Array, value: Array, first: int, last: int, sums: Array
-) -> None:
-    """`_add_feature` where nothing is compiled (NUMBA_DISABLE_JIT)."""
-    for p in range(first, last):
-        sums[row[p]] += value[p] * columns[feature, s : s + sums.shape[1]]
-
-
-_add_feature: Any = _add_feature_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_add_feature_instructions)
-
-
 def block_of(columns: Array) -> int:
     """Points that are taken at once, or a multiple of these: as code has it for the widest vectors."""
     return int(VECTORS * VECTOR_BYTES_MOST // columns.itemsize)
@@ -173,7 +118,7 @@ def rows_together(kernel, points, features, norms, begin, end, scratch, out):
             for t in range(block):
                 part[t] = zero
         for f in range(count):
-            _add_feature(
+            add_feature(
                 points.columns,
                 np.int64(features.feature[f]),
                 np.int64(features.feature[min(f + 2, count - 1)]),

@@ -16,10 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import LEARNED, LIVE, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.reports import Certificate, certificate_of
 from hinged.solvers.core.states import (
     COEFFICIENT_MAX,
@@ -30,6 +28,8 @@ from hinged.solvers.core.states import (
     StateReader,
     check_learned,
 )
+from hinged.solvers.jit.compiled import in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.dense import are_dense, decision_values, dense_parts, dense_rows, dense_scores
 from hinged.solvers.core.kernels import Kernel, kernel_row
-from hinged.solvers.core.lanes import LANES
 from hinged.solvers.core.points import POOL_USED, USED, Points, subset
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.simd.lanes import LANES
 from hinged.solvers.core.terms import POINTS, TERM_WORK, TOGETHER, Terms, listed_terms, none_listed
 from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
+from hinged.solvers.jit.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

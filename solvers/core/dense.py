@@ -1,35 +1,30 @@
 """Kernel values of many dense rows at once: a matrix product whose sums have the bits of kernels.py.
 
-Blocks of the rows and of the points' columns are copied together into tiles. `_tile` adds the products of a block to
+Blocks of the rows and of the points' columns are copied together into tiles. `tile` adds the products of a block to
 TILE_ROWS vectors of sums, which stay in registers meanwhile: a multiplication and an addition for each feature,
-in ascending order, never fused. numba keeps no array in registers, so this one loop is written in LLVM's instructions.
+in ascending order, never fused.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
-from hinged.solvers.core.lanes import LANES, dot
 from hinged.solvers.core.points import Points
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.simd.lanes import LANES, dot
+from hinged.solvers.core.simd.products import TILE_ROWS, TILE_ROWS_MOST, tile
+from hinged.solvers.core.simd.vectors import VECTOR_BYTES
 from hinged.solvers.core.terms import POINTS, TOGETHER, add_blocks, first_beyond, sum_of_blocks
 from hinged.solvers.core.turns import VALUE_WORK
-from hinged.solvers.core.vectors import VECTOR_BYTES, WIDE, loop, place_of, spread
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
-
-TILE_ROWS_MOST = 16
-TILE_ROWS = TILE_ROWS_MOST if WIDE else 8
-"""Rows of a tile, each with a vector of sums: half of the registers."""
 
 ROWS, FEATURES = 512, 128
 """Of a block, beside POINTS: its tiles and sums stay in the second-level cache."""
@@ -39,56 +34,6 @@ ROWS_FEWEST, ROWS_LEAST = 4, 16
 
 QUICKER = 16
 """So many times as fast as turns.py has it are a multiplication and an addition of a tile."""
-
-
-def _tile_instructions(_: Any, rows: Any, columns: Any, features: Any, out: Any, r: Any, s: Any) -> Any:
-    """`_tile`: out[r + i, s + j] += sum_f rows[f, i] columns[f, j], i < TILE_ROWS, j in one vector, f < features.
-
-    rows (FEATURES, TILE_ROWS) and columns (FEATURES, lanes) are contiguous, features >= 1, out's last axis too.
-    """
-    item_bytes = columns.dtype.bitwidth // 8
-    lanes = VECTOR_BYTES // item_bytes
-
-    def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        rows_at, columns_at, target = (
-            context.make_array(kind)(context, builder, argument)
-            for kind, argument in zip(
-                [signature.args[0], signature.args[1], signature.args[3]],
-                [arguments[0], arguments[1], arguments[3]],
-                strict=True,
-            )
-        )
-        size = context.get_value_type(types.intp)
-        stride = builder.sdiv(builder.extract_value(target.strides, 0), size(item_bytes))
-        corners = [builder.mul(builder.add(arguments[4], size(i)), stride) for i in range(TILE_ROWS)]
-        places = [place_of(builder, target.data, builder.add(corner, arguments[5]), lanes) for corner in corners]
-
-        def body(f: Any, sums: list[Any]) -> list[Any]:
-            place = place_of(builder, columns_at.data, builder.mul(f, size(lanes)), lanes)
-            column, first = builder.load(place, align=item_bytes), builder.mul(f, size(TILE_ROWS))
-            values = (builder.load(builder.gep(rows_at.data, [builder.add(first, size(i))])) for i in range(TILE_ROWS))
-            return [
-                builder.fadd(total, builder.fmul(spread(builder, value, lanes), column))
-                for total, value in zip(sums, values, strict=True)
-            ]
-
-        before = [builder.load(place, align=item_bytes) for place in places]
-        after = loop(builder, size(0), arguments[2], 1, before, body)
-        for place, total in zip(places, after, strict=True):
-            builder.store(total, place, align=item_bytes)
-        return context.get_dummy_value()
-
-    return types.void(rows, columns, features, out, r, s), instructions
-
-
-def _tile_plainly(rows: Array, columns: Array, features: int, out: Array, r: int, s: int) -> None:
-    """`_tile` where nothing is compiled (NUMBA_DISABLE_JIT)."""
-    part = out[r : r + TILE_ROWS, s : s + columns.shape[1]]
-    for f in range(features):
-        part += np.outer(rows[f], columns[f])
-
-
-_tile: Any = _tile_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_tile_instructions)
 
 
 @in_place
@@ -250,7 +195,7 @@ def dense_scores(kernel, points, blocks, first, end, n, alpha, terms, b, dense, 
             _columns_in_tiles(points.columns, k * FEATURES, width, start, last, columns)
             for t in range(tiles):
                 for g in range(rows.shape[1]):
-                    _tile(rows[k, g], columns[t], width, block, g * TILE_ROWS, t * vector)
+                    tile(rows[k, g], columns[t], width, block, g * TILE_ROWS, t * vector)
         some = find_terms(terms, listed, last, ends, here, begins)
         for r in range(m):
             inner_to_kernel(kernel, norms[r], points.norm[start:last], block[r, :size])

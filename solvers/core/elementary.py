@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.jit.compiled import compiled
 
 ROUNDER = np.float64(1.5 * 2.0**52)  # adding it rounds a float64 to an integer, which the low bits then hold
 MANTISSA = np.int64(52)  # bits of a float64's

@@ -29,10 +29,10 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.elementary import exp
-from hinged.solvers.core.handed import handed
-from hinged.solvers.core.vectors import Value, elementwise
+from hinged.solvers.core.simd.vectors import Value, elementwise
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
 KERNELS = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "laplacian": LAPLACIAN}

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled, in_place
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import ONES_MAX, are_ones
 from hinged.solvers.core.memory import aligned_zeros
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
+from hinged.solvers.jit.compiled import in_place
 
 
 @in_place

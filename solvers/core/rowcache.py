@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import point_row
 from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.terms import count_below
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

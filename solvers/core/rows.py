@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     NORM_MAX,
     Kernel,
     measure_of,
     row_norms,
 )
+from hinged.solvers.jit.compiled import compiled
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.handed import handed
-from hinged.solvers.core.lanes import LANES
+from hinged.solvers.core.simd.lanes import LANES
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

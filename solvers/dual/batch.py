@@ -11,15 +11,15 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from annotated_types import Gt, Lt
 
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import LEARNED
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import append_point, has_room
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.machine import HINGE, enter
+from hinged.solvers.jit.compiled import compiled
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

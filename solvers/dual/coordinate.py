@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.lanes import lane_sums, larger
+from hinged.solvers.core.simd.lanes import lane_sums, larger
 from hinged.solvers.dual.direction import move_gradient
+from hinged.solvers.jit.compiled import in_place
 
 
 @in_place

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.dual.sweep import moved_extremes, part_extremes
+from hinged.solvers.core.simd.sweep import moved_extremes, part_extremes
+from hinged.solvers.jit.compiled import compiled, in_place
 
 BLOCK = 512
 CURVATURE_LEAST = np.float32(1e-12)

@@ -10,7 +10,6 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NEEDS_REMOVAL, NONE, STEPS
 from hinged.solvers.core.expansion import SLOTS_STEP, Expansion
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import has_room
 from hinged.solvers.core.reports import Certificate, Finish, PointScores, certificate_of
 from hinged.solvers.core.rowcache import (
@@ -24,6 +23,7 @@ from hinged.solvers.core.rowcache import (
     touched_bytes,
 )
 from hinged.solvers.core.rows import LabelledRows
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.solver import check_fade
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_learned, check_range
 from hinged.solvers.core.terms import Terms, gathered

@@ -22,7 +22,6 @@ from hinged.solvers.core.kernels import (
     checked_kernel,
     row_norms,
 )
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import append_point, has_room
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rowcache import (
@@ -31,6 +30,7 @@ from hinged.solvers.core.rowcache import (
     drop_row,
 )
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.solver import columns_of
 from hinged.solvers.core.states import BOUND_MAX, State, StateReader, check_range
 from hinged.solvers.dual.machine import HINGE, enter, leave

@@ -40,7 +40,6 @@ from hinged.solvers.core.ahead import (
     look_ahead,
     nothing_ahead,
 )
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_MIN,
@@ -54,7 +53,6 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.parameters import Since, Unserved
 from hinged.solvers.core.points import (
@@ -86,6 +84,8 @@ from hinged.solvers.dual.machine import (
 )
 from hinged.solvers.dual.pausing import COLUMN, REPEATED, SLOT, not_begun, work_of
 from hinged.solvers.dual.removal import remove_blatant
+from hinged.solvers.jit.compiled import in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

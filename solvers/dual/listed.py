@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.terms import TERM_WORK, count_below, sum_of_terms
+from hinged.solvers.jit.compiled import in_place
 
 LISTED_PART = 8  # of the slots: a sum over all of them takes as long as one over so many listed terms
 

@@ -29,13 +29,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import LIVE, NONE
-from hinged.solvers.core.handed import handed
-from hinged.solvers.core.lanes import LANES
 from hinged.solvers.core.memory import aligned_empty, aligned_zeros, whole
+from hinged.solvers.core.simd.lanes import LANES
 from hinged.solvers.dual.direction import extremes
 from hinged.solvers.dual.listed import LISTED_PART, list_coefficient, list_coefficients_anew
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

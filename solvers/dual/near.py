@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.rowcache import cached_line
 from hinged.solvers.dual.margin import (
@@ -21,6 +20,7 @@ from hinged.solvers.dual.margin import (
     subtract_lines,
     subtract_rows,
 )
+from hinged.solvers.jit.compiled import compiled, in_place
 
 Array = np.ndarray[Any, Any]
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
     LEARNED,
@@ -18,8 +17,6 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
-from hinged.solvers.core.handed import handed
-from hinged.solvers.core.lanes import lane_sums, nonzero
 from hinged.solvers.core.points import (
     USED,
     append_point,
@@ -32,6 +29,7 @@ from hinged.solvers.core.rowcache import (
     drop_row,
     forget_slot,
 )
+from hinged.solvers.core.simd.lanes import lane_sums, nonzero
 from hinged.solvers.dual.coordinate import box_gap, box_search, violation
 from hinged.solvers.dual.listed import expansion_sum, expansion_work
 from hinged.solvers.dual.machine import (
@@ -47,6 +45,8 @@ from hinged.solvers.dual.machine import (
     slack_of,
 )
 from hinged.solvers.dual.pausing import COLUMN, FORMER, REPEATED, SLOT, work_of
+from hinged.solvers.jit.compiled import in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

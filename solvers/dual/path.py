@@ -19,11 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.handed import handed
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.rowcache import VALUES, cached_line
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.dual.margin import (
     EVENTS,
     FREE,
@@ -39,6 +37,8 @@ from hinged.solvers.dual.margin import (
     subtract_rows,
 )
 from hinged.solvers.dual.near import are_owed, catch_up, fetch_near, find_near, subtract_near
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

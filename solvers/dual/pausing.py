@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE, STEPS
 from hinged.solvers.core.points import USED
 from hinged.solvers.core.rowcache import VALUES
 from hinged.solvers.dual import smo
+from hinged.solvers.jit.compiled import in_place
 
 Array = np.ndarray[Any, Any]
 

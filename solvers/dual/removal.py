@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import LIVE, NONE
 from hinged.solvers.core.points import USED, pop_point
 from hinged.solvers.core.rowcache import drop_row, forget_slot
 from hinged.solvers.dual.machine import IDLE, beyond_extremes, leave, scan_column
+from hinged.solvers.jit.compiled import in_place
 
 IDLE_EACH = 4  # idle points for which there is room, a support vector
 IDLE_PART = 8  # of idle_max, the part for which there is room whatever the support vectors take

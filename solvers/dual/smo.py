@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel, point_row
 from hinged.solvers.core.points import Points, subset
 from hinged.solvers.core.reports import Finish
@@ -31,6 +29,8 @@ from hinged.solvers.core.rowcache import (
 )
 from hinged.solvers.dual.coordinate import box_search, violation
 from hinged.solvers.dual.direction import direction_search, extremes, second_order_partner
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_MIN,
@@ -19,8 +18,6 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
-from hinged.solvers.core.handed import handed
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import (
     USED,
     append_point,
@@ -34,8 +31,11 @@ from hinged.solvers.core.rowcache import (
     drop_row,
     forget_slot,
 )
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.dual.machine import IDLE, enter, find_key, leave, note_change
 from hinged.solvers.dual.pausing import work_of
+from hinged.solvers.jit.compiled import in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.points import USED
 from hinged.solvers.core.rowcache import VALUES, cached_line, drop_row
 from hinged.solvers.dual.direction import extremes, move_gradient
 from hinged.solvers.dual.machine import leave, note_change
+from hinged.solvers.jit.compiled import in_place
 
 ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import cache, partial
 from itertools import takewhile
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
-from hinged.solvers.estimators.compiling import compile_many, told
+from hinged.solvers.warm import FINISH, LEARN, warm_up
 
 Array = np.ndarray[Any, Any]
 
@@ -34,9 +36,8 @@ class Learner:
         self.name, self.parameters = name, parameters
         if precision is not None:
             self.parameters["dtype"] = PRECISIONS[precision]
-        with told(name):
-            self.solver = make_solver(name, kernel, dim, **self.parameters)
-            compile_many(name, self.solver.dtype)
+        self.solver = make_solver(name, kernel, dim, **self.parameters)
+        warm_up(name, self.solver.dtype, (LEARN, FINISH), partial(_tell, name))
         self.numbered = 0
         self._heard: list[tuple[Array, Array]] = []  # joined where somebody asks, and where they are many
         self._hearing = 0  # rows of these
@@ -51,8 +52,7 @@ class Learner:
 
     def learn(self, rows: Rows, classes: Array, weights: Array | None = None) -> None:
         """Learn new examples, in order. weights (m,): as in `learn_epoch`."""
-        with told(self.name):
-            self._learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)), weights)
+        self._learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)), weights)
         self.numbered += len(rows)
 
     def learn_epoch(
@@ -119,8 +119,7 @@ class Learner:
 
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, columns)."""
-        with told(self.name):
-            return self.solver.decision(rows)
+        return self.solver.decision(rows)
 
     def __getstate__(self) -> dict[str, Any]:
         solver = self.solver
@@ -142,3 +141,9 @@ class Learner:
         self.solver.load(kept["state"])
         self._heard = [kept["heard"]]
         self._hearing = len(kept["heard"][1])
+
+
+@cache
+def _tell(name: str) -> None:
+    """Say on stderr, the first time, that functions of this solver are compiled."""
+    print(f"hinged: compiling {name}, which takes 5 to 30 s, on this machine only once", file=sys.stderr)  # noqa: T201

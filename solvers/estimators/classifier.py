@@ -27,7 +27,6 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.compiling import told
 from hinged.solvers.estimators.files import pack
 from hinged.solvers.estimators.parameters import RULES, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
@@ -127,9 +126,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             classes, numbers = np.unique(y, return_inverse=True)
             known = _counting(X, weights)
             scale = self._found_scale(known)
-            with told(self._solver_name()):
-                learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None, known.shape[0])
-                converged = self._fit(learner, _rows(learner, scaled(scale, X)), numbers, random, weights=weights)
+            learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None, known.shape[0])
+            converged = self._fit(learner, _rows(learner, scaled(scale, X)), numbers, random, weights=weights)
             self._made(learner, classes, scale, sparse.issparse(X), digest)
         if not converged:
             self._warn()

@@ -25,7 +25,6 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.coefficients import sign_of
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import LEARNED, STEPS
 from hinged.solvers.core.elementary import (
     ANGLE_MOST,
@@ -39,12 +38,13 @@ from hinged.solvers.core.kernels import (
     inner_columns,
     is_radial,
 )
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.random import next_random
 from hinged.solvers.core.reports import Certificate, certificate_of
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.solver import UNBOUNDED, Solver, columns_of
 from hinged.solvers.core.states import COEFFICIENT_MAX, COUNT_MAX, REACHED_MAX, State, StateReader, check_learned
+from hinged.solvers.jit.compiled import compiled
 from hinged.solvers.online.rules import ETA_MAX
 
 Array = np.ndarray[Any, Any]

@@ -22,16 +22,13 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.coefficients import VALUES, enter, sign_of
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import DONE, LEARNED, NEEDS_REST, NEEDS_ROOM, NONE, STEPS
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     Kernel,
     inner_columns,
     kernel_row,
     point_row,
 )
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import (
     SLOTS_MIN,
     USED,
@@ -39,7 +36,10 @@ from hinged.solvers.core.points import (
     has_room,
 )
 from hinged.solvers.core.rows import LabelledRows
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.states import MAGNITUDE_MAX, State, StateReader
+from hinged.solvers.jit.compiled import compiled
+from hinged.solvers.jit.handed import handed
 from hinged.solvers.online.online import OnlineExpansion
 from hinged.solvers.online.rules import ETA_MAX, UpdateRule, learn_rows, scratch_of
 from hinged.solvers.online.spectrum import largest_eigenvectors

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core.coefficients import VALUES, enter, first_least, leave, sign_of
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_MIN,
@@ -20,15 +19,16 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     kernel_row,
     point_row,
 )
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import USED, Points, append_point, has_room
 from hinged.solvers.core.random import random_below
+from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.dual.machine import find_key
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
-from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.simd.lanes import dot
+from hinged.solvers.jit.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.kernels import Kernel, point_row
 from hinged.solvers.core.points import points_from_rows
 from hinged.solvers.core.random import random_below
 from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import Solver
+from hinged.solvers.jit.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

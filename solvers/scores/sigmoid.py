@@ -29,10 +29,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import exp, log, log1p
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
+from hinged.solvers.jit.compiled import compiled
+from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import log
-from hinged.solvers.core.handed import handed
 from hinged.solvers.core.solver import columns_of
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
+from hinged.solvers.jit.compiled import compiled
+from hinged.solvers.jit.handed import handed
 from hinged.solvers.scores.sigmoid import WINDOW
 
 Array = np.ndarray[Any, Any]

@@ -10,10 +10,10 @@ from hinged.solvers import warm
 load = warm.warm_up_first
 
 
-def slow_load(*arguments):
+def slow_load(*arguments, **watched):
     while Path(os.environ["SLOW_START"]).exists():
         time.sleep(0.01)
-    return load(*arguments)
+    return load(*arguments, **watched)
 
 
 warm.warm_up_first = slow_load

@@ -2,21 +2,18 @@
 
 import json
 import os
-import queue
 import shutil
 import sys
 import threading
 import time
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from numba import config
 
-from hinged.solvers import crew, warm
-from hinged.solvers.core import cache
-from hinged.solvers.core.calls import Call
+from hinged.solvers import warm
+from hinged.solvers.jit import cache
 from tests.helpers import forked_programs
 from tests.helpers.server import PATIENCE_S, ended
 
@@ -59,7 +56,7 @@ LOADED = f"from hinged.solvers.warm import load; print(load('{SOLVER}'))"
 VARIANTS = """
 import sys
 import numpy as np
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.jit.compiled import compiled
 
 @compiled
 def nothing(x):
@@ -159,29 +156,24 @@ def test_of_estimators_nothing_is_compiled(first, elsewhere):
 
 
 NOTHING_IN_PLACE = """
-from hinged.solvers.core.compiled import compiled
-from hinged.solvers.core.lanes import dot
+from hinged.solvers.jit.cache import FOLDER
+from hinged.solvers.core.simd.lanes import dot
 import numpy as np
 assert dot(np.ones(3), np.ones(3, np.float32)) == 3.0
-print(dot._cache.cache_path)
+print(next(FOLDER.rglob("*.code")))
 """
 
 
-@pytest.mark.parametrize("chosen", [True, False])
-def test_where_the_folder_cannot_be_written_another_is_taken(elsewhere, tmp_path, chosen):
+def test_where_the_folder_cannot_be_written_another_is_taken(elsewhere, tmp_path):
     taken, place = tmp_path / "taken", tmp_path / "place"
     place.mkdir()
-    if chosen:
-        taken.write_text("a file where the folder would be")
-    else:
-        (taken / "hinged").mkdir(parents=True)
-        state = cache.STATE
-        (taken / "hinged" / state).write_text("a file where the folder would be")
+    (taken / "hinged").mkdir(parents=True)
+    (taken / "hinged" / cache.STATE).write_text("a file where the folder would be")
     environment = {"XDG_CACHE_HOME": str(taken), "TMPDIR": str(place)}
-    process = python(["-c", NOTHING_IN_PLACE], taken if chosen else "", elsewhere, **environment)
+    process = python(["-c", NOTHING_IN_PLACE], "", elsewhere, **environment)
     said, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert Path(said.strip()).is_relative_to(elsewhere if chosen else place)
+    assert Path(said.strip()).is_relative_to(place)
 
 
 @pytest.mark.parametrize(
@@ -196,207 +188,56 @@ def test_where_other_processes_fail_this_one_compiles_and_says_so_once(lacking, 
     assert warmed_up(lacking, MISSING).compiled == []
 
 
-ROLES = sorted([*[crew.COMPILER] * crew.COMPILERS, crew.PLAIN])
-
-
 @pytest.fixture
 def processes(tmp_path, monkeypatch):
-    """Waits for as many processes of crews as are asked for: their roles and numbers. They compile nothing."""
+    """Waits for as many processes that compile as are asked for: what they are to compile, and their numbers.
+
+    They compile nothing.
+    """
     started = tmp_path / "started"
     others = script(tmp_path / "python", f"echo $4 $$ >> {started}; exec sleep 1000")
     monkeypatch.setattr(sys, "executable", str(others))
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "cache")
 
     def found(count):
         end = time.monotonic() + PATIENCE_S
         while (started.read_text() if started.exists() else "").count("\n") < count:
             assert time.monotonic() < end
             time.sleep(0.01)
-        lines = [line.split() for line in started.read_text().splitlines()] if count else []
-        return sorted(role for role, _ in lines), [int(pid) for _, pid in lines]
+        lines = [line.split() for line in started.read_text().splitlines()]
+        return sorted(name for name, _ in lines), [int(pid) for _, pid in lines]
 
     return found
 
 
-def compiling_until_ended(name, processes):
-    """Compile by processes that do nothing, and end it: what came of it, and what processes there were."""
+@pytest.mark.parametrize(("name", "compiled"), [(SOLVER, [SOLVER]), ("auto", ["auto", "lasvm-nc"])])
+def test_who_waits_for_processes_that_compile_can_be_told_to_stop(processes, monkeypatch, name, compiled):
+    monkeypatch.setattr(warm, "_ready", defaultdict(frozenset))
+    monkeypatch.setattr(warm, "_loads", lambda *_: False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     raised = []
 
     def wait():
         try:
-            warm._compile_beside(name, np.float32, warm._ended)
+            warm.warm_up(name)
         except warm.Ended as error:
             raised.append(error)
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    found = processes(len(ROLES))
+    names, pids = processes(len(compiled))
     warm.end_compiling()
     waiting.join(PATIENCE_S)
     assert len(raised) == 1
-    return found
-
-
-def test_who_waits_for_processes_that_compile_can_be_told_to_stop(processes):
-    roles, pids = compiling_until_ended(SOLVER, processes)
-    assert roles == ROLES
+    assert names == compiled
     assert all(map(ended, pids))
-
-
-def test_processes_that_were_started_early_are_those_that_compile(processes, tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(warm, "_first", set())
-    crew.start_early()
-    early = processes(len(ROLES))
-    assert compiling_until_ended("auto", processes) == early
-    assert early[0] == ROLES
-    assert processes(len(ROLES)) == early
-    assert all(map(ended, early[1]))
-
-
-def test_processes_that_were_started_early_and_are_not_needed_end(processes, tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
-    crew.start_early()
-    _, pids = processes(len(ROLES))
-    crew.dismiss()
-    assert all(map(ended, pids))
-
-
-def test_where_something_is_compiled_no_process_is_started_early(first, processes, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(first.cache))
-    crew.start_early()
-    assert processes(0) == ([], [])
-    assert not crew._early
 
 
 def test_a_solver_that_is_not_compiled_is_not_loaded_and_nothing_is_compiled_for_it(first, lacking):
     for folder, there in ((first.cache, "True"), (lacking, "False")):
-        before = sorted(folder.rglob("*.nbc"))
+        before = sorted(folder.rglob("*.code"))
         assert python(["-c", LOADED], folder).communicate() == (f"{there}\n", "")
-        assert sorted(folder.rglob("*.nbc")) == before
-
-
-CALLS = """
-import numpy as np
-from hinged.solvers.core.calls import Calls, watching
-from hinged.solvers.core.compiled import compiled
-
-@compiled
-def double(x):
-    return 2 * x
-
-@compiled
-def both(x, y):
-    return double(x) + double(y)
-
-@compiled
-def now_and_then(x):
-    return double(2.0 * x) if x > 0.0 else x
-
-watching.append(Calls())
-both(np.ones(2), 1)
-both(np.ones(2), 2)
-double(3)
-watching[0].told()
-now_and_then(-1.0)
-now_and_then(1.0)
-for call in watching[0].told():
-    print("inner" if call.inner else "outer", call.name, call.types, sorted(call.needs))
-"""
-
-
-def test_without_a_compiler_it_is_seen_who_calls_whom_with_which_types(tmp_path):
-    said, errors = python(["-c", CALLS], tmp_path, NUMBA_DISABLE_JIT="1").communicate()
-    assert errors == ""
-    array = "Array(float64, 1, 'C', False, aligned=True)"
-    assert said.splitlines() == [
-        f"inner double ({array},) []",
-        "inner double (int64,) []",
-        f"outer both ({array}, int64) [0, 1]",
-        "outer double (int64,) []",
-        "inner double (float64,) []",
-        "outer now_and_then (float64,) [4]",
-    ]
-
-
-def call(size, *needs):
-    return Call("", "", (), True, size, set(needs))
-
-
-def planned(calls):
-    plan = crew.Plan(calls)
-    plan.add(calls)
-    return plan
-
-
-def from_outside(size, *needs):
-    return Call("", "", (), False, size, set(needs))
-
-
-def test_what_most_waits_for_is_compiled_first_and_nothing_before_what_it_calls():
-    plan = planned([call(1), call(2), call(5, 0), call(1, 1), call(1, 2, 3)])
-    assert plan.take() == 0  # 1 + 5 + 1 until the end
-    assert plan.take() == 1
-    plan.done(1)
-    assert plan.take() == 3
-    plan.done(0)
-    assert plan.take() == 2
-    plan.done(3)
-    plan.done(2)
-    assert plan.take() == 4
-    assert plan.take() is None
-
-
-def test_what_python_calls_is_optimised_with_all_that_it_calls():
-    plan = planned([call(5), call(1), from_outside(4), from_outside(1, 0)])
-    assert plan.take() == 0  # 5 + 6 until the end
-    assert plan.take() == 2
-    assert plan.take() == 1
-    plan.done(0)
-    assert plan.take() == 3
-
-
-def test_what_comes_first_is_compiled_before_what_is_needed_later_and_told_when_it_is():
-    told = []
-    plan = crew.Plan([call(1), call(2)], lambda: told.append("reached"))
-    assert plan.take() == 1
-    plan.add([call(1), call(2), call(9), call(1, 0), call(1, 1)])
-    assert plan.take() == 0
-    plan.done(1)
-    assert plan.take() == 2
-    assert plan.take() == 4
-    assert not told
-    plan.done(0)
-    assert told == ["reached"]
-    assert plan.take() == 3
-    assert plan.take() is None
-
-
-def test_who_asks_before_all_calls_are_known_waits_for_the_others():
-    plan = crew.Plan([call(1)])
-    assert plan.take() == 0
-    taken = queue.SimpleQueue()
-    asking = threading.Thread(target=lambda: taken.put(plan.take()))
-    asking.start()
-    plan.done(0)
-    assert asking.is_alive()
-    plan.add([call(1), call(1, 0)])
-    assert taken.get(timeout=PATIENCE_S) == 1
-    asking.join()
-
-
-def test_what_was_given_up_is_not_taken_up_again_when_more_calls_are_known():
-    plan = crew.Plan([call(1), call(1)])
-    assert plan.take() is not None
-    plan.give_up()
-    plan.add([call(1), call(1), call(1)])
-    assert plan.take() is None
-
-
-def test_functions_that_call_each_other_are_compiled_all_the_same():
-    plan = planned([call(1, 1), call(1, 0)])
-    taken = {plan.take()}
-    plan.done(*taken)
-    assert taken | {plan.take()} == {0, 1}
+        assert sorted(folder.rglob("*.code")) == before
 
 
 def test_two_processes_can_add_variants_of_one_function_to_the_cache(tmp_path):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
+from hinged.operations import ExampleOperations, LabelOperations
 from hinged.service.api.answers.shapes import (
     ANSWER_BODY,
     ANSWERS,
@@ -19,7 +20,7 @@ from hinged.service.api.answers.shapes import (
 )
 from hinged.service.api.changes.routes import changed
 from hinged.service.api.changes.shapes import CHANGED
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import parsed, read_command, registry_of
 from hinged.service.commands.answers import (
     ChangeAnswer,
@@ -36,10 +37,10 @@ from hinged.service.edge.access import check_name
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import Conflict, Gone, QueueFull, StoreUnavailable
 
-router = APIRouter(default_response_class=JSON)
+group = Group("labels")
 
 
-@router.get("/models/{model}/answers", tags=["labels"], openapi_extra=operation(ANSWERS))
+@group.serves(LabelOperations.answers, ANSWERS)
 async def list_answers(
     model: str,
     request: Request,
@@ -52,10 +53,8 @@ async def list_answers(
     return JSON({"model": model, "position": worker.published.position, **found})
 
 
-@router.put(
-    "/models/{model}/answers/{example:path}",
-    tags=["labels"],
-    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=ANSWER_BODY, statuses=(200, 202)),
+@group.serves(
+    LabelOperations.change_answer, CHANGED, Gone, QueueFull, StoreUnavailable, takes=ANSWER_BODY, statuses=(200, 202)
 )
 async def change_answer(model: str, example: str, request: Request) -> Response:
     """Give another label than before: 200, or 202 with a job where the model is taught anew with it."""
@@ -66,11 +65,7 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     return await changed(model, worker, await worker.change(command))
 
 
-@router.delete(
-    "/models/{model}/answers/{example:path}",
-    tags=["labels"],
-    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, statuses=(200, 202)),
-)
+@group.serves(LabelOperations.forget_answer, CHANGED, Conflict, QueueFull, StoreUnavailable, statuses=(200, 202))
 async def forget_answer(
     model: str,
     example: str,
@@ -83,7 +78,7 @@ async def forget_answer(
     return await changed(model, worker, await worker.change(ForgetAnswer(example, annotator=annotator)))
 
 
-@router.get("/models/{model}/examples", tags=["labels"], openapi_extra=operation(LISTED, Conflict, StoreUnavailable))
+@group.serves(ExampleOperations.examples, LISTED, Conflict, StoreUnavailable)
 async def list_examples(
     model: str,
     request: Request,
@@ -103,7 +98,7 @@ async def list_examples(
     return JSON({"model": model, "position": worker.published.position, **found})
 
 
-@router.get("/models/{model}/examples/{example:path}", tags=["labels"], openapi_extra=operation(EXAMPLE, Gone))
+@group.serves(ExampleOperations.example, EXAMPLE, Gone)
 async def show_example(model: str, example: str, request: Request) -> Response:
     """One example, learned or in the pool: its x and its label, as far as model or log have them."""
     worker = registry_of(request).get(model)
@@ -111,7 +106,7 @@ async def show_example(model: str, example: str, request: Request) -> Response:
     return JSON({"model": model, "position": worker.published.position, **found})
 
 
-@router.get("/models/{model}/pool", tags=["labels"], openapi_extra=operation(CANDIDATES))
+@group.serves(LabelOperations.candidates, CANDIDATES)
 async def list_candidates(
     model: str, request: Request, n: Annotated[int, Query(ge=1, le=1000, description="candidates, at most")] = 100
 ) -> Response:

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.answers import Answers, Candidates, ListedExamples, ShownExample
+from hinged.answers import ShownExample
 from hinged.service.api.examples.shapes import AnyX
 from hinged.service.api.labels.shapes import HEAD, Name
 from hinged.service.api.openapi import AT, Shape
@@ -24,48 +24,42 @@ class AnswerChange(TypedDict):
 
 CHANGE_ANSWER: TypeAdapter[AnswerChange] = TypeAdapter(AnswerChange)
 ANSWER_BODY = Shape(CHANGE_ANSWER, {"annotator": "ann", "y": "rain"})
-ANSWERS = Shape(
-    Answers,
-    {
-        **HEAD,
-        "answers": [{"id": "thu", "annotator": "ann", "label": "sun", "prediction": "rain", "learned": True, "at": AT}],
-        "annotators": {
-            "ann": {
-                "labelled": 1,
-                "skipped": 0,
-                "changed": 0,
-                "predicted": 1,
-                "as_predicted": 0,
-                "compared": 0,
-                "agreed": 0,
-                "shared": 0,
-                "kappa": None,
-            }
-        },
-        "agreement": [{"annotators": ["ann", "bob"], "examples": 20, "same": 18, "kappa": 0.8}],
-        "answered": 1,
-        "disagreement": 0.0,
+ANSWERS = {
+    **HEAD,
+    "answers": [{"id": "thu", "annotator": "ann", "label": "sun", "prediction": "rain", "learned": True, "at": AT}],
+    "annotators": {
+        "ann": {
+            "labelled": 1,
+            "skipped": 0,
+            "changed": 0,
+            "predicted": 1,
+            "as_predicted": 0,
+            "compared": 0,
+            "agreed": 0,
+            "shared": 0,
+            "kappa": None,
+        }
     },
-)
+    "agreement": [{"annotators": ["ann", "bob"], "examples": 20, "same": 18, "kappa": 0.8}],
+    "answered": 1,
+    "disagreement": 0.0,
+}
 EXAMPLE = Shape(ShownExample[AnyX], {**HEAD, "id": "mon", "number": 1, "label": "sun", "x": [0.9, 0.1]})
-LISTED = Shape(
-    ListedExamples,
-    {
-        **HEAD,
-        "missing": 0,
-        "examples": [
-            {
-                "id": "mon",
-                "number": 1,
-                "label": "sun",
-                "prediction": None,
-                "source": "queried",
-                "answers": [{"annotator": "ann", "label": "sun"}],
-                "corrected": False,
-                "at": AT,
-            }
-        ],
-        "next": "4.1",
-    },
-)
-CANDIDATES = Shape(Candidates, {**HEAD, "size": 2, "candidates": [{"id": "thu", "prediction": "rain", "score": 0.2}]})
+LISTED = {
+    **HEAD,
+    "missing": 0,
+    "examples": [
+        {
+            "id": "mon",
+            "number": 1,
+            "label": "sun",
+            "prediction": None,
+            "source": "queried",
+            "answers": [{"annotator": "ann", "label": "sun"}],
+            "corrected": False,
+            "at": AT,
+        }
+    ],
+    "next": "4.1",
+}
+CANDIDATES = {**HEAD, "size": 2, "candidates": [{"id": "thu", "prediction": "rain", "score": 0.2}]}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
+from hinged.operations import ExampleOperations, ModelOperations, ServerOperations
 from hinged.service.api.changes.shapes import (
     CERTIFICATE,
     CHALLENGERS,
@@ -20,7 +21,7 @@ from hinged.service.api.changes.shapes import (
     LEFT_OUT,
     RETIRED,
 )
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import Full, parsed, read_command, registry_of
 from hinged.service.commands import figures
 from hinged.service.commands.change import (
@@ -46,24 +47,18 @@ from hinged.service.errors import (
 CHANGE_WAIT_S = 5.0
 """So long an answer waits until what is forgotten has left the store, which a large one takes minutes for."""
 
-router = APIRouter(default_response_class=JSON)
+group = Group("changes")
 
 
-@router.delete(
-    "/models/{model}/examples/{example:path}",
-    tags=["changes"],
-    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, statuses=(200, 202)),
-)
+@group.serves(ExampleOperations.forget, CHANGED, QueueFull, StoreUnavailable, statuses=(200, 202))
 async def forget(model: str, example: str, request: Request) -> Response:
     """Forget an example: 200 when it is gone, 202 with a job where that takes its time."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.change(Forget(example)))
 
 
-@router.put(
-    "/models/{model}/examples/{example:path}",
-    tags=["changes"],
-    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202)),
+@group.serves(
+    ExampleOperations.correct, CHANGED, Gone, QueueFull, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202)
 )
 async def correct(model: str, example: str, request: Request) -> Response:
     """Give a learned example another label: 200, or 202 with a job where the model is taught anew with it."""
@@ -75,10 +70,8 @@ async def correct(model: str, example: str, request: Request) -> Response:
     return await changed(model, worker, await worker.change(command))
 
 
-@router.patch(
-    "/models/{model}",
-    tags=["changes"],
-    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)),
+@group.serves(
+    ModelOperations.change_model, CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)
 )
 async def change_model(model: str, request: Request) -> Response:
     """Change parts of a model's configuration: 200, or 202 with a job where it is taught anew; the old one serves."""
@@ -109,7 +102,7 @@ async def _read_changes(request: Request) -> dict[str, Any]:
     return changes
 
 
-@router.get("/jobs/{job}", tags=["changes"], openapi_extra=operation(JOB, NotFound))
+@group.serves(ServerOperations.job, JOB, NotFound)
 async def show_job(job: str, request: Request) -> Response:
     """What became of a change that takes its time."""
     model, _, at = job.rpartition(".")
@@ -119,14 +112,14 @@ async def show_job(job: str, request: Request) -> Response:
     return JSON({"job": f"/jobs/{job}", "model": model, **registry_of(request).get(model).job(int(at))})
 
 
-@router.get("/models/{model}/certificate", tags=["changes"], openapi_extra=operation(CERTIFICATE))
+@group.serves(ModelOperations.certificate, CERTIFICATE)
 async def certificate(model: str, request: Request) -> Response:
     """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
     position, found = await registry_of(request).get(model).read(figures.certificate)
     return JSON({"model": model, "position": position, "certificate": found})
 
 
-@router.get("/models/{model}/loo", tags=["changes"], openapi_extra=operation(LEFT_OUT, Conflict))
+@group.serves(ModelOperations.leave_one_out, LEFT_OUT, Conflict)
 async def leave_one_out(model: str, request: Request) -> Response:
     """The exact solver's leave-one-out error: each example predicted by the machine without it."""
     registry = registry_of(request)
@@ -139,16 +132,21 @@ async def leave_one_out(model: str, request: Request) -> Response:
 # -- challengers ------------------------------------------------------------------------------------------------------
 
 
-@router.get("/models/{model}/shadows", tags=["challengers"], openapi_extra=operation(CHALLENGERS))
+@group.serves(ModelOperations.shadows, CHALLENGERS, tag="challengers")
 async def list_shadows(model: str, request: Request, full: Full = False) -> Response:
     """The model and its challengers, each with the metrics of its own predictions."""
     return JSON(await registry_of(request).get(model).read(partial(figures.challengers, full=full)))
 
 
-@router.put(
-    "/models/{model}/shadows/{shadow}",
-    tags=["challengers"],
-    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)),
+@group.serves(
+    ModelOperations.challenge,
+    CHANGED,
+    Conflict,
+    QueueFull,
+    StoreUnavailable,
+    takes=CHANGES_BODY,
+    statuses=(200, 202),
+    tag="challengers",
 )
 async def challenge(model: str, shadow: str, request: Request) -> Response:
     """A challenger: the model's configuration with these changes. 202 with a job, after which it learns along."""
@@ -158,21 +156,13 @@ async def challenge(model: str, shadow: str, request: Request) -> Response:
     return await changed(model, worker, await worker.command(command))
 
 
-@router.delete(
-    "/models/{model}/shadows/{shadow}",
-    tags=["challengers"],
-    openapi_extra=operation(RETIRED, QueueFull, StoreUnavailable),
-)
+@group.serves(ModelOperations.retire, RETIRED, QueueFull, StoreUnavailable, tag="challengers")
 async def retire(model: str, shadow: str, request: Request) -> Response:
     """Give a challenger up."""
     return JSON(await registry_of(request).get(model).command(Retire(shadow)))
 
 
-@router.post(
-    "/models/{model}/shadows/{shadow}/promote",
-    tags=["challengers"],
-    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable),
-)
+@group.serves(ModelOperations.promote, CHANGED, Conflict, QueueFull, StoreUnavailable, tag="challengers")
 async def promote(model: str, shadow: str, request: Request) -> Response:
     """Let a challenger take the model's place."""
     worker = registry_of(request).get(model)

@@ -9,7 +9,6 @@ from pydantic import TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.answers import Certified, Challengers, Changed, JobState, LeftOut, Retired
 from hinged.service.api.openapi import Shape
 from hinged.service.data.examples import STRICT, Y
 
@@ -25,19 +24,16 @@ CORRECTION: TypeAdapter[Correction] = TypeAdapter(Correction)
 CORRECTION_BODY = Shape(CORRECTION, {"y": "rain"})
 CHANGES: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 CHANGES_BODY = Shape(CHANGES, {"C": 5.0})
-CHANGED = Shape(Changed, {"model": "weather", "position": 6, "job": "/jobs/weather.6"})
-JOB = Shape(
-    JobState,
-    {
-        "job": "/jobs/weather.6",
-        "model": "weather",
-        "kind": "forget",
-        "state": "running",
-        "progress": 0.5,
-        "certificate": None,
-    },
-)
-CERTIFICATE = Shape(Certified, {"model": "weather", "position": 5, "certificate": {"gap": 0.0, "support_vectors": 3}})
-LEFT_OUT = Shape(LeftOut, {"model": "weather", "position": 5, "examples": 3, "errors": 1, "error": 1 / 3})
-CHALLENGERS = Shape(Challengers, {"model": "weather", "position": 5, "champion": {}, "shadows": {"softer": {}}})
-RETIRED = Shape(Retired, {"model": "weather", "position": 7, "shadow": "softer", "deleted": True})
+CHANGED = {"model": "weather", "position": 6, "job": "/jobs/weather.6"}
+JOB = {
+    "job": "/jobs/weather.6",
+    "model": "weather",
+    "kind": "forget",
+    "state": "running",
+    "progress": 0.5,
+    "certificate": None,
+}
+CERTIFICATE = {"model": "weather", "position": 5, "certificate": {"gap": 0.0, "support_vectors": 3}}
+LEFT_OUT = {"model": "weather", "position": 5, "examples": 3, "errors": 1, "error": 1 / 3}
+CHALLENGERS = {"model": "weather", "position": 5, "champion": {}, "shadows": {"softer": {}}}
+RETIRED = {"model": "weather", "position": 7, "shadow": "softer", "deleted": True}

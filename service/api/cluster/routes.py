@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
+from hinged.operations import ServerOperations
+from hinged.operations.base import EVERY, Operation
 from hinged.service.api.cluster.shapes import CLUSTER, MOVE, MOVE_BODY, NODE, STANDING
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import parsed, read_command
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import Conflict, StoreUnavailable
 
-router = APIRouter(tags=["cluster"], default_response_class=JSON)
+group = Group("cluster")
 
 
 class NodeFace(Protocol):
@@ -32,21 +34,19 @@ class NodeFace(Protocol):
         """Take a model that was released for this server."""
 
 
-@router.get("/cluster", openapi_extra=operation(CLUSTER, Conflict, StoreUnavailable))
+@group.serves(ServerOperations.cluster, CLUSTER, Conflict, StoreUnavailable)
 async def show_cluster(request: Request) -> Response:
     """The servers that share the store, and what each takes; each model's owner, epoch, position, lag and memory."""
     return JSON(await _node(request).overview(request))
 
 
-@router.get("/cluster/node", openapi_extra=operation(NODE, Conflict))
+@group.serves(Operation("GET", "/cluster/node", role="admin", covers=EVERY), NODE, Conflict)
 async def show_node(request: Request) -> Response:
     """This server's own models: state, position, memory and load of each."""
     return JSON(_node(request).figures())
 
 
-@router.post(
-    "/cluster/models/{model}/move", openapi_extra=operation(STANDING, Conflict, StoreUnavailable, takes=MOVE_BODY)
-)
+@group.serves(ServerOperations.move, STANDING, Conflict, StoreUnavailable, takes=MOVE_BODY)
 async def move_model(model: str, request: Request) -> Response:
     """Let another server have a model. Who asks for it meanwhile waits; nothing acknowledged is lost."""
     node = _node(request)
@@ -54,7 +54,12 @@ async def move_model(model: str, request: Request) -> Response:
     return JSON(await node.move(model, body["to"], request))
 
 
-@router.post("/cluster/models/{model}/claim", openapi_extra=operation(STANDING, Conflict, StoreUnavailable))
+@group.serves(
+    Operation("POST", "/cluster/models/{model}/claim", role="admin", anywhere=True),
+    STANDING,
+    Conflict,
+    StoreUnavailable,
+)
 async def claim_model(model: str, request: Request) -> Response:
     """Take a model that nobody owns, or that was released for this server: the other half of a move."""
     return JSON(await _node(request).claim(model))

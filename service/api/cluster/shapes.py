@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from hinged.answers import ClusterShown, OwnModels, Standing
+from hinged.answers import OwnModels, Standing
 from hinged.service.api.openapi import Shape
 
 
@@ -17,26 +17,23 @@ class MoveBody(TypedDict):
 
 
 _STANDING: Standing = {"model": "weather", "owner": "http://10.0.0.2:8000", "epoch": 1780000000000000, "position": 5}
-CLUSTER = Shape(
-    ClusterShown,
-    {
-        "node": "http://10.0.0.1:8000",
-        "nodes": [
-            {
-                "node": "http://10.0.0.1:8000",
-                "alive": True,
-                "beat_age_s": 0.4,
-                "models": 3,
-                "loading": 0,
-                "memory_bytes": 81920,
-                "memory_max_bytes": 2**34,
-                "load": 0.25,
-                "processors": 4,
-            }
-        ],
-        "models": [{**_STANDING, "lag": 0, "state": "serving", "memory_bytes": 16384, "load": 0.05}],
-    },
-)
+CLUSTER = {
+    "node": "http://10.0.0.1:8000",
+    "nodes": [
+        {
+            "node": "http://10.0.0.1:8000",
+            "alive": True,
+            "beat_age_s": 0.4,
+            "models": 3,
+            "loading": 0,
+            "memory_bytes": 81920,
+            "memory_max_bytes": 2**34,
+            "load": 0.25,
+            "processors": 4,
+        }
+    ],
+    "models": [{**_STANDING, "lag": 0, "state": "serving", "memory_bytes": 16384, "load": 0.05}],
+}
 NODE = Shape(
     OwnModels,
     {

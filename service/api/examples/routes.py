@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
-from hinged.service.api.examples.requests import (
-    learn_batch,
-    predict_batch,
-    predict_examples,
-    read_request,
-    shown_learned,
-)
+from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
+from hinged.operations.base import DEFAULT, Operation
+from hinged.service.api.examples.learn import LEARN as LEARNING
+from hinged.service.api.examples.learn import read_request, shown_learned
+from hinged.service.api.examples.predict import PREDICT as PREDICTING
+from hinged.service.api.examples.predict import predict_examples
 from hinged.service.api.examples.shapes import (
     FINISH,
     FINISH_BODY,
@@ -23,8 +22,7 @@ from hinged.service.api.examples.shapes import (
     PREDICT,
     PREDICTED,
 )
-from hinged.service.api.examples.together import learn_gathered, predict_gathered
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group, examples_dispatched
 from hinged.service.api.wire import (
     form_of,
     read_examples,
@@ -39,7 +37,6 @@ from hinged.service.data.examples import (
     parse_learn,
     parse_x,
 )
-from hinged.service.data.names import DEFAULT
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.records import Form
@@ -63,28 +60,19 @@ MinPosition = Annotated[
 ]
 LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
 
-router = APIRouter(default_response_class=JSON)
+group = Group("examples")
 
 
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@router.post(
-    "/models/{model}/learn",
-    tags=["examples"],
-    openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True),
-)
+@group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
     """Predict, then learn, each example in order. Answered when all are durable and learned."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body, packed = await read_examples(request, registry.settings.body_bytes_max)
-    return JSON(await (learn_batch if packed else learn_gathered)(request, worker, body))
+    return await examples_dispatched(request, ExampleOperations.learn, model)
 
 
-@router.post(
-    "/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True)
-)
+@group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn_default(request: Request) -> Response:
     """The same on the model "default", which the first call creates."""
     registry = registry_of(request)
@@ -134,11 +122,7 @@ def _xs_of(body: Body, form: Form, request: Request) -> Slices[tuple[list[Any], 
     return xs, lacking
 
 
-@router.post(
-    "/models/{model}/finish",
-    tags=["examples"],
-    openapi_extra=operation(FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True),
-)
+@group.serves(ModelOperations.finish, FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True)
 async def finish(model: str, request: Request) -> Response:
     """Optimise over the points held until no pair violates by more than tol; before that, learn the log again."""
     registry = registry_of(request)
@@ -150,21 +134,14 @@ async def finish(model: str, request: Request) -> Response:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@router.post(
-    "/models/{model}/predict",
-    tags=["examples"],
-    openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT, takes_batch=True),
-)
+@group.serves(ExampleOperations.predict, PREDICTED, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    _check_position(worker, min_position)
-    body, packed = await read_examples(request, registry.settings.body_bytes_max)
-    return JSON(await (predict_batch if packed else predict_gathered)(request, worker, body))
+    _check_position(registry_of(request).get(model), min_position)
+    return await examples_dispatched(request, ExampleOperations.predict, model)
 
 
-@router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
+@group.serves(Operation("GET", "/models/{model}/predict", role="reader"), PREDICTED)
 async def predict_one(
     model: str, request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
 ) -> Response:
@@ -172,21 +149,18 @@ async def predict_one(
     registry = registry_of(request)
     worker = registry.get(model)
     _check_position(worker, min_position)
-    example: UnlabelledExample = {"x": parse_x(x, form=form_of(worker.published.configuration))}
-    return JSON(await predict_examples(worker, [example], Details()))
+    published = worker.published
+    example: UnlabelledExample = {"x": parse_x(x, form=form_of(published.configuration))}
+    return JSON(await predict_examples(worker, published, [example], Details()))
 
 
-@router.post(
-    "/predict",
-    tags=["examples"],
-    openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT, takes_batch=True),
-)
+@group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict_default(request: Request, min_position: MinPosition = 0) -> Response:
     """The same on the model "default"."""
     return await predict(DEFAULT, request, min_position)
 
 
-@router.get("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound))
+@group.serves(Operation("GET", "/predict", role="reader", covers=DEFAULT), PREDICTED, NotFound)
 async def predict_one_default(
     request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
 ) -> Response:

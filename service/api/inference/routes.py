@@ -12,9 +12,10 @@ import json
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
+from hinged.operations.base import Operation
 from hinged.service.api.inference.shapes import (
     INFER,
     INFER_BODY,
@@ -28,7 +29,8 @@ from hinged.service.api.inference.shapes import (
     SERVER_READY,
     InferBody,
 )
-from hinged.service.api.openapi import JSON_TYPE, operation
+from hinged.service.api.openapi import JSON_TYPE
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import (
     BINARY,
     media_type_of,
@@ -62,7 +64,7 @@ from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 
-router = APIRouter(default_response_class=JSON)
+group = Group("open inference protocol")
 
 X = "x"
 VERSION = "1"
@@ -71,19 +73,18 @@ EXTENSIONS = ["binary_tensor_data"]
 RECORDS = 50
 """That are made of columns at once: a millisecond of wide ones."""
 WANTED = "the input is one tensor of numbers 'x' of shape [n, {}]"
-INFERENCE = operation(INFERRED, takes=INFER_BODY)
 
 
 # -- health and metadata ----------------------------------------------------------------------------------------------
 
 
-@router.get("/v2/health/live", tags=["open inference protocol"], openapi_extra=operation(SERVER_LIVE))
+@group.serves(Operation("GET", "/v2/health/live", role=None), SERVER_LIVE)
 async def server_live() -> Response:
     """The process runs."""
     return JSON({"live": True})
 
 
-@router.get("/v2/health/ready", tags=["open inference protocol"], openapi_extra=operation(SERVER_READY, Invalid))
+@group.serves(Operation("GET", "/v2/health/ready", role=None), SERVER_READY, Invalid)
 async def server_ready(request: Request) -> Response:
     """200 once models are loaded, 400 before, as the protocol wants it."""
     if not registry_of(request).ready:
@@ -91,16 +92,14 @@ async def server_ready(request: Request) -> Response:
     return JSON({"ready": True})
 
 
-@router.get("/v2", tags=["open inference protocol"], openapi_extra=operation(SERVER_METADATA))
+@group.serves(Operation("GET", "/v2", role=None), SERVER_METADATA)
 async def server_metadata(request: Request) -> Response:
     """Name, version and extensions of the server."""
     return JSON({"name": request.app.title, "version": request.app.version, "extensions": EXTENSIONS})
 
 
-@router.get("/v2/models/{model}", tags=["open inference protocol"], openapi_extra=operation(MODEL_METADATA))
-@router.get(
-    "/v2/models/{model}/versions/{version}", tags=["open inference protocol"], openapi_extra=operation(MODEL_METADATA)
-)
+@group.serves(Operation("GET", "/v2/models/{model}", role="reader"), MODEL_METADATA)
+@group.serves(Operation("GET", "/v2/models/{model}/versions/{version}", role="reader"), MODEL_METADATA)
 async def model_metadata(model: str, request: Request) -> Response:
     """The tensors that a model takes and gives."""
     worker = _worker(request, model)
@@ -121,16 +120,8 @@ async def model_metadata(model: str, request: Request) -> Response:
     )
 
 
-@router.get(
-    "/v2/models/{model}/ready",
-    tags=["open inference protocol"],
-    openapi_extra=operation(MODEL_READY),
-)
-@router.get(
-    "/v2/models/{model}/versions/{version}/ready",
-    tags=["open inference protocol"],
-    openapi_extra=operation(MODEL_READY),
-)
+@group.serves(Operation("GET", "/v2/models/{model}/ready", role="reader"), MODEL_READY)
+@group.serves(Operation("GET", "/v2/models/{model}/versions/{version}/ready", role="reader"), MODEL_READY)
 async def model_ready(model: str, request: Request) -> Response:
     """200 if the model is loaded and has learned an example, 400 if it has not yet."""
     if not _worker(request, model).published.labels:
@@ -165,8 +156,10 @@ def _worker(request: Request, model: str) -> Worker:
 # -- prediction -------------------------------------------------------------------------------------------------------
 
 
-@router.post("/v2/models/{model}/infer", tags=["open inference protocol"], openapi_extra=INFERENCE)
-@router.post("/v2/models/{model}/versions/{version}/infer", tags=["open inference protocol"], openapi_extra=INFERENCE)
+@group.serves(Operation("POST", "/v2/models/{model}/infer", role="reader"), INFERRED, takes=INFER_BODY)
+@group.serves(
+    Operation("POST", "/v2/models/{model}/versions/{version}/infer", role="reader"), INFERRED, takes=INFER_BODY
+)
 async def infer(model: str, request: Request) -> Response:
     """Predict the rows of tensors, from what was published last."""
     worker = _worker(request, model)

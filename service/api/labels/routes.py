@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, cast
 
-from fastapi import APIRouter, Query, Request
-from starlette.requests import HTTPConnection
+from fastapi import Query, Request
 from starlette.responses import Response
 
+from hinged.operations import ExampleOperations, LabelOperations
 from hinged.service import limits
+from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.labels.shapes import (
     ASK,
     ASK_BODY,
@@ -29,21 +31,19 @@ from hinged.service.api.labels.shapes import (
     SUSPECTS,
     AskBody,
 )
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group, dispatched, examples_dispatched
 from hinged.service.api.wire import (
     form_of,
     parsed,
     read_command,
-    read_examples,
     read_json,
     read_optional,
     registry_of,
 )
 from hinged.service.commands import explain as reasons
-from hinged.service.commands.ask import Ask, Offer, Peek
+from hinged.service.commands.ask import Ask, Command, Offer, Peek
 from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.rank import make_ranking
-from hinged.service.data.answers import Answer
 from hinged.service.data.batches import SHOWS, read_batch
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
@@ -63,12 +63,14 @@ from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
 from hinged.service.edge.middleware import JSON
+from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     Conflict,
     Gone,
     Invalid,
     QueueFull,
+    ServiceError,
     StoreUnavailable,
 )
 from hinged.service.settings import Settings
@@ -80,29 +82,56 @@ who thinks for longer finds it asked of somebody else."""
 SEARCHED = 1_000
 """Candidates that a question looks at where the request does not say. More take longer, fewer make worse questions."""
 
-router = APIRouter(default_response_class=JSON)
+group = Group("labels")
 
 
 # -- asking for labels ------------------------------------------------------------------------------------------------
 
 
-@router.post(
-    "/models/{model}/pool",
-    tags=["labels"],
-    openapi_extra=operation(OFFERED, Conflict, Gone, QueueFull, StoreUnavailable, takes=POOL, takes_batch=True),
+async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
+    """Offer the candidates of each body."""
+    settings = context.settings
+
+    async def read(body: Brought) -> Change | Outcome:
+        configuration = context.worker.published.configuration
+        if isinstance(body, Packed):
+            work = _read_batch_offer(body.data, configuration, settings)
+        else:
+            work = _read_offer(body, configuration, settings)
+        try:
+            return _change(context.worker, _checked(await sliced(work)))
+        except ServiceError as error:
+            return error
+
+    return [await read(body) for body in bodies]
+
+
+@group.serves(
+    LabelOperations.offer,
+    OFFERED,
+    Conflict,
+    Gone,
+    QueueFull,
+    StoreUnavailable,
+    handling=Handling(offer_candidates),
+    takes=POOL,
+    takes_batch=True,
 )
 async def offer(model: str, request: Request) -> Response:
     """Offer candidates for a label. What is in the pool or learned already is not added again."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body, packed = await read_examples(request, registry.settings.body_bytes_max)
-    return JSON(await (offer_batch if packed else offer_from)(request, worker, body))
+    return await examples_dispatched(request, LabelOperations.offer, model)
 
 
-async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> Answer:
-    """Offer the candidates of a body."""
-    settings = registry_of(connection).settings
-    return await _offer(worker, await sliced(_read_offer(body, worker.published.configuration, settings)))
+def _change(worker: Worker, command: Command) -> Change:
+    return Change(partial(worker.begin_command, command), dict)
+
+
+def _checked(offer: Offer) -> Offer:
+    """An offer whose ids are none of the server's own. Invalid."""
+    for index, given in enumerate(offer.ids):
+        if given.startswith(SERVER_ID):
+            raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
+    return offer
 
 
 def _read_offer(body: Body, configuration: Configuration, settings: Settings) -> Slices[Offer]:
@@ -146,12 +175,6 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
     )
 
 
-async def offer_batch(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
-    """Offer the candidates of a batch."""
-    settings = registry_of(connection).settings
-    return await _offer(worker, await sliced(_read_batch_offer(body, worker.published.configuration, settings)))
-
-
 def _read_batch_offer(body: Raw, configuration: Configuration, settings: Settings) -> Slices[Offer]:
     batch = yield from read_batch(body, configuration, settings, labelled=None)
     ids = [given for given in batch.ids if given is not None]
@@ -169,34 +192,41 @@ def _read_batch_offer(body: Raw, configuration: Configuration, settings: Setting
     return Offer(ids, batch.rows, digests, batch.labels, batch.shows, read=read)
 
 
-async def _offer(worker: Worker, offer: Offer) -> Answer:
-    for index, given in enumerate(offer.ids):
-        if given.startswith(SERVER_ID):
-            raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
-    return await worker.command(offer)
+async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
+    """Lease candidates as each body asks."""
+
+    def read(body: Brought) -> Change | Outcome:
+        try:
+            return _change(context.worker, _read_ask(cast("Body", body)))
+        except ServiceError as error:
+            return error
+
+    return [read(body) for body in bodies]
 
 
-@router.post(
-    "/models/{model}/queries",
-    tags=["labels"],
-    openapi_extra=operation(QUERIES, Conflict, QueueFull, StoreUnavailable, takes=ASK_BODY),
+@group.serves(
+    LabelOperations.query,
+    QUERIES,
+    Conflict,
+    QueueFull,
+    StoreUnavailable,
+    handling=Handling(ask_questions),
+    takes=ASK_BODY,
 )
 async def ask(model: str, request: Request) -> Response:
     """Lease the candidates whose labels are worth most; leases that the annotator holds already come first."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    return JSON(await ask_from(request, worker, await read_command(request)))
+    worker = registry_of(request).get(model)
+    return JSON(await dispatched(request, LabelOperations.query, worker, await read_command(request)))
 
 
-async def ask_from(_: HTTPConnection, worker: Worker, body: Body) -> Answer:
-    """Lease candidates as a body asks."""
+def _read_ask(body: Body) -> Ask:
     asked: AskBody = parsed(ASK, body)
     most = limits.QUERIES_MAX
     n = asked.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
     held = asked.get("held")
-    command = Ask(
+    return Ask(
         n=n,
         annotator=asked["annotator"],
         strategy=asked.get("strategy", ACTIVE),
@@ -205,10 +235,9 @@ async def ask_from(_: HTTPConnection, worker: Worker, body: Body) -> Answer:
         search=asked.get("search", SEARCHED),
         held=None if held is None else tuple(sorted(set(held))),
     )
-    return await worker.command(command)
 
 
-@router.get("/models/{model}/queries", tags=["labels"], openapi_extra=operation(PEEKED, QueueFull))
+@group.serves(LabelOperations.queries, PEEKED, QueueFull)
 async def peek(
     model: str,
     request: Request,
@@ -219,11 +248,7 @@ async def peek(
     return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
 
 
-@router.post(
-    "/models/{model}/queries/{lease}/heartbeat",
-    tags=["labels"],
-    openapi_extra=operation(RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True),
-)
+@group.serves(LabelOperations.heartbeat, RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
 async def heartbeat(model: str, lease: str, request: Request) -> Response:
     """Let a lease last `lease_s` from now."""
     registry = registry_of(request)
@@ -233,21 +258,13 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
 
 
-@router.post(
-    "/models/{model}/queries/{lease}/release",
-    tags=["labels"],
-    openapi_extra=operation(RELEASED, QueueFull, StoreUnavailable),
-)
+@group.serves(LabelOperations.release, RELEASED, QueueFull, StoreUnavailable)
 async def release(model: str, lease: str, request: Request) -> Response:
     """Give a lease back."""
     return JSON(await registry_of(request).get(model).command(Release(lease)))
 
 
-@router.post(
-    "/models/{model}/queries/{lease}/skip",
-    tags=["labels"],
-    openapi_extra=operation(SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True),
-)
+@group.serves(LabelOperations.skip, SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True)
 async def skip(model: str, lease: str, request: Request) -> Response:
     """Give a lease back, for good: not to me again, or to nobody."""
     registry = registry_of(request)
@@ -256,17 +273,13 @@ async def skip(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
 
 
-@router.delete(
-    "/models/{model}/queries/{lease}/skip",
-    tags=["labels"],
-    openapi_extra=operation(RENEWED, Conflict, QueueFull, StoreUnavailable),
-)
+@group.serves(LabelOperations.unskip, RENEWED, Conflict, QueueFull, StoreUnavailable)
 async def unskip(model: str, lease: str, request: Request) -> Response:
     """Take a skip back: the lease is open again."""
     return JSON(await registry_of(request).get(model).command(Unskip(lease)))
 
 
-@router.post("/models/{model}/rank", tags=["labels"], openapi_extra=operation(RANKED, takes=RANK))
+@group.serves(ExampleOperations.rank, RANKED, takes=RANK)
 async def rank_examples(model: str, request: Request) -> Response:
     """The examples of the body in the order in which their labels are wanted. Changes nothing."""
     registry = registry_of(request)
@@ -307,7 +320,7 @@ def _read_rank(
     return told[0], ids, (yield from join_long(inputs)), labels
 
 
-@router.get("/models/{model}/suspects", tags=["labels"], openapi_extra=operation(SUSPECTS))
+@group.serves(ExampleOperations.suspects, SUSPECTS)
 async def suspects(
     model: str, request: Request, n: Annotated[int, Query(ge=1, le=10_000, description="examples, at most")] = 10
 ) -> Response:

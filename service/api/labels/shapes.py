@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.answers import Offered, Peeked, Queries, Ranked, Released, Renewed, Skipped, Suspects
+from hinged.answers import Queries
 from hinged.service import limits
 from hinged.service.api.examples.shapes import AnyX
 from hinged.service.api.openapi import AT, Shape
@@ -49,7 +49,7 @@ with_config(STRICT)(SkipBody)
 HEAD = {"model": "weather", "position": 8}
 LEASE = "c2l4dGVlbiBieXRlcyE"
 POOL = Shape(PoolBody[AnyX], {"examples": [{"id": "thu", "x": [0.5, 0.5]}, {"id": "fri", "x": [0.9, 0.9]}]})
-OFFERED = Shape(Offered, {**HEAD, "added": 2, "size": 2, "dropped": 0})
+OFFERED = {**HEAD, "added": 2, "size": 2, "dropped": 0}
 ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
 ASK_BODY = Shape(ASK, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
 QUERIES = Shape(
@@ -59,20 +59,17 @@ QUERIES = Shape(
         "queries": [{"id": "thu", "x": [0.5, 0.5], "lease": LEASE, "expires_at": AT, "score": 0.2, "reason": "active"}],
     },
 )
-PEEKED = Shape(Peeked, {**HEAD, "next": [{"id": "thu", "score": 0.2, "reason": "active"}], "leased": [], "pool": {}})
+PEEKED = {**HEAD, "next": [{"id": "thu", "score": 0.2, "reason": "active"}], "leased": [], "pool": {}}
 HEARTBEAT: TypeAdapter[HeartbeatBody] = TypeAdapter(HeartbeatBody)
 HEARTBEAT_BODY = Shape(HEARTBEAT, {"lease_s": 600.0})
-RENEWED = Shape(Renewed, {**HEAD, "id": "thu", "lease": LEASE, "expires_at": AT})
-RELEASED = Shape(Released, {**HEAD, "id": "thu", "released": True})
+RENEWED = {**HEAD, "id": "thu", "lease": LEASE, "expires_at": AT}
+RELEASED = {**HEAD, "id": "thu", "released": True}
 SKIP: TypeAdapter[Any] = TypeAdapter(SkipBody)
 SKIP_BODY = Shape(SKIP, {"for": "me"})
-SKIPPED = Shape(Skipped, {**HEAD, "id": "thu", "skipped": "me"})
+SKIPPED = {**HEAD, "id": "thu", "skipped": "me"}
 RANK = Shape(RankBody[AnyX], {"examples": [{"id": "a", "x": [0.9, 0.1]}, {"id": "b", "x": [0.5, 0.4]}]})
-RANKED = Shape(Ranked, {**HEAD, "ranking": [{"id": "b", "score": 0.2}, {"id": "a", "score": 1.0}]})
-SUSPECTS = Shape(
-    Suspects,
-    {
-        **HEAD,
-        "suspects": [{"id": "mon", "label": "sun", "prediction": "rain", "margin": -0.4, "reason": "contradicts"}],
-    },
-)
+RANKED = {**HEAD, "ranking": [{"id": "b", "score": 0.2}, {"id": "a", "score": 1.0}]}
+SUSPECTS = {
+    **HEAD,
+    "suspects": [{"id": "mon", "label": "sun", "prediction": "rain", "margin": -0.4, "reason": "contradicts"}],
+}

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from hinged.service.api.examples.requests import learn_request
+from hinged.service.api.examples.learn import learn_request
 from hinged.service.api.wire import form_of
 from hinged.service.commands.change import Correct, Forget, Hear
 from hinged.service.commands.planned import Provenance

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
+from hinged.operations import LabelOperations
+from hinged.operations.base import Operation
 from hinged.service.api.labelstudio.annotations import Inbox, take_in, x_of
 from hinged.service.api.labelstudio.reconciling import reconciled, reconciled_if_known
 from hinged.service.api.labelstudio.shapes import (
@@ -31,7 +33,7 @@ from hinged.service.api.labelstudio.shapes import (
     WebhookBody,
 )
 from hinged.service.api.labelstudio.webhooks import told
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import form_of, parsed, read_command, read_lists, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
@@ -50,17 +52,19 @@ from hinged.service.settings import Settings
 RESULT_VALUES = 12
 """Numbers and texts of a prediction, about."""
 
-router = APIRouter(prefix="/labelstudio/models/{model}", tags=["labelstudio"], default_response_class=JSON)
+group = Group("labelstudio")
 
 
-@router.get("/health", openapi_extra=operation(HEALTH))
+@group.serves(Operation("GET", "/labelstudio/models/{model}/health", role="reader", basic=True), HEALTH)
 async def labelstudio_health(model: str, request: Request) -> Response:
     """There is such a model, and it serves."""
     registry_of(request).get(model)
     return JSON({"status": "UP", "model_class": "hinged"})
 
 
-@router.post("/setup", openapi_extra=operation(VERSION, takes=SETUP_BODY))
+@group.serves(
+    Operation("POST", "/labelstudio/models/{model}/setup", role="reader", basic=True), VERSION, takes=SETUP_BODY
+)
 async def labelstudio_setup(model: str, request: Request) -> Response:
     """A project is connected: refused where its labels are none of a classifier."""
     registry = registry_of(request)
@@ -71,13 +75,15 @@ async def labelstudio_setup(model: str, request: Request) -> Response:
     return JSON({"model_version": _version(worker)})
 
 
-@router.get("/versions", openapi_extra=operation(VERSIONS))
+@group.serves(Operation("GET", "/labelstudio/models/{model}/versions", role="reader", basic=True), VERSIONS)
 async def labelstudio_versions(model: str, request: Request) -> Response:
     """The one version that there is."""
     return JSON({"versions": [_version(registry_of(request).get(model))]})
 
 
-@router.post("/predict", openapi_extra=operation(PREDICTED, takes=TASKS_BODY))
+@group.serves(
+    Operation("POST", "/labelstudio/models/{model}/predict", role="reader", basic=True), PREDICTED, takes=TASKS_BODY
+)
 async def labelstudio_predict(model: str, request: Request) -> Response:
     """Predict tasks: of each the label, and a score that is lowest where a label is worth most."""
     registry = registry_of(request)
@@ -127,9 +133,14 @@ def _prediction(found: dict[str, Any] | None, control: Control, version: str) ->
     return {"result": result, "score": score, "model_version": version}
 
 
-@router.post(
-    "/webhook",
-    openapi_extra=operation(HEARD, Conflict, QueueFull, StoreUnavailable, takes=WEBHOOK_BODY, statuses=(200, 202)),
+@group.serves(
+    Operation("POST", "/labelstudio/models/{model}/webhook", role="writer", basic=True),
+    HEARD,
+    Conflict,
+    QueueFull,
+    StoreUnavailable,
+    takes=WEBHOOK_BODY,
+    statuses=(200, 202),
 )
 async def labelstudio_webhook(model: str, request: Request) -> Response:
     """Something happened in a project: annotations are learned, corrected, forgotten; 202 where that goes on."""
@@ -152,9 +163,8 @@ async def _train(worker: Worker, settings: Settings, inbox: Inbox, project: int 
     return []
 
 
-@router.post(
-    "/reconcile",
-    openapi_extra=operation(RECONCILED, Conflict, LabelStudioFailed, StoreUnavailable, takes=RECONCILE_BODY),
+@group.serves(
+    LabelOperations.reconcile, RECONCILED, Conflict, LabelStudioFailed, StoreUnavailable, takes=RECONCILE_BODY
 )
 async def labelstudio_reconcile(model: str, request: Request) -> Response:
     """Bring the model level with a project: what webhooks did not bring is learned, corrected, forgotten."""

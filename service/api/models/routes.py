@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
+from hinged.operations import ModelOperations
 from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import Full, read_command, registry_of
 from hinged.service.commands.figures import curves_of, glance
 from hinged.service.data.configuration import new_configuration, shown_configuration
@@ -18,20 +19,16 @@ from hinged.service.edge.middleware import JSON
 from hinged.service.engine.roster import SERVING
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 
-router = APIRouter(default_response_class=JSON)
+group = Group("models")
 
 
-@router.get("/models", tags=["models"], openapi_extra=operation(MODELS))
+@group.serves(ModelOperations.models, MODELS)
 async def list_models(request: Request, full: Full = False) -> Response:
     """All models in short: state, configuration, position in the log, examples, classes."""
     return JSON({"models": visible(request, registry_of(request).opened().summaries(full=full))})
 
 
-@router.put(
-    "/models/{model}",
-    tags=["models"],
-    openapi_extra=operation(CREATED, Conflict, StoreUnavailable, takes=MODEL, statuses=(200, 201)),
-)
+@group.serves(ModelOperations.create_model, CREATED, Conflict, StoreUnavailable, takes=MODEL, statuses=(200, 201))
 async def create_model(model: str, request: Request) -> Response:
     """Create a model. 201; 200 if it is there with this configuration; 409 if with another.
 
@@ -44,7 +41,7 @@ async def create_model(model: str, request: Request) -> Response:
     return JSON(found if state == SERVING else found | {"state": state}, 201 if new else 200)
 
 
-@router.get("/models/{model}", tags=["models"], openapi_extra=operation(DESCRIBED))
+@group.serves(ModelOperations.model, DESCRIBED)
 async def describe_model(model: str, request: Request, full: Full = False) -> Response:
     """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
     registry = registry_of(request)
@@ -56,7 +53,7 @@ async def describe_model(model: str, request: Request, full: Full = False) -> Re
     return JSON({"model": model, "state": state, **why, **await worker.describe(full=full), "jobs": worker.jobs()})
 
 
-@router.get("/overview", tags=["models"], openapi_extra=operation(OVERVIEW))
+@group.serves(ModelOperations.overview, OVERVIEW)
 async def overview(request: Request) -> Response:
     """All models in the figures that cost nothing, from what each published last: waits for none of them."""
     roster = registry_of(request).opened()
@@ -66,7 +63,7 @@ async def overview(request: Request) -> Response:
     return JSON({"models": standing})
 
 
-@router.get("/models/{model}/history", tags=["models"], openapi_extra=operation(HISTORY))
+@group.serves(ModelOperations.history, HISTORY)
 async def show_history(
     model: str,
     request: Request,
@@ -78,7 +75,7 @@ async def show_history(
     return JSON({**await worker.read(partial(curves_of, after=after)), "snapshots": kept})
 
 
-@router.delete("/models/{model}", tags=["models"], openapi_extra=operation(DELETED, StoreUnavailable))
+@group.serves(ModelOperations.delete_model, DELETED, StoreUnavailable)
 async def delete_model(model: str, request: Request) -> Response:
     """Remove a model with its log and its snapshots."""
     await registry_of(request).delete(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hinged.answers import Created, Deleted, Described, History, Models, Overview
+from hinged.answers import Models
 from hinged.service.api.openapi import Shape
 from hinged.service.data.configuration import CONFIGURATIONS
 
@@ -15,7 +15,7 @@ CONFIGURATION = {
 
 
 MODEL = Shape(CONFIGURATIONS, CONFIGURATION)
-CREATED = Shape(Created, {"model": "weather", "configuration": CONFIGURATION})
+CREATED = {"model": "weather", "configuration": CONFIGURATION}
 MODELS = Shape(
     Models,
     {
@@ -31,73 +31,64 @@ MODELS = Shape(
         ]
     },
 )
-DESCRIBED = Shape(
-    Described,
-    {
-        "model": "weather",
-        "state": "serving",
-        "configuration": CONFIGURATION,
-        "position": 5,
-        "examples": 3,
-        "classes": ["sun", "rain"],
-        "support_vectors": 3,
-        "points": 3,
-        "duality_gap": 0.0,
-        "certificate": {},
-        "metrics": {},
-        "pool": {},
-        "pending": 0,
-        "memory_bytes": 4096,
-        "jobs": [],
+DESCRIBED = {
+    "model": "weather",
+    "state": "serving",
+    "configuration": CONFIGURATION,
+    "position": 5,
+    "examples": 3,
+    "classes": ["sun", "rain"],
+    "support_vectors": 3,
+    "points": 3,
+    "duality_gap": 0.0,
+    "certificate": {},
+    "metrics": {},
+    "pool": {},
+    "pending": 0,
+    "memory_bytes": 4096,
+    "jobs": [],
+}
+OVERVIEW = {
+    "models": [
+        {
+            "model": "weather",
+            "state": "serving",
+            "position": 5,
+            "examples": 3,
+            "classes": ["sun", "rain"],
+            "solver": "lasvm",
+            "accuracy": 0.5,
+            "curve": [None, 0.5],
+            "points": 3,
+            "drifts": 0,
+            "drifted": False,
+            "queue": 0,
+            "pool": 0,
+            "jobs": 0,
+        }
+    ]
+}
+HISTORY = {
+    "model": "weather",
+    "position": 5,
+    "points_max": 512,
+    "stride": 1,
+    "curve": {
+        "position": [5],
+        "examples": [3],
+        "at_ms": [1777636800000],
+        "accuracy": [0.5],
+        "fading": [0.5],
+        "streamed": [0.5],
+        "queried": [None],
+        "random": [None],
+        "log_loss": [0.7],
+        "support_vectors": [3.0],
+        "points": [3.0],
+        "gap": [0.01],
     },
-)
-OVERVIEW = Shape(
-    Overview,
-    {
-        "models": [
-            {
-                "model": "weather",
-                "state": "serving",
-                "position": 5,
-                "examples": 3,
-                "classes": ["sun", "rain"],
-                "solver": "lasvm",
-                "accuracy": 0.5,
-                "curve": [None, 0.5],
-                "points": 3,
-                "drifts": 0,
-                "drifted": False,
-                "queue": 0,
-                "pool": 0,
-                "jobs": 0,
-            }
-        ]
-    },
-)
-HISTORY = Shape(
-    History,
-    {
-        "model": "weather",
-        "position": 5,
-        "points_max": 512,
-        "stride": 1,
-        "curve": {
-            "position": [5],
-            "examples": [3],
-            "at_ms": [1777636800000],
-            "accuracy": [0.5],
-            "fading": [0.5],
-            "streamed": [0.5],
-            "queried": [None],
-            "random": [None],
-            "log_loss": [0.7],
-            "support_vectors": [3.0],
-            "points": [3.0],
-            "gap": [0.01],
-        },
-        "shadows": {},
-        "marks": [{"kind": "finished", "position": 4, "examples": 2, "at_ms": 1777636800000}],
-        "snapshots": [4],
-    },
-)
-DELETED = Shape(Deleted, {"model": "weather", "deleted": True})
+    "shadows": {},
+    "marks": [{"kind": "finished", "position": 4, "examples": 2, "at_ms": 1777636800000}],
+    "snapshots": [4],
+}
+DELETED = {"model": "weather", "deleted": True}

@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
+from hinged.operations.base import Operation
+from hinged.service.api.serving import Group
 from hinged.service.errors import NotFound
 from hinged.service.page.files import HEADERS, files
 
 PAGE, DOCS = "index.html", "docs.html"
 
-router = APIRouter(include_in_schema=False)
+group = Group()
 
 
-@router.get("/ui")
+@group.serves(Operation("GET", "/ui", role=None))
 async def page(request: Request) -> Response:
     """The page on which people watch and label."""
     return await _file(request, PAGE)
 
 
-@router.get("/docs")
+@group.serves(Operation("GET", "/docs", role=None))
 async def docs(request: Request) -> Response:
     """The routes, described."""
     return await _file(request, DOCS)
 
 
-@router.get("/ui/", name="page")
-@router.get("/docs/", name="page")
+@group.serves(Operation("GET", "/ui/", role=None))
+@group.serves(Operation("GET", "/docs/", role=None))
 async def without_slash(request: Request) -> Response:
     """Its links are relative, so a page has one path."""
     return RedirectResponse(f"../{request.url.path.strip('/').rpartition('/')[2]}")
 
 
-@router.get("/ui/{path:path}")
+@group.serves(Operation("GET", "/ui/{path:path}", role=None))
 async def page_file(path: str, request: Request) -> Response:
     """A file of either."""
     return await _file(request, path)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from hinged.service.api.openapi import operation
+from hinged.operations import ServerOperations
+from hinged.operations.base import Operation
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.api.server.shapes import ALIVE, KEY, METRICS, READINESS, TICKET
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import registry_of
 from hinged.service.edge.access import caller
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import QueueFull
 
-router = APIRouter(default_response_class=JSON)
+group = Group("health")
 
 LINKS = {
     "page": "/ui",
@@ -27,7 +29,7 @@ LINKS = {
 }
 
 
-@router.get("/", include_in_schema=False)
+@group.serves(Operation("GET", "/", role=None))
 async def root(request: Request) -> Response:
     """Where to go from here: a browser to the page, a program by links."""
     if "text/html" in request.headers.get("accept", ""):
@@ -38,13 +40,13 @@ async def root(request: Request) -> Response:
 # -- health -----------------------------------------------------------------------------------------------------------
 
 
-@router.get("/healthz", tags=["health"], openapi_extra=operation(ALIVE))
+@group.serves(Operation("GET", "/healthz", role=None), ALIVE)
 async def healthz() -> Response:
     """The process runs."""
     return JSON({"status": "ok"})
 
 
-@router.get("/readyz", tags=["health"], openapi_extra=operation(READINESS, statuses=(200, 503)))
+@group.serves(Operation("GET", "/readyz", role=None), READINESS, statuses=(200, 503))
 async def readyz(request: Request) -> Response:
     """200 once kernels are compiled and all models loaded that can be, 503 before; how many of them do what."""
     registry = registry_of(request)
@@ -52,12 +54,7 @@ async def readyz(request: Request) -> Response:
     return JSON({"status": "ready" if ready else "starting", "models": models}, 200 if ready else 503)
 
 
-@router.get(
-    "/metrics",
-    tags=["health"],
-    response_class=PlainTextResponse,
-    openapi_extra=operation(METRICS, media_type="text/plain"),
-)
+@group.serves(ServerOperations.metrics, METRICS, media_type="text/plain", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Models and requests in the text format of Prometheus."""
     exposition: Exposition = request.app.state.exposition
@@ -68,14 +65,14 @@ async def metrics(request: Request) -> Response:
 # -- access -----------------------------------------------------------------------------------------------------------
 
 
-@router.get("/key", tags=["access"], openapi_extra=operation(KEY))
+@group.serves(ServerOperations.key, KEY, tag="access")
 async def show_key(request: Request) -> Response:
     """Who asks: the name of the key, what it may do, on which models."""
     key = caller(request)
     return JSON({"name": key.name, "role": key.role, "models": list(key.models)})
 
 
-@router.post("/tickets", tags=["access"], openapi_extra=operation(TICKET, QueueFull))
+@group.serves(ServerOperations.ticket, TICKET, QueueFull, tag="access")
 async def create_ticket(request: Request) -> Response:
     """A ticket for one event stream or one WebSocket in a browser, with the rights of the key that asks."""
     return JSON(request.app.state.access.issue_ticket(request))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
+from hinged.operations import SnapshotOperations
 from hinged.service import limits
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.snapshots.shapes import (
     EXPORTED,
     IMPORTED,
@@ -34,20 +35,18 @@ from hinged.service.edge.middleware import JSON
 from hinged.service.engine.transfer.exports import SUFFIX
 from hinged.service.errors import Conflict, QueueFull, StoreUnavailable
 
-router = APIRouter(default_response_class=JSON, tags=["snapshots"])
+group = Group("snapshots")
 
 
-@router.post("/models/{model}/snapshot", openapi_extra=operation(SNAPSHOT, QueueFull, StoreUnavailable))
+@group.serves(SnapshotOperations.snapshot, SNAPSHOT, QueueFull, StoreUnavailable)
 async def keep_snapshot(model: str, request: Request) -> Response:
     """Keep a snapshot now. Answered when it is durable."""
     position = await registry_of(request).get(model).snapshot()
     return JSON({"model": model, "position": position})
 
 
-@router.get(
-    "/models/{model}/export",
-    response_class=Response,
-    openapi_extra=operation(EXPORTED, Conflict, StoreUnavailable, media_type=BINARY),
+@group.serves(
+    SnapshotOperations.export_model, EXPORTED, Conflict, StoreUnavailable, media_type=BINARY, response_class=Response
 )
 async def export_model(
     model: str,
@@ -62,10 +61,15 @@ async def export_model(
     return Response(file, media_type=BINARY, headers={"Content-Disposition": name})
 
 
-@router.post(
-    "/models/{model}/import",
+@group.serves(
+    SnapshotOperations.import_model,
+    IMPORTED,
+    Conflict,
+    StoreUnavailable,
+    takes=EXPORTED,
+    takes_type=BINARY,
+    statuses=(201,),
     status_code=201,
-    openapi_extra=operation(IMPORTED, Conflict, StoreUnavailable, takes=EXPORTED, takes_type=BINARY, statuses=(201,)),
 )
 async def import_model(model: str, request: Request) -> Response:
     """A new model from such a file. 201; 409 if there is one of this name."""
@@ -78,10 +82,7 @@ async def import_model(model: str, request: Request) -> Response:
     return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)
 
 
-@router.post(
-    "/models/{model}/rollback",
-    openapi_extra=operation(ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK_BODY),
-)
+@group.serves(SnapshotOperations.rollback, ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK_BODY)
 async def roll_back(model: str, request: Request) -> Response:
     """Make the model what it was at a position. Its log goes on; what is undone does not count any more."""
     registry = registry_of(request)
@@ -90,10 +91,7 @@ async def roll_back(model: str, request: Request) -> Response:
     return JSON(await worker.roll_back(body["position"]))
 
 
-@router.post(
-    "/models/{model}/skip",
-    openapi_extra=operation(SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True),
-)
+@group.serves(SnapshotOperations.skip_event, SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True)
 async def set_aside(model: str, request: Request) -> Response:
     """Pass over the event that the model could not take in, and before which it stands; then it learns on."""
     registry = registry_of(request)

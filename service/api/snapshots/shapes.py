@@ -9,7 +9,6 @@ from pydantic import Field, TypeAdapter, WithJsonSchema, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.answers import Imported, KeptSnapshot, RolledBack, SetAside
 from hinged.service.api.models.shapes import CONFIGURATION
 from hinged.service.api.openapi import Shape
 from hinged.service.data.examples import STRICT
@@ -32,24 +31,18 @@ class PassOver(TypedDict):
 
 
 File = Annotated[str, WithJsonSchema({"type": "string", "format": "binary"})]
-SNAPSHOT = Shape(KeptSnapshot, {"model": "weather", "position": 8})
+SNAPSHOT = {"model": "weather", "position": 8}
 EXPORTED = Shape(File, "")
-IMPORTED = Shape(
-    Imported,
-    {
-        "model": "weather",
-        "configuration": CONFIGURATION,
-        "position": 1,
-        "examples": 3,
-        "classes": ["sun", "rain"],
-    },
-)
+IMPORTED = {
+    "model": "weather",
+    "configuration": CONFIGURATION,
+    "position": 1,
+    "examples": 3,
+    "classes": ["sun", "rain"],
+}
 ROLL_BACK: TypeAdapter[RollBack] = TypeAdapter(RollBack)
 ROLL_BACK_BODY = Shape(ROLL_BACK, {"position": 5})
 PASS_OVER: TypeAdapter[PassOver] = TypeAdapter(PassOver)
 PASS_OVER_BODY = Shape(PASS_OVER, {"position": 11})
-SET_ASIDE = Shape(
-    SetAside,
-    {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "error": None},
-)
-ROLLED_BACK = Shape(RolledBack, {"model": "weather", "position": 9, "rolled_back_to": 5, "examples": 3})
+SET_ASIDE = {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "error": None}
+ROLLED_BACK = {"model": "weather", "position": 9, "rolled_back_to": 5, "examples": 3}

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
-from starlette.requests import HTTPConnection
 
-from hinged.service.api.labels.routes import ask_from, offer_from
-from hinged.service.data.answers import Answer
-from hinged.service.data.examples import Body
+from hinged.operations import FRAMES
 from hinged.service.data.portions import long_body
 from hinged.service.data.problems import shown
 from hinged.service.data.slices import Slices
 from hinged.service.data.trees import SMALL_BYTES
 from hinged.service.edge.shortcut import Outcome
-from hinged.service.engine.worker import Worker
 from hinged.service.errors import BodyTooLarge, Invalid, ServiceError
 
 REF_CHARS_MAX = 128
-
-ROUTES = {"learn": "learn", "predict": "predict", "pool": "offer", "query": "ask", "subscribe": "follow"}
-"""By op, the route that does the same, whose role it needs."""
-
-ALONE: dict[str, Callable[[HTTPConnection, Worker, Body], Awaitable[Answer]]] = {"pool": offer_from, "query": ask_from}
-"""What does the work of a frame that is not done together with others."""
 
 
 class FrameLimits(NamedTuple):
@@ -65,8 +55,8 @@ def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | 
         size = len(data) if isinstance(data, bytes) else len(data.encode())
         if size > limits.bytes_max:
             return Read(ref, refusal=BodyTooLarge(f"a frame has at most {limits.bytes_max} bytes, got {size}"))
-    if not (isinstance(op, str) and op in ROUTES):
-        return Read(ref, refusal=Invalid(f"op must be one of {', '.join(ROUTES)}, got {shown(op)}"))
+    if not (isinstance(op, str) and op in FRAMES):
+        return Read(ref, refusal=Invalid(f"op must be one of {', '.join(FRAMES)}, got {shown(op)}"))
     return Read(ref, refusal=standing) if standing is not None else Read(ref, op, frame)
 
 

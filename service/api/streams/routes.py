@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket
 
+from hinged.operations import FOLLOW, STREAM
 from hinged.service import limits
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.streams.shapes import EVENTS
 from hinged.service.api.streams.websocket import Frames
 from hinged.service.api.wire import registry_of
@@ -27,7 +28,7 @@ from hinged.service.engine.follow import Follower, Told
 from hinged.service.errors import QueueFull, ServiceError
 from hinged.service.store.base import Damaged
 
-router = APIRouter()
+group = Group("events")
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass on what comes as it comes
 
@@ -38,12 +39,7 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-@router.get(
-    "/models/{model}/events",
-    tags=["events"],
-    response_class=EventStream,
-    openapi_extra=operation(EVENTS, QueueFull, media_type="text/event-stream"),
-)
+@group.serves(FOLLOW, EVENTS, QueueFull, media_type="text/event-stream", response_class=EventStream)
 async def follow(
     model: str,
     request: Request,
@@ -89,7 +85,7 @@ def _block(news: Told, *, named: bool) -> bytes:
     return format_sse_event(event=kind, data_str=shown, id=position)
 
 
-@router.websocket("/models/{model}/stream")
+@group.opens(STREAM)
 async def stream(model: str, socket: WebSocket) -> None:
     """Frames {"op", "ref", ...the body of the route} are answered by {"ref", "ok", ...its answer}."""
     worker = registry_of(socket).get(model)

@@ -2,59 +2,52 @@
 
 Frames are read and given to the worker, then the next ones are read: what comes while an append is under way shares the
 next micro-batch and its fsync. Frames of one kind that have come together are also read and answered together
-(examples/together.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers; beyond that nothing is read, and TCP
+(dispatch.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers; beyond that nothing is read, and TCP
 slows the client down. So it does where the client does not read its answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from hinged.operations import FOLLOW, FRAMES, ExampleOperations
+from hinged.operations.base import Operation
 from hinged.service import limits
-from hinged.service.api.examples.requests import read_request, shown_learned
-from hinged.service.api.examples.together import TOGETHER_MAX, predict_together, read_learn
-from hinged.service.api.streams.frames import ALONE, ROUTES, FrameLimits, Read, read_frame, told
+from hinged.service.api.dispatch import TOGETHER_MAX, Change, Dispatch
+from hinged.service.api.streams.frames import FrameLimits, Read, read_frame, told
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
-from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.answers import Answer, json_bytes, json_pieces
 from hinged.service.data.answers import is_long as is_long_answer
 from hinged.service.data.examples import Body
 from hinged.service.data.portions import is_long, limits_of
 from hinged.service.data.slices import sliced
-from hinged.service.edge.access import (
-    RULES,
-    Access,
-    caller,
-    require,
-)
+from hinged.service.edge.access import Access, caller, require
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.edge.websocket import PIECES, THERE
 from hinged.service.engine.follow import Follower
-from hinged.service.engine.learning import LearnAnswer
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
-    UNFORESEEN,
     Conflict,
-    InternalError,
     QueueFull,
     ServiceError,
     StoreUnavailable,
     Unauthenticated,
+    foreseen,
 )
 from hinged.service.store.base import Damaged
 
-log = logging.getLogger(__name__)
-
 TOGETHER_BYTES_MAX = 2**16
 """Of frames that are read together."""
+
+Begun: TypeAlias = Outcome | tuple[asyncio.Future[Any], Callable[[Any], Answer]]
+"""A change that has begun, with what is told of what comes of it; or its refusal."""
 
 
 class Close(NamedTuple):
@@ -87,6 +80,7 @@ class Frames:
         self._worker = worker
         self._access: Access = socket.app.state.access
         self._settings = registry_of(socket).settings
+        self._dispatch: Dispatch = socket.app.state.dispatch
         self._room = asyncio.Semaphore(limits.FRAMES_IN_FLIGHT_MAX)
         self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
         self._newest: Asked | None = None
@@ -194,112 +188,75 @@ class Frames:
 
     async def _submit(self, op: str, run: Sequence[Read]) -> None:
         """Begin what some frames ask for, all of them the same, before the next one is looked at."""
-        bodies = [frame.body for frame in run]
+        operation = FRAMES.get(op)
         try:
-            if op:
-                require(self._socket, RULES[ROUTES[op]].role or "admin")
+            if operation is not None:
+                require(self._socket, operation.role or "admin")
         except ServiceError as error:
             run = [frame._replace(op="", refusal=error) for frame in run]
-            op = ""
-        if op in ALONE or op == "subscribe":
+            operation = None
+        if operation is None:
+            self._put(run, _refused([frame.refusal for frame in run if frame.refusal is not None]))
+        elif operation is FOLLOW:
             for frame in run:
-                await self._submit_one(frame)
-            return
-        if op == "learn":
-            await self._learn(run, bodies)
-        elif op == "predict":
-            self._put(run, asyncio.create_task(self._predicted(bodies, self._change)), asyncio.Event())
+                answered = asyncio.Event()
+                self._put([frame], self._subscribed(frame, self._change, answered), answered)
+        elif operation is ExampleOperations.predict:  # it changes nothing, and the next frame need not wait for it
+            self._put(run, self._predicted([frame.body for frame in run], self._change))
         else:
-            refusals = [frame.refusal for frame in run if frame.refusal is not None]
-            self._put(run, asyncio.create_task(_refused([*refusals])), asyncio.Event())
+            await self._changed(operation, run)
 
-    async def _learn(self, run: Sequence[Read], bodies: Sequence[Body]) -> None:
-        requests: list[LearnRequest | ServiceError]
+    async def _changed(self, operation: Operation[..., Any], run: Sequence[Read]) -> None:
+        """Begin the changes that frames ask for, in order."""
+        found = await self._read_bodies(operation, [frame.body for frame in run])
+        begun: list[Begun] = []
         try:
-            if is_long(bodies[0]):  # and alone
-                requests = [await self._read_long(bodies[0])]
-            else:
-                requests = read_learn(self._settings, caller(self._socket), self._worker, bodies)
-        except Exception:
-            log.exception("unforeseen")
-            requests = [InternalError(UNFORESEEN)] * len(run)
-        waiting: list[asyncio.Future[LearnAnswer] | ServiceError] = []
-        try:
-            for request in requests:
-                waiting.append(await self._queued(request))  # noqa: PERF401  as far as it comes
+            for each in found:
+                begun.append(await self._begun(each) if isinstance(each, Change) else each)  # noqa: PERF401  as far as it comes
         finally:  # what the model has is answered, also where the server stops meanwhile
-            self._put(run[: len(waiting)], asyncio.create_task(self._learned(waiting)), asyncio.Event())
+            self._put(run[: len(begun)], _ended(begun))
 
-    async def _read_long(self, body: Body) -> LearnRequest | ServiceError:
-        configuration = self._worker.published.configuration
-        try:
-            return await sliced(read_request(body, configuration, self._settings, caller(self._socket)))
-        except ServiceError as error:
-            return error
-
-    async def _queued(self, request: LearnRequest | ServiceError) -> asyncio.Future[LearnAnswer] | ServiceError:
-        """Let a request wait. Where the model's queue is full, our own frames in it are done first."""
-        if isinstance(request, ServiceError):
-            return request
+    async def _begun(self, change: Change) -> Begun:
+        """Begin a change. Where the model's queue is full, our own frames in it are done first."""
         try:
             try:
-                self._change = future = self._worker.begin_to_learn(request)
+                future = change.begin()
             except QueueFull:
                 if self._change is None or self._change.done():
                     raise
                 await asyncio.wait([self._change])
-                self._change = future = self._worker.begin_to_learn(request)
+                future = change.begin()
         except ServiceError as error:
             return error
-        return future
-
-    async def _learned(self, waiting: Sequence[asyncio.Future[LearnAnswer] | ServiceError]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        try:
-            for one in waiting:
-                try:
-                    outcomes.append(one if isinstance(one, ServiceError) else shown_learned(self._worker, await one))
-                except ServiceError as error:
-                    outcomes.append(error)
-        finally:  # where the client has left nobody asks for the rest
-            for one in waiting[len(outcomes) :]:
-                if not isinstance(one, ServiceError):
-                    one.cancel()
-        return outcomes
+        self._change = future
+        return future, change.shown
 
     async def _predicted(self, bodies: Sequence[Body], before: asyncio.Future[Any] | None) -> list[Outcome]:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
-        return await predict_together(self._settings, self._worker, bodies)
+        await _over(before)
+        found = await self._read_bodies(ExampleOperations.predict, bodies)
+        return [each for each in found if not isinstance(each, Change)]
 
-    async def _submit_one(self, frame: Read) -> None:
-        """Begin what is done alone. Where the model's queue is full, our own frames in it are answered first."""
-        answered = asyncio.Event()
-        run, before = ALONE.get(frame.op), self._change
+    async def _read_bodies(self, operation: Operation[..., Any], bodies: Sequence[Body]) -> list[Change | Outcome]:
+        return await self._dispatch.read(operation, caller(self._socket), self._worker, bodies)
 
-        async def work() -> list[Outcome]:
-            try:
-                if run is not None:
-                    return [await run(self._socket, self._worker, frame.body)]
-                if before is not None and not before.done():
-                    await asyncio.wait([before])
-                return [self._subscribe(frame, answered)]
-            except ServiceError as error:
-                return [error]
+    async def _subscribed(
+        self, frame: Read, before: asyncio.Future[Any] | None, answered: asyncio.Event
+    ) -> list[Outcome]:
+        await _over(before)
+        try:
+            return [self._subscribe(frame, answered)]
+        except ServiceError as error:
+            return [error]
 
-        task = asyncio.create_task(work())
-        await asyncio.sleep(0)  # now it is in the model's queue, before the next frame
-        newest = self._newest
-        if newest is not None and not newest.answered.is_set() and _was_full(task):
-            await newest.answered.wait()
-            task = asyncio.create_task(work())
-            await asyncio.sleep(0)
-        if run is not None:
-            self._change = task
-        self._put([frame], task, answered)
-
-    def _put(self, run: Sequence[Read], outcomes: asyncio.Task[list[Outcome]], answered: asyncio.Event) -> None:
-        self._newest = Asked([frame.ref for frame in run], outcomes, answered)
+    def _put(
+        self,
+        run: Sequence[Read],
+        outcomes: Coroutine[Any, Any, list[Outcome]],
+        answered: asyncio.Event | None = None,
+    ) -> None:
+        """Have frames answered behind those before them."""
+        task = asyncio.create_task(outcomes)
+        self._newest = Asked([frame.ref for frame in run], task, answered or asyncio.Event())
         self._asked.put_nowait(self._newest)
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -362,21 +319,42 @@ def _data(message: Any) -> str | bytes:
     return message.get("text") or message.get("bytes") or ""
 
 
-def _was_full(task: asyncio.Task[list[Outcome]]) -> bool:
-    return task.done() and not task.cancelled() and isinstance(task.result()[0], QueueFull)
+async def _refused(refusals: Sequence[ServiceError]) -> list[Outcome]:
+    return [*refusals]
 
 
-async def _refused(refusals: list[Outcome]) -> list[Outcome]:
-    return refusals
+async def _ended(begun: Sequence[Begun]) -> list[Outcome]:
+    """What comes of changes that have begun."""
+    outcomes: list[Outcome] = []
+    try:
+        for each in begun:
+            if isinstance(each, tuple):
+                future, shown = each
+                try:
+                    outcomes.append(shown(await future))
+                except ServiceError as error:
+                    outcomes.append(error)
+            else:
+                outcomes.append(each)
+    finally:  # where the client has left nobody asks for the rest
+        for each in begun[len(outcomes) :]:
+            if isinstance(each, tuple):
+                each[0].cancel()
+    return outcomes
+
+
+async def _over(before: asyncio.Future[Any] | None) -> None:
+    """Until a change has ended, whatever came of it."""
+    if before is not None and not before.done():
+        await asyncio.wait([before])
 
 
 async def _foreseen(asked: Asked) -> list[Outcome]:
     """What came of frames; what nobody foresaw is told to the log and not to the client, as over HTTP."""
     try:
         return await asked.outcomes
-    except Exception:
-        log.exception("unforeseen")
-        return [InternalError(UNFORESEEN)] * len(asked.refs)
+    except Exception as error:  # noqa: BLE001
+        return [foreseen(error)] * len(asked.refs)
 
 
 def _public(error: Exception) -> ServiceError:

@@ -41,7 +41,7 @@ OBJECTS = {
 
 def answer_of(method):
     """The type of a method's answer: what its exchange returns."""
-    (kind,) = re.fullmatch(r"Exchange\[(.*)\]", method.__wrapped__.__annotations__["return"]).groups()
+    (kind,) = re.fullmatch(r"(?:Call|Exchange)\[(.*)\]", method.__wrapped__.__annotations__["return"]).groups()
     return eval(kind, method.__wrapped__.__globals__)  # noqa: S307  it stands in our own source
 
 

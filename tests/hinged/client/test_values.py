@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hinged import Client
-from hinged.client.values import encoded, several
+from hinged.operations.values import encoded, several
 from tests.helpers.server import RunningServer
 
 pytestmark = pytest.mark.server

@@ -4,13 +4,11 @@ import os
 import shutil
 import sys
 import time
-from pathlib import Path
 
 import httpx
-import numba
 import pytest
 
-from hinged.solvers.core.cache import STATE
+from hinged.solvers.jit.cache import FOLDER, STATE
 from tests.helpers.http_client import example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.terminal import Terminal
@@ -26,7 +24,7 @@ LACKING = "online/features.*"  # what this solver has for itself
 def cold(tmp_path):
     """A server that is ready, to which the solver of MODEL is new."""
     cache = tmp_path / "cache"
-    shutil.copytree(Path(numba.config.CACHE_DIR, STATE), cache / STATE)
+    shutil.copytree(FOLDER, cache / STATE)
     for file in (cache / STATE).glob(LACKING):
         file.unlink()
     server = RunningServer(tmp_path / "data")

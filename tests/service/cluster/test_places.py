@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 
+from hinged.operations.base import DEFAULT
+from hinged.service.api import ROUTES
 from hinged.service.cluster.gate import model_of
 from hinged.service.cluster.placement import first_of
 
@@ -34,6 +36,21 @@ NAMES = [f"m{k}" for k in range(1000)]
 )
 def test_the_model_of_a_path(path, name):
     assert model_of(path) == name
+
+
+def test_every_path_that_names_a_model_is_its_owners_unless_it_is_declared_to_be_anywheres():
+    anywhere = []
+    for route in ROUTES.all:
+        operation = route.operation
+        names = dict.fromkeys(operation.parameters, "m.1")
+        told = model_of(operation.path_for(**names))
+        if operation.anywhere:
+            anywhere.append(operation.path)
+        if operation.anywhere or not names.keys() & {"model", "job"}:
+            assert told == (DEFAULT if operation.covers == DEFAULT else None), operation
+        else:
+            assert told == ("m" if "job" in names else "m.1"), operation
+    assert anywhere == ["/cluster/models/{model}/claim"]
 
 
 def test_models_are_spread_over_the_servers_that_live():

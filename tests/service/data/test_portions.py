@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hinged.service.api.examples.requests import _read_predict, read_request
+from hinged.service.api.examples.learn import read_request
+from hinged.service.api.examples.predict import _read_predict
 from hinged.service.data import portions, trees
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.slices import at_once

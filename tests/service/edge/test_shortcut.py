@@ -317,10 +317,10 @@ def test_a_connection_that_is_to_end_does_so_behind_the_answer(both):
 
 
 def test_what_nobody_foresaw_is_an_error_of_the_one_shape(both, monkeypatch, caplog):
-    async def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr("hinged.service.api.examples.together.predict_from", broken)
+    monkeypatch.setattr("hinged.service.api.examples.predict.to_inputs", broken)
     (answers, _), _ = both.send([(request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"]), True)])
     assert answers.startswith(b"HTTP/1.1 500 ")
     assert b'"internal_error"' in answers

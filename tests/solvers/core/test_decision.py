@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core import points as pts
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.decision import ExpansionView, blocks_of
 from hinged.solvers.core.kernels import kernel_row, make_kernel
-from hinged.solvers.core.lanes import plain_sums
 from hinged.solvers.core.points import points_from_rows
 from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.core.simd.lanes import LANES
 from hinged.solvers.core.terms import POINTS, listed_terms
+from hinged.solvers.jit.compiled import compiled
 from tests.helpers.solvers.streams import stream_of, three_classes, two_moons
 
 
@@ -24,6 +24,21 @@ def kernel_rows(kernel, points, n, spread, indptr, indices, values, norms, found
     for r in range(norms.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, found[r])
+
+
+def in_lanes(terms):
+    """Their sum, in the order of lanes.py."""
+    width, begin = LANES, len(terms) - len(terms) % LANES
+    lanes = np.zeros(width)
+    for s in range(0, begin, width):
+        lanes += terms[s : s + width]
+    while width > 1:
+        width //= 2
+        lanes = lanes[:width] + lanes[width:]
+        if len(terms) & width:
+            lanes += terms[begin : begin + width]
+            begin += width
+    return lanes[0]
 
 
 def plainly(view, rows):
@@ -36,7 +51,7 @@ def plainly(view, rows):
     for c, column in enumerate(alpha):
         for r, row in enumerate(found):
             for s in range(0, n, POINTS):
-                scores[r, c] += plain_sums(lambda a, b: (a * b,), (column[s : s + POINTS], row[s : s + POINTS]))[0]
+                scores[r, c] += in_lanes(column[s : s + POINTS] * row[s : s + POINTS].astype(np.float64))
     return scores + view.b
 
 

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import (
     KERNELS,
@@ -20,6 +19,7 @@ from hinged.solvers.core.points import (
     subset,
 )
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
+from hinged.solvers.jit.compiled import compiled
 from tests.helpers.solvers import naive
 
 PARAMETERS = {"gamma": 0.3, "degree": 3, "coef0": 0.5}

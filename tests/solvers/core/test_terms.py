@@ -11,9 +11,9 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import make_kernel
-from hinged.solvers.core.lanes import LANES, dot
 from hinged.solvers.core.points import points_from_rows
 from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.core.simd.lanes import LANES, dot
 from hinged.solvers.core.terms import Terms, gathered, sum_of_terms
 
 

@@ -1,0 +1,124 @@
+"""The pool, its questions and the answers to them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+from hinged.answers import (
+    Answers,
+    Candidates,
+    Changed,
+    Offered,
+    Peeked,
+    Queries,
+    Reconciled,
+    Released,
+    Renewed,
+    Skipped,
+)
+from hinged.operations.base import LONG_S, Call, Operation, Strategy
+from hinged.operations.values import Examples, given, plain
+
+
+class ReleasedBefore(TypedDict):
+    """The lease is gone already."""
+
+    released: Literal[True]
+
+
+class SkippedBefore(TypedDict):
+    """The lease is gone already."""
+
+    skipped: Literal["me", "all"]
+
+
+class LabelOperations:
+    """What is asked of the pool."""
+
+    @Operation("POST", "/models/{model}/pool", role="writer", frame="pool").asked
+    def offer(self, model: str, examples: Examples) -> Call[Offered]:
+        """Put unlabelled examples {"id", "x"} into the model's pool; `show` is what a person sees in the place of x."""
+        return Call({"examples": plain(examples)})
+
+    @Operation("POST", "/models/{model}/queries", role="annotator", frame="query").asked
+    def query(
+        self,
+        model: str,
+        *,
+        annotator: str,
+        n: int = 1,
+        strategy: Strategy = "active",
+        lease_s: float | None = None,
+        search: int | None = None,
+        request_id: str | None = None,
+        held: Sequence[str] | None = None,
+    ) -> Call[Queries]:
+        """Lease the examples of the pool whose labels are worth most. Those that the annotator has open come first.
+
+        request_id  the same one again gets the same answer; a random one if none is given
+        held  leases that this place holds still: of the annotator's open ones those alone come, all if none are given
+        """
+        return Call(
+            given(
+                n=n,
+                annotator=annotator,
+                strategy=strategy,
+                lease_s=lease_s,
+                search=search,
+                request_id=uuid.uuid4().hex if request_id is None else request_id,
+                held=None if held is None else list(held),
+            ),
+        )
+
+    @Operation("GET", "/models/{model}/queries", role="reader").asked
+    def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Call[Peeked]:
+        """What would be asked next, what is leased, and how full the pool is; nothing changes."""
+        return Call(query={"n": n, "strategy": strategy})
+
+    @Operation("GET", "/models/{model}/pool", role="annotator").asked
+    def candidates(self, model: str, *, n: int = 100) -> Call[Candidates]:
+        """The candidates that were offered first, and what the model says of each."""
+        return Call(query={"n": n})
+
+    @Operation("GET", "/models/{model}/answers", role="annotator").asked
+    def answers(self, model: str, *, annotator: str | None = None, n: int = 50) -> Call[Answers]:
+        """The newest answers to questions, and each annotator in numbers."""
+        return Call(query={"annotator": annotator, "n": n})
+
+    @Operation("PUT", "/models/{model}/answers/{example:path}", role="annotator").asked
+    def change_answer(self, model: str, example: str, *, annotator: str, y: Any) -> Call[Changed]:
+        """Give another label than before. Where the model is taught anew the answer names a `job`."""
+        return Call({"annotator": annotator, "y": y})
+
+    # of another name than the key's it needs a writer, see `check_name`
+    @Operation("DELETE", "/models/{model}/answers/{example:path}", role="annotator").asked
+    def forget_answer(self, model: str, example: str, *, annotator: str) -> Call[Changed]:
+        """Forget what this annotator alone has answered. Where the model is taught anew the answer names a `job`."""
+        return Call(query={"annotator": annotator}, timeout_s=LONG_S)
+
+    @Operation("POST", "/labelstudio/models/{model}/reconcile", role="writer", basic=True).asked
+    def reconcile(self, model: str, project: int) -> Call[Reconciled]:
+        """Bring a model level with the annotations of a project of Label Studio, which the server knows."""
+        return Call({"project": project}, timeout_s=LONG_S)
+
+    @Operation("POST", "/models/{model}/queries/{lease}/heartbeat", role="annotator").asked
+    def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Call[Renewed]:
+        """Keep a lease for longer."""
+        return Call(given(lease_s=lease_s))
+
+    @Operation("POST", "/models/{model}/queries/{lease}/release", role="annotator").asked
+    def release(self, model: str, lease: str) -> Call[Released | ReleasedBefore]:
+        """Give a leased example back to the pool."""
+        return Call({}, gone={"released": True})
+
+    @Operation("POST", "/models/{model}/queries/{lease}/skip", role="annotator").asked
+    def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Call[Skipped | SkippedBefore]:
+        """Never ask this annotator, or anybody, for this example again."""
+        return Call({"for": whom}, gone={"skipped": whom})
+
+    @Operation("DELETE", "/models/{model}/queries/{lease}/skip", role="annotator").asked
+    def unskip(self, model: str, lease: str) -> Call[Renewed]:
+        """Take a skip back: the lease is open again."""
+        return Call()

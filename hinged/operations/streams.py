@@ -1,0 +1,9 @@
+"""Streams of a model, which are no single request and answer."""
+
+from __future__ import annotations
+
+from hinged.operations.base import Operation
+
+FOLLOW: Operation[..., None] = Operation("GET", "/models/{model}/events", role="reader", frame="subscribe")
+STREAM: Operation[..., None] = Operation("GET", "/models/{model}/stream", role="reader")
+"""The WebSocket. Each frame needs the role of the operation that it asks for."""

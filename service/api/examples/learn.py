@@ -1,0 +1,238 @@
+"""Requests to learn: bodies are read and checked, and told what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, cast
+
+from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
+from hinged.service.api.wire import form_of
+from hinged.service.commands.planned import LearnRequest, Provenance
+from hinged.service.data.answers import Answer, Parts
+from hinged.service.data.batches import read_batch
+from hinged.service.data.classes import Label, check_labels
+from hinged.service.data.examples import (
+    Body,
+    LabelledExample,
+    Raw,
+    check_ids,
+    digests,
+    parse_learn,
+    to_inputs,
+)
+from hinged.service.data.inputs import Inputs, join_long
+from hinged.service.data.parts import Configuration
+from hinged.service.data.portions import in_portions, is_long
+from hinged.service.data.slices import Slices, at_once, sliced, spans
+from hinged.service.edge.access import check_examples, check_role
+from hinged.service.edge.keys import Key
+from hinged.service.edge.shortcut import Outcome
+from hinged.service.engine.learning import LearnAnswer, Learnt
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import ServiceError
+from hinged.service.settings import Settings
+
+RESULT_VALUES = 12
+"""Numbers and texts of a result beside the classes, about."""
+
+
+async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
+    """Learn the examples of each body."""
+    requests: Sequence[LearnRequest | ServiceError]
+    if isinstance(bodies[0], Packed) or is_long(bodies[0]):  # and alone
+        try:
+            requests = [await sliced(_read_slowly(context, bodies[0]))]
+        except ServiceError as error:
+            requests = [error]
+    else:
+        requests = _read_together(context, cast("Sequence[Body]", bodies))
+    begin, shown = context.worker.begin_to_learn, partial(shown_learned, context.worker)
+    return [r if isinstance(r, ServiceError) else Change(partial(begin, r), shown) for r in requests]
+
+
+def may_bring_x(context: Context, _: Raw) -> bool:
+    """Whether who asks may send an x: then nothing has to be looked at but the examples."""
+    return context.key.plays("writer")
+
+
+LEARN = Handling(learn, may_bring_x)
+
+
+def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
+    configuration, settings = context.worker.published.configuration, context.settings
+    if isinstance(body, Packed):
+        check_role(context.key, "writer")  # each brings an x
+        return _batch_request(body.data, configuration, settings)
+    return read_request(body, configuration, settings, context.key)
+
+
+def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
+    """The request of each body, or why it is refused: read as one, where nothing is wrong with that."""
+    configuration, settings = context.worker.published.configuration, context.settings
+    form, most, brings_x = form_of(configuration), settings.batch_examples_max, context.key.plays("writer")
+    found: list[list[LabelledExample] | ServiceError] = []
+    for body in bodies:
+        try:
+            examples = parse_learn(body, most, form=form)
+            if not brings_x:
+                check_examples(context.key, examples)
+            found.append(examples)
+        except ServiceError as error:
+            found.append(error)
+    read = [(body, examples) for body, examples in zip(bodies, found, strict=True) if isinstance(examples, list)]
+    requests = iter(_as_one(read, configuration, settings) or _each(read, configuration, settings))
+    return [next(requests) if isinstance(examples, list) else examples for examples in found]
+
+
+def _each(
+    read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
+) -> Iterator[LearnRequest | ServiceError]:
+    """The requests of bodies whose examples were parsed, each by itself."""
+    for body, examples in read:
+        try:
+            yield learn_request(body, examples, configuration, settings)
+        except ServiceError as error:
+            yield error
+
+
+def _as_one(
+    read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
+) -> list[LearnRequest]:
+    """The requests of bodies whose examples were parsed; none where they cannot be made of one."""
+    if len(read) < 2:
+        return []
+    every = [*chain.from_iterable(examples for _, examples in read)]
+    if not all("x" in example and "lease" not in example for example in every):
+        return []
+    try:
+        request = learn_request(b"", every, configuration, settings)
+    except ServiceError:
+        return []
+    requests, begin = [], 0
+    for body, examples in read:
+        end = begin + len(examples)
+        requests.append(
+            LearnRequest(
+                request.ids[begin:end],
+                request.labels[begin:end],
+                cast("Inputs", request.inputs).part(begin, end),
+                request.contents[begin:end],
+                reread=reader(body, settings),
+            )
+        )
+        begin = end
+    return requests
+
+
+def read_request(
+    body: Body,
+    configuration: Configuration,
+    settings: Settings,
+    key: Key | None = None,
+    elsewhere: Sequence[Provenance] = (),
+) -> Slices[LearnRequest]:
+    """The request of a body. Invalid; Forbidden where this key may not send what it brings."""
+    form, parts = form_of(configuration), []
+
+    def read(portion: Body) -> Slices[None]:
+        examples = parse_learn(portion, settings.batch_examples_max, form=form)
+        if key is not None:
+            check_examples(key, examples)
+        yield
+        parts.append(learn_request(portion, examples, configuration, settings, elsewhere))
+
+    if not is_long(body):
+        at_once(read(body))
+        return parts[0]
+    rest = yield from in_portions(body, configuration, settings, read)
+    if rest is not None:
+        parse_learn(rest, settings.batch_examples_max, form=form)
+    return (yield from _joined(parts, reader(body, settings, elsewhere)))
+
+
+def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], LearnRequest]) -> Slices[LearnRequest]:
+    """Requests one after the other as one, which is read again as a whole."""
+    inputs = [part.inputs for part in parts if part.inputs is not None]
+    leased = any(part.leases for part in parts)
+    return LearnRequest(
+        [given for part in parts for given in part.ids],
+        [label for part in parts for label in part.labels],
+        (yield from join_long(inputs)) if inputs else None,
+        [content for part in parts for content in part.contents],
+        [lease for part in parts for lease in part.leases or [None] * len(part.ids)] if leased else (),
+        reread if inputs else None,
+        parts[0].elsewhere,
+    )
+
+
+def _batch_request(body: Raw, configuration: Configuration, settings: Settings) -> Slices[LearnRequest]:
+    batch = yield from read_batch(body, configuration, settings, labelled=True)
+    labels, contents = cast("list[Label]", batch.labels), []
+    for begin, end in spans(batch.rows.indptr):
+        contents += digests(batch.rows.part(begin, end), labels[begin:end])
+        yield
+
+    def reread(configuration: Configuration) -> LearnRequest:
+        return at_once(_batch_request(body, configuration, settings))
+
+    return LearnRequest(batch.ids, labels, batch.rows, contents, reread=reread)
+
+
+def learn_request(
+    body: Body,
+    examples: list[LabelledExample],
+    configuration: Configuration,
+    settings: Settings,
+    elsewhere: Sequence[Provenance] = (),
+) -> LearnRequest:
+    """The request of a body whose examples were parsed, checked. Invalid."""
+    ids = [example.get("id") for example in examples]
+    check_ids(ids)
+    labels = [example["y"] for example in examples]
+    check_labels(labels)
+    leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
+    places = [index for index, example in enumerate(examples) if "x" in example]
+    if not places:
+        return LearnRequest(ids, labels, None, [None] * len(examples), leases, elsewhere=elsewhere)
+    inputs = to_inputs([examples[index]["x"] for index in places], configuration, places)
+    contents: list[bytes | None] = [*digests(inputs, [labels[index] for index in places])]
+    if len(places) < len(examples):
+        of_place = dict(zip(places, contents, strict=True))
+        contents = [of_place.get(index) for index in range(len(examples))]
+    # What is kept for another reading is the body, a fraction of the size of what was parsed.
+    reread = reader(body, settings, elsewhere)
+    return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
+
+
+def reader(
+    body: Body, settings: Settings, elsewhere: Sequence[Provenance] = ()
+) -> Callable[[Configuration], LearnRequest]:
+    """What reads the request of a body once more, for another configuration."""
+    return partial(_read_again, body, settings=settings, elsewhere=elsewhere)
+
+
+def _read_again(
+    body: Body, configuration: Configuration, settings: Settings, elsewhere: Sequence[Provenance]
+) -> LearnRequest:
+    return at_once(read_request(body, configuration, settings, elsewhere=elsewhere))
+
+
+def shown_learned(worker: Worker, answer: LearnAnswer) -> Answer:
+    """What is told of examples that were learned."""
+    results = Parts(len(answer.results), RESULT_VALUES, partial(_learned, answer.results))
+    shown = results.all() if results.short else results
+    return {"model": worker.model.name, "position": answer.position, "results": shown}
+
+
+def _learned(learnt: Sequence[Learnt], begin: int, end: int) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = []
+    for given, prediction, score, duplicate, votes in learnt[begin:end]:
+        result: dict[str, Any] = {"id": given, "prediction": prediction, "score": score, "duplicate": duplicate}
+        if votes is not None:
+            result |= {"collected": votes.collected, "needed": votes.needed}
+            if votes.tally:
+                result["votes"] = [{"label": label, "count": count} for label, count in votes.tally]
+        results.append(result)
+    return results

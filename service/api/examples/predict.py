@@ -1,0 +1,191 @@
+"""Requests to predict: bodies are read and checked, and told what a model says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, cast
+
+from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
+from hinged.service.api.examples.learn import RESULT_VALUES
+from hinged.service.api.wire import form_of
+from hinged.service.commands.predict import Decisions, make_decisions
+from hinged.service.data.answers import VALUES_MAX, Answer, Parts
+from hinged.service.data.batches import read_batch
+from hinged.service.data.examples import (
+    Body,
+    Details,
+    Raw,
+    UnlabelledExample,
+    check_ids,
+    parse_predict,
+    to_inputs,
+)
+from hinged.service.data.inputs import Inputs, join_long
+from hinged.service.data.parts import Configuration, NamedFeatures
+from hinged.service.data.portions import in_portions, is_long
+from hinged.service.data.slices import Slices, sliced
+from hinged.service.edge.shortcut import Outcome
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import Invalid, ServiceError
+from hinged.service.model.view import Published
+from hinged.service.settings import Settings
+
+EXPLAINED_MAX = 1_000
+WITH_ALL = Details(probabilities=True)
+
+
+async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
+    """Predict the examples of each body, all of them from one state where they are read as one."""
+    worker, settings = context.worker, context.settings
+    if len(bodies) > 1:
+        return [*await _predict_together(worker, settings, cast("Sequence[Body]", bodies))]
+    (body,), published = bodies, worker.published
+    try:
+        if isinstance(body, Packed):
+            batch = await sliced(read_batch(body.data, published.configuration, settings, labelled=False))
+            return [await _predict(worker, batch.ids, batch.rows, Details(), published)]
+        if is_long(body):
+            ids, inputs, details = await sliced(_read_predict(body, published.configuration, settings))
+            return [await _predict(worker, ids, inputs, details, published)]
+        examples, details = parse_predict(body, settings.batch_examples_max, form=form_of(published.configuration))
+        return [await predict_examples(worker, published, examples, details)]
+    except ServiceError as error:
+        return [error]
+
+
+def is_short(context: Context, body: Raw) -> bool:
+    """Whether the answer to a small body is short: each example has a brace, and each class two values."""
+    size = answer_size(context.worker.published, WITH_ALL)
+    # An example has eight characters at least; of most bodies that says enough.
+    return len(body) * size <= 8 * VALUES_MAX or body.count(b"{") * size <= VALUES_MAX
+
+
+PREDICT = Handling(predict, is_short)
+
+
+async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence[Body]) -> list[Outcome]:
+    published = worker.published
+    form = form_of(published.configuration)
+
+    def parsed(body: Body) -> tuple[list[UnlabelledExample], Details] | ServiceError:
+        try:
+            return parse_predict(body, settings.batch_examples_max, form=form)
+        except ServiceError as error:
+            return error
+
+    async def alone(examples: list[UnlabelledExample], details: Details) -> Outcome:
+        try:
+            return await predict_examples(worker, published, examples, details)
+        except ServiceError as error:
+            return error
+
+    found = [parsed(body) for body in bodies]
+    read = [each for each in found if isinstance(each, tuple)]
+    outcomes = iter(await _as_one(worker, published, read) or [await alone(*each) for each in read])
+    return [next(outcomes) if isinstance(each, tuple) else each for each in found]
+
+
+async def _as_one(
+    worker: Worker, published: Published, read: Sequence[tuple[list[UnlabelledExample], Details]]
+) -> list[Outcome]:
+    """What is answered to bodies that were parsed; nothing where they cannot be made of one."""
+    features, every = published.configuration.features, [*chain.from_iterable(examples for examples, _ in read)]
+    tells_since = isinstance(features, NamedFeatures) and features.since != ()  # the x before it, in its own request
+    is_much = answer_size(published, Details()) * len(every) > VALUES_MAX
+    if len(read) < 2 or tells_since or is_much or any(any(details) for _, details in read):
+        return []
+    try:
+        answer = await predict_examples(worker, published, every, Details())
+    except Invalid:  # of what was sent, before anything was done
+        return []
+    except ServiceError as error:
+        return [error] * len(read)
+    answers: list[Outcome] = []
+    begin = 0
+    for examples, _ in read:
+        end = begin + len(examples)
+        answers.append({**answer, "results": answer["results"][begin:end]})
+        begin = end
+    return answers
+
+
+def _read_predict(
+    body: Body, configuration: Configuration, settings: Settings
+) -> Slices[tuple[list[str | None], Inputs, Details]]:
+    """The ids and the x of a long body, and what is to be said besides."""
+    ids: list[str | None] = []
+    parts: list[Inputs] = []
+    details = Details()
+
+    def read(portion: Body) -> Slices[None]:
+        nonlocal details
+        examples, details = parse_predict(portion, settings.batch_examples_max, form=form_of(configuration))
+        ids.extend(_ids(examples))
+        yield
+        parts.append(to_inputs([example["x"] for example in examples], configuration))
+
+    rest = yield from in_portions(body, configuration, settings, read)
+    if rest is not None:
+        _, details = parse_predict(rest, settings.batch_examples_max, form=form_of(configuration))
+    _check_explained(details, len(ids))
+    return ids, (yield from join_long(parts)), details
+
+
+async def predict_examples(
+    worker: Worker, published: Published, examples: list[UnlabelledExample], details: Details
+) -> Answer:
+    """Predict examples that were parsed for a state from it. Invalid before anything else is done."""
+    ids = _ids(examples)
+    _check_explained(details, len(examples))
+    inputs = to_inputs([example["x"] for example in examples], published.configuration)
+    return await _predict(worker, ids, inputs, details, published)
+
+
+def _ids(examples: list[UnlabelledExample]) -> list[str | None]:
+    ids = [example.get("id") for example in examples]
+    check_ids(ids)
+    return ids
+
+
+def _check_explained(details: Details, count: int) -> None:
+    explain = details.explain
+    if explain > EXPLAINED_MAX or explain * count > EXPLAINED_MAX * 10:
+        raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
+
+
+async def _predict(
+    worker: Worker, ids: list[str | None], inputs: Inputs, details: Details, published: Published
+) -> Answer:
+    found = await make_decisions(worker, published, inputs, ids, details)
+    published = found.published
+    results = Parts(len(ids), answer_size(published, details), partial(_results, ids, found))
+    shown = results.all() if results.short else results
+    return {"model": worker.model.name, "position": published.position, "results": shown}
+
+
+def answer_size(published: Published, details: Details) -> int:
+    """About how many values the answer for one example has."""
+    return RESULT_VALUES + len(published.names) * (2 if details.probabilities else 1) + 3 * details.explain
+
+
+def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) -> list[dict[str, Any]]:
+    found = decisions.part(begin, end)
+    results = []
+    for r, (given, scores, wish) in enumerate(zip(ids[begin:end], found.scores, found.wishes or (), strict=True)):
+        result: dict[str, Any] = {
+            "id": given,
+            "prediction": found.labels[r],
+            "probability": found.probabilities[r],
+            "scores": scores,
+            "label": wish._asdict(),
+        }
+        if found.of_classes is not None:
+            result["probabilities"] = found.of_classes[r]
+        if found.support_vectors is not None:
+            result["support_vectors"] = found.support_vectors[r]
+        if r in found.outside:
+            result["outside"] = found.outside[r]
+        results.append(result)
+    return results

@@ -1,0 +1,210 @@
+"""Routes: an operation (hinged/operations) with the handler that answers it, and all that a request passes before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from fastapi.dependencies.utils import request_params_to_args
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import WebSocketRoute
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketState
+
+from hinged.operations.base import Operation
+from hinged.service.api.dispatch import Brought, Dispatch, Handling, Packed
+from hinged.service.api.openapi import Shape, described, operation_id
+from hinged.service.api.wire import read_examples, registry_of
+from hinged.service.data.answers import Answer
+from hinged.service.edge.access import authorise, caller
+from hinged.service.edge.middleware import JSON, error_response
+from hinged.service.edge.queries import refuse_unknown_query
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import Invalid, ServiceError, foreseen
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+OF_A_MODEL = "/models/{model}/"
+
+
+class Route(APIRoute):
+    """What answers an operation. FastAPI describes it and reads its query; nothing of it stands around the handler."""
+
+    def __init__(
+        self, operation: Operation[..., Any], handler: Callable[..., Any], handling: Handling | None, **told: Any
+    ) -> None:
+        if handling is None and (operation.small or (operation.frame and operation.method == "POST")):
+            raise ValueError(f"{operation} comes by several ways: say how, handling=")
+        super().__init__(
+            operation.path,
+            handler,
+            methods=[operation.method],
+            generate_unique_id_function=operation_id,
+            **{"response_class": JSON, **told},
+        )
+        self.operation, self.handling = operation, handling
+        self.app = self.answer
+        taken, dependant = inspect.signature(handler).parameters, self.dependant
+        self._takes_request = "request" in taken
+        self._named = [name for name in operation.parameters if name in taken]
+        self._known = [parameter.alias for parameter in dependant.query_params]
+        asked = [*dependant.query_params, *dependant.header_params]
+        self._always_read = any(p.field_info.is_required() for p in asked) or bool(dependant.header_params)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, be it with an error: nothing else has to catch what a route raises."""
+        request = Request(scope, receive, send)
+        try:
+            response = await self.respond(request)
+        except Exception as error:  # noqa: BLE001  what nobody foresaw is logged
+            response = error_response(foreseen(error), scope["path"])
+        await response(scope, receive, send)
+
+    async def respond(self, request: Request) -> Response:
+        """The answer, where there is one: a refusal is raised."""
+        authorise(request, self.operation)
+        refuse_unknown_query(request, self.operation, self._known)
+        named = {name: request.scope["path_params"][name] for name in self._named}
+        if self._takes_request:
+            named["request"] = request
+        if self._always_read or (self._known and request.scope["query_string"]):
+            named |= self._read(request)
+        response: Response = await self.endpoint(**named)
+        return response
+
+    def _read(self, request: Request) -> dict[str, Any]:
+        """The query and the headers that the handler takes. Invalid."""
+        query, bad = request_params_to_args(self.dependant.query_params, request.query_params)
+        headers, worse = request_params_to_args(self.dependant.header_params, request.headers)
+        for problem in (*bad, *worse):
+            raise Invalid(f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}")
+        return query | headers
+
+
+class Socket(WebSocketRoute):
+    """What opens a WebSocket."""
+
+    def __init__(self, operation: Operation[..., Any], handler: Callable[..., Any]) -> None:
+        super().__init__(operation.path, handler)
+        self.operation = operation
+        self.app = self.open
+
+    async def open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Open it, or answer the handshake with an error in the shape of all others."""
+        socket = WebSocket(scope, receive, send)
+        try:
+            authorise(socket, self.operation)
+            refuse_unknown_query(socket, self.operation, ())
+            await self.endpoint(**scope["path_params"], socket=socket)
+        except ServiceError as error:
+            if socket.application_state is not WebSocketState.CONNECTING:
+                raise
+            await socket.send_denial_response(error_response(error))
+
+
+class Group:
+    """Routes of one kind. tag: where the OpenAPI document lists them."""
+
+    def __init__(self, tag: str = "") -> None:
+        self.routes: list[Route | Socket] = []
+        self._tag = tag
+
+    def serves(
+        self,
+        operation: Operation[..., Any],
+        answer: Any = None,
+        *errors: type[ServiceError],
+        handling: Handling | None = None,
+        tag: str | None = None,
+        response_class: type[Response] = JSON,
+        status_code: int | None = None,
+        **takes: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Make a handler that of an operation.
+
+        answer: an example of what it answers, with its type (`Shape`) where the declaration has none, or not the whole;
+        without one the document does not list it. errors: those that do not follow from path, body and role. handling:
+        how bodies are dealt with, where they come by several ways. takes: what else `described` is to tell.
+        """
+
+        def served(handler: Handler) -> Handler:
+            told: dict[str, Any] = {"response_class": response_class, "status_code": status_code}
+            if answer is None:
+                told["include_in_schema"] = False
+            else:
+                shape = answer if isinstance(answer, Shape) else Shape(operation.answer(), answer)
+                told |= {"tags": [tag or self._tag], "openapi_extra": described(shape, *errors, **takes)}
+            self.routes.append(Route(operation, handler, handling, **told))
+            return handler
+
+        return served
+
+    def opens(self, operation: Operation[..., Any]) -> Callable[[Handler], Handler]:
+        """Make a handler that of a WebSocket."""
+
+        def opened(handler: Handler) -> Handler:
+            self.routes.append(Socket(operation, handler))
+            return handler
+
+        return opened
+
+
+class Found(NamedTuple):
+    """A route, and what the path of a request says for its parameters."""
+
+    route: Route
+    parameters: dict[str, str]
+
+
+class RouteTable:
+    """All routes. ValueError where two are for the same requests, or none is for an operation that is declared."""
+
+    def __init__(self, groups: list[Group], declared: list[Operation[..., Any]]) -> None:
+        self.all = [route for group in groups for route in group.routes]
+        operations = [route.operation for route in self.all]
+        missing = [operation for operation in declared if operation not in operations]
+        if missing:
+            raise ValueError(f"no route serves {missing[0]}")
+        self.described = [route for route in self.all if isinstance(route, Route)]
+        """Those of HTTP, which the OpenAPI document describes."""
+        self._by_path: dict[tuple[str, str], Route] = {}
+        for route in self.described:
+            if self._by_path.setdefault((route.operation.method, route.path), route) is not route:
+                raise ValueError(f"two routes serve {route.operation.method} {route.path}")
+
+    def handlings(self) -> dict[Operation[..., Any], Handling]:
+        """How bodies are dealt with, of the operations that come by several ways."""
+        return {route.operation: route.handling for route in self.described if route.handling is not None}
+
+    def find(self, method: str, path: str) -> Found | None:
+        """The route of a request, where one look into a dictionary finds it; else the router is to look."""
+        route = self._by_path.get((method, path))
+        if route is not None and not route.operation.parameters:
+            return Found(route, {})
+        match path.split("/"):
+            case ["", "models", model, what] if model and what:
+                route = self._by_path.get((method, OF_A_MODEL + what))
+                return None if route is None or "{" in what else Found(route, {"model": model})
+        return None
+
+    def methods_of(self, path: str) -> str:
+        """The methods that a path has, as the header Allow lists them."""
+        found = {route.operation.method for route in self.described if route.path_regex.match(path)}
+        return ", ".join(sorted(found))
+
+
+async def dispatched(request: Request, operation: Operation[..., Any], worker: Worker, body: Brought) -> Answer:
+    """What a model answers to a body that came over HTTP."""
+    dispatch: Dispatch = request.app.state.dispatch
+    return await dispatch(operation, caller(request), worker, body)
+
+
+async def examples_dispatched(request: Request, operation: Operation[..., Any], model: str) -> Response:
+    """The answer of a model to the examples of a request, be they JSON or rows as bytes."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    data, packed = await read_examples(request, registry.settings.body_bytes_max)
+    return JSON(await dispatched(request, operation, worker, Packed(data) if packed else data))

@@ -1,0 +1,185 @@
+"""Where compiled code lies: on disk, a file for each form of a function and its types.
+
+The folder is the user's cache folder or NUMBA_CACHE_DIR, and below it a hash of all sources that may be compiled: an
+edit anywhere starts a fresh folder, and every checkout or installation of the same sources shares one. (numba's own
+cache does not notice an edit in another file than the function's own, and knows a file by its path.)
+
+Several processes may fill a folder at once: a file is named by what it has, and appears whole. It begins with a digest
+of the rest: what is damaged counts as not there, so it is compiled again and replaced. What cannot be written is
+compiled by each process for itself.
+
+A wheel may bring code along, for a kind of processor (`KINDS`). It is read, and never written, where the user's folder
+has none for this very processor, if sources, Python and numba are those that it was compiled of, and this processor is
+of the kind. Code is the same to the bit for every processor (compiled.py), so one may be taken for the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import platform
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import numba
+from llvmlite.binding import get_host_cpu_features
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+log = logging.getLogger(__name__)
+
+SOLVERS = Path(__file__).parent.parent
+BROUGHT = SOLVERS.parent / "compiled"
+"""What a wheel brought along, where it did."""
+NOTHING_COMPILED = ("estimators", "warm.py", "jit/crew.py")
+"""Folders and files of which compiled code has nothing."""
+V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3")
+KINDS = {"x86_64": ("x86-64-v3", V3), "AMD64": ("x86-64-v3", V3), "aarch64": ("generic", ())}
+"""The processor that a wheel's code is compiled for, as LLVM calls it, and what one must have to run it."""
+KIND, NEEDED = KINDS.get(platform.machine(), ("", ()))
+DIGEST = 16  # bytes
+SUFFIX = ".code"
+
+
+def _sources() -> str:
+    """A hash of exactly these sources, this kind of Python and this numba."""
+    python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
+    digest = sha256(f"{python} {numba.__version__}".encode())
+    for source in sorted(SOLVERS.rglob("*.py")):
+        name = source.relative_to(SOLVERS)
+        if not name.as_posix().startswith(NOTHING_COMPILED):
+            digest.update(bytes(name) + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+STATE = _sources()
+
+
+def _folder() -> Path:
+    """NUMBA_CACHE_DIR, or the user's, or where that cannot be written, as in a container, the temporary one."""
+    chosen = cast("Any", numba.config).CACHE_DIR
+    if chosen:
+        return Path(chosen)
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hinged")
+    try:
+        (folder / STATE).mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir(), "hinged")
+    return folder
+
+
+FOLDER = _folder() / STATE
+"""Where code of these sources lies."""
+
+
+def compiled_so_far() -> int:
+    """How many functions lie there, each form for each of its types."""
+    return sum(1 for _ in FOLDER.rglob(f"*{SUFFIX}"))
+
+
+class NotCompiled(Exception):
+    """The cache lacks a function, in `only_loading`."""
+
+
+@contextmanager
+def only_loading() -> Iterator[None]:
+    """In this thread nothing is compiled meanwhile: NotCompiled instead."""
+    _here.only_loading = True
+    try:
+        yield
+    finally:
+        _here.only_loading = False
+
+
+_here = threading.local()
+
+
+class Cache(NullCache):
+    """Of one form of a function of a module: each file has the code for some types, and these.
+
+    rebuild: what the form is in memory, of its context and of what numba keeps.
+    """
+
+    def __init__(self, function: Any, form: str = "", rebuild: Callable[..., Any] = CompileResult._rebuild) -> None:  # noqa: SLF001
+        if function.__closure__:
+            raise ValueError(f"a compiled function must have no closure, got {function.__qualname__}")
+        code = function.__code__
+        file = Path(code.co_filename)
+        ours = file.is_relative_to(SOLVERS)
+        room = file.parent.relative_to(SOLVERS) if ours else Path("others", _digest(file.read_bytes()).hex())
+        self._prefix = str(room / f"{file.stem}.{function.__name__}-{code.co_firstlineno}{form}-")
+        self._rebuild = rebuild
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """A function for these types, or None."""
+        target_context.refresh()
+        triple, *processor = target_context.codegen().magic_tuple()
+        for folder, kind in ((FOLDER, processor), (BROUGHT / STATE, (KIND, "")))[: 1 + may_run_brought()]:
+            with suppress(OSError):
+                types, payload = _read(folder / self._file(sig, (triple, *kind)))
+                if types == sig:
+                    return self._rebuild(target_context, *payload)
+        if getattr(_here, "only_loading", False):
+            raise NotCompiled
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a function for these types, or go on without: it is compiled all the same."""
+        if data.library.has_dynamic_globals:  # an address of this process
+            return
+        try:
+            _write(FOLDER / self._file(sig, data.codegen.magic_tuple()), dumps((sig, data._reduce())))  # noqa: SLF001
+        except OSError as error:
+            _tell_unwritten(error.strerror or str(error))
+
+    def _file(self, sig: Any, processor: tuple[str, ...]) -> str:
+        return self._prefix + _digest(repr((str(sig), processor)).encode()).hex() + SUFFIX
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=DIGEST).digest()
+
+
+def _read(file: Path) -> Any:
+    """What a file has; OSError if it is not there, or not as it was written."""
+    content = file.read_bytes()
+    digest, data = content[:DIGEST], content[DIGEST:]
+    if _digest(data) != digest:
+        raise OSError(f"{file} is damaged")
+    return pickle.loads(data)  # noqa: S301  from a folder of the user's own, as numba does
+
+
+def _write(file: Path, data: bytes) -> None:
+    """It appears as a whole. After a loss of power it may be damaged, which its digest tells."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{uuid4().hex}")
+    try:
+        part.write_bytes(_digest(data) + data)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@cache
+def _tell_unwritten(problem: str) -> None:
+    log.warning("compiled code cannot be kept, and each start compiles it again: %s", problem)
+
+
+@cache
+def may_run_brought() -> bool:
+    """Whether a wheel brought code that these sources, this Python and numba, and this processor can run."""
+    chosen = cast("Any", numba.config).CPU_NAME  # NUMBA_CPU_NAME
+    if not KIND or chosen not in (None, KIND) or not (BROUGHT / STATE).is_dir():
+        return False
+    features = get_host_cpu_features()
+    return all(features.get(feature) for feature in NEEDED)

@@ -1,0 +1,86 @@
+"""What of numba is overridden in solvers/jit, and whether that is what it was when somebody read it last.
+
+After an inside has changed: read what is new, adapt solvers/jit if need be, and record it:
+
+    PYTHONPATH=. python tests/solvers/jit/test_insides.py
+"""
+
+import hashlib
+import importlib
+import inspect
+import json
+from pathlib import Path
+
+import numba
+from numba.core import callwrapper, codegen, compiler, dispatcher, typed_passes
+
+from hinged.solvers import jit
+
+RECORD = Path(__file__).with_name("insides.json")
+ROOM = Path(jit.__file__).parent
+RELIED_ON = {
+    codegen.CodeLibrary: ["finalize", "add_linking_library"],
+    codegen.CPUCodeLibrary: ["_finalize_dynamic_globals", "_ensure_finalized"],
+    codegen.JITCodeLibrary: ["_finalize_specific"],
+    compiler.CompileResult: ["_reduce", "_rebuild"],
+    compiler.DefaultPassBuilder: ["define_nopython_pipeline"],
+    dispatcher.Dispatcher: ["compile"],
+    dispatcher._DispatcherBase: ["_compile_for_args"],
+    typed_passes.BaseNativeLowering: ["run_pass"],
+    callwrapper._ArgManager: ["add_arg"],
+    callwrapper.PyCallWrapper: ["build_wrapper"],
+}
+"""What calls an override, or is called by one, and is not overridden itself."""
+
+
+def overridden():
+    """Pairs of a class of numba and a method of it that a class of the room has in its own way."""
+    for file in ROOM.glob("*.py"):
+        module = importlib.import_module(f"hinged.solvers.jit.{file.stem}")
+        for own in vars(module).values():
+            if isinstance(own, type) and own.__module__ == module.__name__:
+                for name, part in vars(own).items():
+                    base = next((base for base in own.__mro__[1:] if name in vars(base)), None)
+                    if callable(part) and base is not None and base.__module__.startswith("numba."):
+                        yield base, name
+
+
+def insides():
+    """A digest of each inside's lines, without comments, by its name."""
+    pairs = [*overridden(), *((base, name) for base, names in RELIED_ON.items() for name in names)]
+    return {f"{base.__module__}.{base.__name__}.{name}": digest(getattr(base, name, None)) for base, name in pairs}
+
+
+def digest(function):
+    if function is None:
+        return "gone"
+    lines = [line.strip() for line in inspect.getsource(inspect.unwrap(function)).splitlines()]
+    return hashlib.sha256("\n".join(line for line in lines if line and line[0] != "#").encode()).hexdigest()[:16]
+
+
+def recorded():
+    return json.loads(RECORD.read_text())
+
+
+def test_the_insides_of_numba_are_those_that_were_read_last():
+    now, before = insides(), recorded()["insides"]
+    changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+    assert changed == [], f"numba {numba.__version__} is not {recorded()['numba']} here: see above"
+
+
+def test_what_is_overridden_stands_on_the_page_of_the_room():
+    kinds = {base.__name__.removeprefix("_").removeprefix("CPU").removeprefix("Base") for base, _ in overridden()}
+    assert {kind for kind in kinds if kind.removesuffix("Base") not in jit.__doc__} == set()
+
+
+def test_nothing_else_of_the_solvers_imports_insides_of_numba():
+    solvers = ROOM.parent
+    rooms = (ROOM, solvers / "core" / "simd")
+    assert [
+        file for file in solvers.rglob("*.py") if "numba.core" in file.read_text() and file.parent not in rooms
+    ] == []
+
+
+if __name__ == "__main__":
+    found = {"numba": numba.__version__, "insides": dict(sorted(insides().items()))}
+    RECORD.write_text(json.dumps(found, indent=1) + "\n")
