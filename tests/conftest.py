@@ -1,5 +1,7 @@
 """Where the servers of the tests come from, and in which order the tests run."""
 
+import asyncio
+import inspect
 import os
 
 import pytest
@@ -26,3 +28,12 @@ def pytest_runtest_protocol(item):
     """Hold each test to its marker: `make quick` leaves out what starts servers."""
     server.unmarked = item.get_closest_marker("server") is None
     return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A test may be async."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    return True

@@ -11,7 +11,7 @@ import httpx
 
 from hinged.client.asking import authorization
 from hinged.client.certificates import Certificates
-from hinged.client.events import Place, afollow, follow
+from hinged.client.events import FollowerPosition, afollow, follow
 from hinged.client.exchange import (
     Exchange,
     HingedError,
@@ -75,7 +75,7 @@ class Client(Routes, Blocking):
 
     def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
-        return follow(self._http, Place(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
+        return follow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     def every_example(self, model: str, **wanted: Any) -> Iterator[ListedExample]:
         """All that the model has learned, or what is wanted of it (see `examples`), page after page."""
@@ -140,7 +140,7 @@ class AsyncClient(Routes, Awaiting):
 
     def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
-        return afollow(self._http, Place(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
+        return afollow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     async def every_example(self, model: str, **wanted: Any) -> AsyncIterator[ListedExample]:
         """All that the model has learned, or what is wanted of it (see `examples`), page after page."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SILENCE_S = 120.0
 
 
-class Place:
+class FollowerPosition:
     """Where a follower stands, and how often it tried in vain."""
 
     def __init__(self, url: str, after: int | None, tries_max: int) -> None:
@@ -66,7 +66,7 @@ class Place:
         return backoff_s(self.failed)
 
 
-def follow(http: httpx.Client, place: Place) -> Iterator[dict[str, Any]]:
+def follow(http: httpx.Client, place: FollowerPosition) -> Iterator[dict[str, Any]]:
     """Events until somebody stops asking; HingedError once the model is gone or nothing answers."""
     from httpx_sse import connect_sse  # noqa: PLC0415 - only who follows needs it
 
@@ -83,7 +83,7 @@ def follow(http: httpx.Client, place: Place) -> Iterator[dict[str, Any]]:
         time.sleep(place.pause_s(error))
 
 
-async def afollow(http: httpx.AsyncClient, place: Place) -> AsyncIterator[dict[str, Any]]:
+async def afollow(http: httpx.AsyncClient, place: FollowerPosition) -> AsyncIterator[dict[str, Any]]:
     """The same for asyncio."""
     from httpx_sse import aconnect_sse  # noqa: PLC0415
 

@@ -98,7 +98,7 @@ def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] |
         {name: value for name, value in call.query.items() if value is not None},
         call.timeout_s,
     )
-    way = Way(url, call.path, owners)
+    way = Destination(url, call.path, owners)
     attempt, waits_until = 0, time.monotonic() + COMING_S if tries_max > 1 else -math.inf
     while True:
         outcome = yield way.led(send)
@@ -128,7 +128,7 @@ def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-class Way:
+class Destination:
     """Where one call goes: to the server that was named, or to the one that has the model."""
 
     def __init__(self, url: str, path: str, owners: dict[str, str] | None) -> None:

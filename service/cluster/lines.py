@@ -49,7 +49,7 @@ async def connect(make: Callable[[], P], address: str) -> P:
     return protocol
 
 
-class Asking(ABC):
+class LineRequest(ABC):
     """Who sends a request over a line, and is told what is answered."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Line(asyncio.Protocol):
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
         self.parser = httptools.HttpResponseParser(self)
         self._lines = lines
-        self._asking: Asking | None = None
+        self._asking: LineRequest | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._framed = False  # whether the answer says where it ends
         self._whole = False
@@ -91,7 +91,7 @@ class Line(asyncio.Protocol):
 
     # -- who asks -------------------------------------------------------------------------------------------------
 
-    def begin(self, asking: Asking) -> None:
+    def begin(self, asking: LineRequest) -> None:
         """Take a request."""
         if self._expiry is not None:
             self._expiry.cancel()

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from hinged.service.api.wire import body_s, too_slow
 from hinged.service.cluster.gate import Gate
-from hinged.service.cluster.lines import PASSED_ON, UNREAD_S, Asking, Line, Lines
+from hinged.service.cluster.lines import PASSED_ON, UNREAD_S, Line, LineRequest, Lines
 from hinged.service.cluster.passing import LOOK_S, OF_A_SERVER, target_of, unanswered
 from hinged.service.cluster.sockets import Spliced
 from hinged.service.edge.connection import Connection
@@ -253,7 +253,7 @@ class HeldBack:
         self._connection.hold_no_more()
 
 
-class Relayed(Asking):
+class Relayed(LineRequest):
     """A request on its way, from where its head has come to the end of its answer."""
 
     def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, address: str) -> None:

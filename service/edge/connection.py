@@ -42,7 +42,7 @@ URL_PARTS = re.compile(rb"[/?#]")
 """What ends the host and port of a URL."""
 
 
-class Together:
+class CoalescingTransport:
     """A transport that sends in one piece what is written in one turn of the event loop: a head with its body.
 
     And that ends in order: a connection that is closed while more comes in is reset by the system, and an answer that
@@ -158,7 +158,7 @@ class Connection(HttpToolsProtocol):
         """Begin to wait for the first request."""
         super().connection_made(transport)
         self.flow = Flow(transport, self.pipeline)
-        together = Together(transport, self.loop)
+        together = CoalescingTransport(transport, self.loop)
         together.more_comes = lambda: self._in_message or self._broken
         self.transport = cast("asyncio.Transport", together)
         self._limit = self.loop.call_later(self.seconds, self._too_late)
@@ -375,7 +375,7 @@ class Connection(HttpToolsProtocol):
 
     def answer(self, lines: Sequence[bytes], body: bytes, *, keep_alive: bool) -> None:
         """Send a whole answer, for the shortcut. lines: its head, without the empty line at the end."""
-        together = cast("Together", self.transport)
+        together = cast("CoalescingTransport", self.transport)
         together.write_now(b"".join((*lines, b"\r\n" if keep_alive else b"connection: close\r\n\r\n", body)))
         if not keep_alive:
             together.close()

@@ -15,7 +15,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from hinged.service.edge.connection import Together
+from hinged.service.edge.connection import CoalescingTransport
 from hinged.service.errors import UNFORESEEN, BadRequest, InternalError
 
 FRAGMENTS_MAX = 1000
@@ -49,7 +49,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """However it ends, the client may be sending."""
         super().connection_made(transport)
-        cast("Together", transport).more_comes = lambda: True
+        cast("CoalescingTransport", transport).more_comes = lambda: True
 
     def data_received(self, data: bytes) -> None:
         """Do what was asked for before the fault, if there is one."""

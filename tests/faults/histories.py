@@ -152,10 +152,7 @@ async def _rob(place, http, note, configuration, rng):
         await asyncio.sleep(rng.uniform(0.02, 0.3))
         await asyncio.to_thread(place.take, rng)
         for _ in range(2):
-            for method, path, body in (
-                ("PUT", "/models/m", configuration),
-                ("POST", "/models/annotated/finish", {}),
-            ):
+            for method, path, body in (("PUT", "/models/m", configuration), ("POST", "/models/annotated/finish", {})):
                 answer = await http.request(method, path, json=body)
                 if answer.status_code < 300:
                     note("error", message=f"{method} {path} of what the store has lost: {answer.text}", trace="")

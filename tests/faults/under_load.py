@@ -40,11 +40,7 @@ from tests.helpers.states import digest_of, load_model
 
 CONFIGURATIONS = {
     "two-moons": {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}},
-    "three-heaps": {
-        "kernel": {"type": "laplacian", "gamma": 0.5},
-        "C": 5,
-        "features": {"type": "sparse", "dim": 50},
-    },
+    "three-heaps": {"kernel": {"type": "laplacian", "gamma": 0.5}, "C": 5, "features": {"type": "sparse", "dim": 50}},
 }
 IMPATIENT_S = (0.02, 0.05, 0.1, 30)
 """How long clients wait of whom some are impatient."""

@@ -7,10 +7,7 @@ import time
 import numpy as np
 
 from hinged.service.commands.ask import Offer
-from hinged.service.commands.change import (
-    Correct,
-    Forget,
-)
+from hinged.service.commands.change import Correct, Forget
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.inputs import x_digests
 from hinged.service.model.events.learning import ExamplesLearned

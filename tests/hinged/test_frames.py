@@ -8,16 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hinged import frames
-from hinged.frames import (
-    _PREFIX,
-    DTYPES,
-    MAGIC,
-    BadFrame,
-    _checksum,
-    _padded,
-    decode,
-    encode,
-)
+from hinged.frames import _PREFIX, DTYPES, MAGIC, BadFrame, _checksum, _padded, decode, encode
 
 texts = st.text(max_size=8)
 facts = st.dictionaries(

@@ -11,12 +11,7 @@ from hinged.operations.base import Call, Operation
     [
         ("LOOK", "/models", {"role": "reader"}, "a method is one of GET"),
         ("GET", "models", {"role": "reader"}, "a path begins with a slash"),
-        (
-            "GET",
-            "/models",
-            {"role": "owner"},
-            "a role is one of reader, .*, or None, got 'owner'",
-        ),
+        ("GET", "/models", {"role": "owner"}, "a role is one of reader, .*, or None, got 'owner'"),
         ("GET", "/models/{model}", {"role": "reader", "small": True}, "what takes a quick way is a POST"),
         ("POST", "/models/{model}/{what}", {"role": "reader", "replicas": True}, "no parameter but the model"),
     ],

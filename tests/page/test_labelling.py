@@ -26,6 +26,13 @@ def pool(client, n=80, name=None, **configuration):
     return name
 
 
+@pytest.fixture
+def ann(client, server, tab):
+    """Ann before the first question of a new pool: its model, her tab, and the page in it."""
+    model, one = pool(client), tab(server.url)
+    return model, one, one.label(model, "ann")
+
+
 def answers(client, model):
     """What each annotator gave, by id; the log's own examples tell that no answer was learned twice."""
     found = client.answers(model, n=1000)["answers"]
@@ -76,10 +83,8 @@ def test_tabs_and_browsers_of_one_annotator_are_never_asked_the_same(client, ser
     assert client.answers(model)["annotators"]["ann"]["labelled"] == 30
 
 
-def test_a_page_that_is_loaded_anew_has_its_questions_at_once_and_a_copy_of_the_tab_has_others(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_a_page_that_is_loaded_anew_has_its_questions_at_once_and_a_copy_of_the_tab_has_others(client, ann):
+    model, one, page = ann
     one.answer("1")
     sent(one)
     eventually(lambda: len(client.queries(model)["leased"]) == 3)
@@ -97,10 +102,8 @@ def test_a_page_that_is_loaded_anew_has_its_questions_at_once_and_a_copy_of_the_
     opened.value.close()
 
 
-def test_two_questions_wait_behind_the_one_on_the_screen_and_go_back_on_leaving(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    one.label(model, "ann")
+def test_two_questions_wait_behind_the_one_on_the_screen_and_go_back_on_leaving(client, ann):
+    model, one, _ = ann
     eventually(lambda: client.queries(model)["pool"]["leased"] == 3)
     one.open("", "table.models")
     eventually(lambda: client.queries(model)["pool"]["leased"] == 0)
@@ -141,10 +144,8 @@ def test_skipping_and_not_being_sure(client, server, tab):
     assert [q["id"] for q in client.query(model, annotator="bob", n=5)["queries"]] == [mine]
 
 
-def test_what_comes_of_an_earlier_answer_hides_nothing_that_is_said_of_a_later_act(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_what_comes_of_an_earlier_answer_hides_nothing_that_is_said_of_a_later_act(client, ann):
+    model, one, page = ann
     held = []
 
     def hold(route):
@@ -168,10 +169,8 @@ def test_what_comes_of_an_earlier_answer_hides_nothing_that_is_said_of_a_later_a
 
 
 @pytest.mark.parametrize("key", ["s", "x"])
-def test_a_skip_is_undone_and_its_question_is_there_again(client, server, tab, key):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_a_skip_is_undone_and_its_question_is_there_again(client, ann, key):
+    model, one, page = ann
     answered, passed = one.answer("1"), one.answer(key)
     page.keyboard.press("u")
     one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
@@ -201,10 +200,8 @@ def test_a_skip_that_is_anothers_turn_by_now_stays_and_the_page_says_so(client, 
     page.get_by_text("Nothing to ask").wait_for()
 
 
-def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, ann):
+    model, one, page = ann
     first, second = one.answer("1"), one.answer("1")
     sent(one)
     page.keyboard.press("u")
@@ -229,10 +226,8 @@ def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, server,
     eventually(lambda: first not in answers(client, model))
 
 
-def test_an_answer_that_is_fetched_to_be_changed_takes_the_place_of_none_that_was_chosen_after_it(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_an_answer_that_is_fetched_to_be_changed_takes_the_place_of_none_that_was_chosen_after_it(client, ann):
+    model, one, page = ann
     first, second = one.answer("1"), one.answer("1")
     sent(one)
     held = one.hold(f"**/examples/{first}")
@@ -307,10 +302,8 @@ def test_a_question_is_there_with_its_answers_and_not_before_them(client, server
     assert answers(client, model) == {asked: "ham"}
 
 
-def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, ann):
+    model, one, page = ann
     asked = one.question()
     page.focus("#goal")
     page.keyboard.press("1")
@@ -348,10 +341,8 @@ def test_a_key_right_behind_the_one_that_opens_a_dialog_is_not_for_the_page_behi
     assert one.question() == asked
 
 
-def test_a_label_that_was_not_there_before_is_typed(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_a_label_that_was_not_there_before_is_typed(client, ann):
+    model, one, page = ann
     asked = one.question()
     page.keyboard.press("n")
     page.wait_for_selector("input[name=label]:focus")
@@ -362,10 +353,8 @@ def test_a_label_that_was_not_there_before_is_typed(client, server, tab):
     assert page.locator(".answers button", has_text="eggs").locator("kbd").inner_text() == "3"
 
 
-def test_a_lost_connection_loses_no_answer_and_doubles_none(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_a_lost_connection_loses_no_answer_and_doubles_none(client, ann):
+    model, one, page = ann
     shown = [one.answer("1")]
     sent(one)
     one.context.set_offline(True)
@@ -384,10 +373,8 @@ def test_a_lost_connection_loses_no_answer_and_doubles_none(client, server, tab)
     assert one.question() not in {*shown, last}
 
 
-def test_answers_that_wait_survive_a_page_that_is_loaded_anew(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_answers_that_wait_survive_a_page_that_is_loaded_anew(client, ann):
+    model, one, page = ann
     page.route("**/learn", lambda route: route.abort())
     first = one.answer("2")
     page.get_by_text("will be sent when it is back").wait_for()
@@ -398,10 +385,8 @@ def test_answers_that_wait_survive_a_page_that_is_loaded_anew(client, server, ta
     assert answers(client, model) == {first: "spam"}
 
 
-def test_an_answer_whose_acknowledgement_is_lost_is_learned_once(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_an_answer_whose_acknowledgement_is_lost_is_learned_once(client, ann):
+    model, one, page = ann
     lost = []
 
     def lose(route):
@@ -466,10 +451,8 @@ def test_a_text_is_shown_as_text(client, server, tab):
     assert tab(server.url).label(model, "ann").locator(".x.text").inner_text() == "Is <i>this</i> spam?"
 
 
-def test_what_was_answered_is_counted_at_once_though_the_servers_figures_come_later(client, server, tab):
-    model = pool(client)
-    one = tab(server.url)
-    page = one.label(model, "ann")
+def test_what_was_answered_is_counted_at_once_though_the_servers_figures_come_later(client, ann):
+    model, one, page = ann
     counted = page.get_by_role("region", name="What your answers did")
     counted.get_by_text("0 answered, 0 by you now").wait_for()
     page.route("**/pool?*", lambda route: route.abort())  # with which the figures are read

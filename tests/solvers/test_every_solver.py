@@ -23,22 +23,6 @@ names = pytest.mark.parametrize("name", SOLVERS)
 
 
 @names
-def test_a_state_taken_in_midstream_goes_on_to_the_bit(name):
-    X, classes = three_classes()
-    whole = stream_of(name, X, classes, batch=20, seed=7).learn(0, 120)
-    parted = stream_of(name, X, classes, batch=20, seed=7)
-    parted.solver = stream_of(name, X, classes, seed=1).solver  # what is loaded replaces what there was
-    parted.solver.load(whole.solver.state())
-    same(parted.solver.state(), whole.solver.state())
-    for stream in (whole, parted):
-        stream.learn(120, 240)
-        stream.solver.finish()
-    same(parted.solver.state(), whole.solver.state())
-    assert np.array_equal(np.concatenate(whole.scores[6:]), np.concatenate(parted.scores))
-    assert np.array_equal(whole.decision(X), parted.decision(X))
-
-
-@names
 @pytest.mark.parametrize("kernel", [RBF, make_kernel("rbf", 30.0), make_kernel("laplacian", 0.5)])
 @pytest.mark.long
 def test_whatever_learning_comes_to_is_examined_without_complaint(name, kernel):

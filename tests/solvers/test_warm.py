@@ -244,7 +244,4 @@ def test_two_processes_can_add_variants_of_one_function_to_the_cache(tmp_path):
     (tmp_path / "variants.py").write_text(VARIANTS)
     adding = [python([tmp_path / "variants.py", kinds], tmp_path / "cache") for kinds in ("bhi", "BHI")]
     assert [process.communicate() for process in adding] == [("18\n", ""), ("18\n", "")]
-    assert python([tmp_path / "variants.py", "bhiBHI"], tmp_path / "cache").communicate() == (
-        "0\n",
-        "",
-    )
+    assert python([tmp_path / "variants.py", "bhiBHI"], tmp_path / "cache").communicate() == ("0\n", "")

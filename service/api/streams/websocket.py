@@ -64,7 +64,7 @@ DELETED = 4404
 IDLE = 4408
 
 
-class Asked(NamedTuple):
+class FrameBatch(NamedTuple):
     """Frames that are done together, and what becomes of each."""
 
     refs: Sequence[str | None]
@@ -82,8 +82,8 @@ class Frames:
         self._settings = registry_of(socket).settings
         self._dispatch: Dispatch = socket.app.state.dispatch
         self._room = asyncio.Semaphore(limits.FRAMES_IN_FLIGHT_MAX)
-        self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
-        self._newest: Asked | None = None
+        self._asked: asyncio.Queue[FrameBatch | None] = asyncio.Queue()
+        self._newest: FrameBatch | None = None
         self._change: asyncio.Future[Any] | None = None  # the newest one, which what only reads waits for
         self._there: Callable[[], Any] = socket.scope.get(THERE, lambda: None)
         self._subscription: asyncio.Task[None] | None = None
@@ -256,7 +256,7 @@ class Frames:
     ) -> None:
         """Have frames answered behind those before them."""
         task = asyncio.create_task(outcomes)
-        self._newest = Asked([frame.ref for frame in run], task, answered or asyncio.Event())
+        self._newest = FrameBatch([frame.ref for frame in run], task, answered or asyncio.Event())
         self._asked.put_nowait(self._newest)
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ async def _over(before: asyncio.Future[Any] | None) -> None:
         await asyncio.wait([before])
 
 
-async def _foreseen(asked: Asked) -> list[Outcome]:
+async def _foreseen(asked: FrameBatch) -> list[Outcome]:
     """What came of frames; what nobody foresaw is told to the log and not to the client, as over HTTP."""
     try:
         return await asked.outcomes

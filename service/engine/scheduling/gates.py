@@ -37,7 +37,7 @@ STORED_MAX = 0.95
 then. Without a bound a store that is away lets all models in at once."""
 
 
-class Gate:
+class LearningGate:
     """Lets so many in at once. Used on the event loop."""
 
     def __init__(self, places: int, held_s: float) -> None:
@@ -111,9 +111,9 @@ class Gates:
 
     def __init__(self, places: int) -> None:
         """places: to compute on."""
-        self._gate = Gate(places, HELD_S)
-        self._long = Gate(places, LONG_HELD_S)
+        self._gate = LearningGate(places, HELD_S)
+        self._long = LearningGate(places, LONG_HELD_S)
 
     def turn(self, account: Account) -> AbstractAsyncContextManager[None]:
-        """As Gate.turn, at the gate of a model."""
+        """As LearningGate.turn, at the gate of a model."""
         return (self._gate if account.usual_s < SHORT_S else self._long).turn(account)

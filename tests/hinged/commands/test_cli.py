@@ -62,11 +62,7 @@ def test_a_wrong_option_is_one_line_and_exit_code_two(run, table, options, messa
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["replay"], "Missing argument 'FILE'"),
-        (["unlearn"], "No such command"),
-        (["demo", "--port", "x"], "--port"),
-    ],
+    [(["replay"], "Missing argument 'FILE'"), (["unlearn"], "No such command"), (["demo", "--port", "x"], "--port")],
 )
 def test_a_wrong_command_is_one_line_and_exit_code_two(run, arguments, message):
     assert message in one_line(run(*arguments), 2)

@@ -6,11 +6,7 @@ import pytest
 from rich.console import Console
 
 from hinged import Client, HingedError
-from hinged.commands.replay import (
-    Options,
-    ReplayError,
-    replay,
-)
+from hinged.commands.replay import Options, ReplayError, replay
 from hinged.commands.stream import StreamTally, same_label
 from hinged.readers import fingerprint, open_source
 
@@ -75,11 +71,7 @@ def run(server):
         printed = io.StringIO()
         with Client(server.url, tries_max=2) as client:
             replay(
-                client,
-                source,
-                held_out,
-                Options(prefix=fingerprint(path), **options),
-                Console(file=printed, width=100),
+                client, source, held_out, Options(prefix=fingerprint(path), **options), Console(file=printed, width=100)
             )
         return printed.getvalue()
 

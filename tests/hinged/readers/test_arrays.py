@@ -114,10 +114,7 @@ def test_rows_have_numbers_and_perhaps_ids_in_any_order(save):
         ({"y": [1, 2], **csr(np.eye(2)), "X_indptr": np.array([0, 2])}, "contradict"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_data": np.ones(3)}, "contradict"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_shape": np.array([2.0, 2.0])}, "describe no matrix"),
-        (
-            {"y": [1, 2], **csr(np.eye(2)), "X_data": np.array([1.0, np.nan])},
-            r"X\[1\]: a value is not finite",
-        ),
+        ({"y": [1, 2], **csr(np.eye(2)), "X_data": np.array([1.0, np.nan])}, r"X\[1\]: a value is not finite"),
     ],
 )
 def test_what_is_wrong_is_told(save, arrays, message):

@@ -219,10 +219,7 @@ def test_a_text_alone_is_x_itself(write):
     lines = '{"y": 1, "body": 42}\n{"y": 0, "body": "two"}\n'
     assert [
         example.x for example in open_source(write(lines, "a.jsonl"), choice=TableColumns("y", texts=("body",)))
-    ] == [
-        "42",
-        "two",
-    ]
+    ] == ["42", "two"]
 
 
 def test_what_cannot_be_a_text_is_refused(write):

@@ -91,10 +91,7 @@ def test_packed_files_and_a_byte_order_mark_are_read(write):
 def test_an_id_column_names_the_examples_and_is_no_feature(write):
     source = open_source(write("id,a,y\nu1,1,0\nu2,2,1\n"), label="y", id_name="id")
     assert source.dim == 1
-    assert [(example.row, example.id, example.x) for example in source] == [
-        (1, "u1", [1.0]),
-        (2, "u2", [2.0]),
-    ]
+    assert [(example.row, example.id, example.x) for example in source] == [(1, "u1", [1.0]), (2, "u2", [2.0])]
 
 
 def test_a_test_file_may_have_its_columns_in_another_order(write):

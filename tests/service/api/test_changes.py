@@ -2,13 +2,9 @@
 
 import pytest
 
-from hinged.service.commands.change import (
-    Forget,
-)
+from hinged.service.commands.change import Forget
 from hinged.service.engine.history import ModelHistory
-from hinged.service.errors import (
-    Conflict,
-)
+from hinged.service.errors import Conflict
 from tests.helpers.changes import changed, until_ended
 from tests.helpers.http_client import example, refusal
 from tests.helpers.worker import SIZES, examples_of, learning, with_worker

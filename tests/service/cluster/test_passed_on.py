@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
 from hinged.service import limits
-from hinged.service.cluster.lines import Asking, Lines
+from hinged.service.cluster.lines import LineRequest, Lines
 from hinged.service.cluster.relay import RELAY, Relay, Relaying
 from hinged.service.cluster.sockets import FrameEnds
 from hinged.service.edge.serving import make_server
@@ -408,7 +408,7 @@ class Answering(asyncio.Protocol):
         self._ended.set_result(exc)
 
 
-class Once(Asking):
+class Once(LineRequest):
     """One request over a line. over: the status that was answered, or why none was."""
 
     def __init__(self, line):

@@ -8,13 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hinged.service.commands.ask import (
-    Ask,
-    LabelBudget,
-    Offer,
-    Peek,
-    hashed,
-)
+from hinged.service.commands.ask import Ask, LabelBudget, Offer, Peek, hashed
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.planned import LearnRequest

@@ -88,30 +88,13 @@ def test_the_quick_plan_writes_and_answers_what_the_long_one_does(worker, reques
         with pytest.MonkeyPatch.context() as patch:
             if not quick:
                 patch.setattr(planning, "_plain", lambda *_: None)
-            plans.append(
-                outcome(
-                    worker,
-                    make_plan(
-                        worker.model,
-                        batch,
-                        known_of(worker),
-                        CLASSES_MAX,
-                        10**13,
-                    ),
-                )
-            )
+            plans.append(outcome(worker, make_plan(worker.model, batch, known_of(worker), CLASSES_MAX, 10**13)))
     assert plans[0] == plans[1]
 
 
 def test_a_stream_of_new_examples_takes_the_quick_way_and_what_is_known_does_not(worker):
     def quick(*examples):
-        plan = make_plan(
-            worker.model,
-            [learning(worker.model, examples)],
-            known_of(worker),
-            CLASSES_MAX,
-            10**13,
-        )
+        plan = make_plan(worker.model, [learning(worker.model, examples)], known_of(worker), CLASSES_MAX, 10**13)
         return isinstance(plan.planned[0], AllNew)
 
     assert quick((None, [1.0, 2.0], "a"), ("new", [1.0, 2.0], "b"), (None, [2.0, 2.0], True))

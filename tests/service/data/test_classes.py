@@ -4,13 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hinged.service.data.classes import (
-    Labels,
-    check_label,
-    check_labels,
-    label_key,
-    score_name,
-)
+from hinged.service.data.classes import Labels, check_label, check_labels, label_key, score_name
 from hinged.service.errors import Invalid
 from tests.helpers.limits import limited
 

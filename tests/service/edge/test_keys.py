@@ -6,16 +6,7 @@ import time
 
 import pytest
 
-from hinged.service.edge.keys import (
-    NOBODY_ASKED,
-    PREFIX,
-    Key,
-    Keyring,
-    create_key,
-    digest,
-    read_keys,
-    revoke_key,
-)
+from hinged.service.edge.keys import NOBODY_ASKED, PREFIX, Key, Keyring, create_key, digest, read_keys, revoke_key
 from hinged.service.errors import Invalid, Unavailable
 
 

@@ -122,50 +122,38 @@ def test_a_follower_is_told_every_event_once_in_order_or_that_it_fell_behind(sto
     asyncio.run(main())
 
 
-def test_a_follower_that_waits_is_woken_and_has_an_empty_page_where_nothing_comes(store):
-    async def main():
-        scene = Scene(store, 10)
-        async with aclosing(scene.follow(1)) as pages:
-            assert await anext(pages) == []
-            waiting = asyncio.create_task(anext(pages))
-            scene.grow(3)
-            assert [news.position for news in await waiting] == [2, 3, 4]
-
-    asyncio.run(main())
+async def test_a_follower_that_waits_is_woken_and_has_an_empty_page_where_nothing_comes(store):
+    scene = Scene(store, 10)
+    async with aclosing(scene.follow(1)) as pages:
+        assert await anext(pages) == []
+        waiting = asyncio.create_task(anext(pages))
+        scene.grow(3)
+        assert [news.position for news in await waiting] == [2, 3, 4]
 
 
-def test_when_the_feed_is_over_a_follower_is_told_the_rest_and_ends(store):
-    async def main():
-        scene = Scene(store, 1000)
-        scene.grow(PAGE_EVENTS * 2)
-        pages = scene.follow(0)
-        scene.feed.end("because")
-        assert [news.position async for page in pages for news in page] == list(range(1, PAGE_EVENTS * 2 + 2))
-
-    asyncio.run(main())
+async def test_when_the_feed_is_over_a_follower_is_told_the_rest_and_ends(store):
+    scene = Scene(store, 1000)
+    scene.grow(PAGE_EVENTS * 2)
+    pages = scene.follow(0)
+    scene.feed.end("because")
+    assert [news.position async for page in pages for news in page] == list(range(1, PAGE_EVENTS * 2 + 2))
 
 
-def test_nothing_is_kept_while_nobody_follows(store):
-    async def main():
-        scene = Scene(store, 1000)
-        scene.grow(50)
-        assert not scene.feed._newest
-        async with aclosing(scene.follow(10)) as pages:
-            await anext(pages)
-            scene.grow(5)
-            assert len(scene.feed._newest) == 5
-        assert not scene.feed._newest
-
-    asyncio.run(main())
+async def test_nothing_is_kept_while_nobody_follows(store):
+    scene = Scene(store, 1000)
+    scene.grow(50)
+    assert not scene.feed._newest
+    async with aclosing(scene.follow(10)) as pages:
+        await anext(pages)
+        scene.grow(5)
+        assert len(scene.feed._newest) == 5
+    assert not scene.feed._newest
 
 
-def test_what_is_appended_and_not_yet_applied_is_not_told(store):
-    async def main():
-        scene = Scene(store, 10)
-        scene.grow(2)
-        scene.store.append(scene.name, 3, [record(4)])
-        async with aclosing(scene.follow(0)) as pages:
-            assert [news.position for news in await anext(pages)] == [1, 2, 3]
-            assert await anext(pages) == []
-
-    asyncio.run(main())
+async def test_what_is_appended_and_not_yet_applied_is_not_told(store):
+    scene = Scene(store, 10)
+    scene.grow(2)
+    scene.store.append(scene.name, 3, [record(4)])
+    async with aclosing(scene.follow(0)) as pages:
+        assert [news.position for news in await anext(pages)] == [1, 2, 3]
+        assert await anext(pages) == []

@@ -74,12 +74,7 @@ async def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_
     with pytest.raises(Conflict):
         await worker.set_aside(at + 1)
     answer = await worker.set_aside(at)
-    assert answer == {
-        "model": "m",
-        "position": at + 1,
-        "set_aside": {"position": at, "kind": "learned"},
-        "error": None,
-    }
+    assert answer == {"model": "m", "position": at + 1, "set_aside": {"position": at, "kind": "learned"}, "error": None}
     assert (await worker.describe())["set_aside"] == [{"position": at, "kind": "learned"}]
     answer = await worker.learn(learning(worker.model, [("ok", [1.0, 1.0], "a"), *examples_of(3, 9)]))
     assert not any(r.duplicate for r in answer.results)  # none of what was set aside had been acknowledged

@@ -6,13 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river.drift import ADWIN
 
-from hinged.service.model.adwin import (
-    BUCKETS,
-    CLOCK,
-    Adwin,
-    lengths_of,
-    ln,
-)
+from hinged.service.model.adwin import BUCKETS, CLOCK, Adwin, lengths_of, ln
 
 
 def cuts(elements, sizes):

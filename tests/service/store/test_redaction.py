@@ -10,11 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import (
-    SNAPSHOT_CHUNK_BYTES,
-    Damaged,
-    Event,
-)
+from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event
 from tests.helpers.store_events import CREATED, EMPTY, log
 
 pytestmark = pytest.mark.longest

@@ -240,10 +240,7 @@ def test_a_server_that_is_away_is_told_of(redis_server, store):
 
 
 def test_replicas_are_told_of(tmp_path, redis_server, store):
-    with (
-        RedisServer(tmp_path / "replica", replicaof=f"127.0.0.1 {redis_server.port}"),
-        redis_server.client() as client,
-    ):
+    with RedisServer(tmp_path / "replica", replicaof=f"127.0.0.1 {redis_server.port}"), redis_server.client() as client:
         while client.info("replication")["connected_slaves"] < 1:
             time.sleep(0.01)
         told = store.purge()

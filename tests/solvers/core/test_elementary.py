@@ -6,15 +6,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from hinged.solvers.core.elementary import (
-    ANGLE_MOST,
-    angle_within,
-    cosine_and_sine,
-    exp,
-    expm1,
-    log,
-    log1p,
-)
+from hinged.solvers.core.elementary import ANGLE_MOST, angle_within, cosine_and_sine, exp, expm1, log, log1p
 
 TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918461563281257")
 

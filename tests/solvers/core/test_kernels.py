@@ -5,19 +5,8 @@ from hypothesis import strategies as st
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.decision import ExpansionView
-from hinged.solvers.core.kernels import (
-    KERNELS,
-    inner_to_radial,
-    kernel_row,
-    make_kernel,
-)
-from hinged.solvers.core.points import (
-    append_point,
-    compacted,
-    empty_points,
-    points_from_rows,
-    subset,
-)
+from hinged.solvers.core.kernels import KERNELS, inner_to_radial, kernel_row, make_kernel
+from hinged.solvers.core.points import append_point, compacted, empty_points, points_from_rows, subset
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
 from hinged.solvers.jit.compiled import compiled
 from tests.helpers.solvers import naive
@@ -42,15 +31,7 @@ def row_of(kernel, points, rows, r, begin=0, end=None):
     out = np.empty(points.start.size, rows.values.dtype)
     spread = np.zeros(rows.dim, rows.values.dtype)
     kernel_row(
-        kernel,
-        rows.indices[first:last],
-        rows.values[first:last],
-        rows.norms[r],
-        points,
-        begin,
-        end,
-        spread,
-        out,
+        kernel, rows.indices[first:last], rows.values[first:last], rows.norms[r], points, begin, end, spread, out
     )
     assert not spread.any()
     return out[begin:end]

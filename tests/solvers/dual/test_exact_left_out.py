@@ -19,6 +19,7 @@ from tests.helpers.solvers.streams import Stream, two_moons
     C=st.sampled_from([0.1, 1.0, 30.0]),
     copies=st.booleans(),
 )
+@example(seed=78_160, n=6, classes=2, kernel="linear", C=30.0, copies=False)
 def test_leaving_one_out_is_an_optimum_of_the_others(seed, n, classes, kernel, C, copies):
     doing = Doing(seed, n, classes, kernel, C, copies)
     for _ in range(n):

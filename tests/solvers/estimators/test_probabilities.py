@@ -9,13 +9,7 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 
-from hinged.sklearn import (
-    BSCAClassifier,
-    ExactSVMClassifier,
-    LASVMClassifier,
-    SMOClassifier,
-    TrackingSVMClassifier,
-)
+from hinged.sklearn import BSCAClassifier, ExactSVMClassifier, LASVMClassifier, SMOClassifier, TrackingSVMClassifier
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 
 ESTIMATORS = (LASVMClassifier, BSCAClassifier, ExactSVMClassifier, TrackingSVMClassifier)

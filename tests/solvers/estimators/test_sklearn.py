@@ -95,10 +95,7 @@ def one_pass(Estimator, **parameters):
     return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
 
 
-WITHIN_A_TOLERANCE = {
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-}
+WITHIN_A_TOLERANCE = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 """A weight is a repetition up to the tolerance of the solver, and to probabilities order matters: as with SVC, machines
 of repeated examples are the same within a tolerance (test_sample_weight.py), where these want the last digit."""
 

@@ -7,15 +7,7 @@ from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.scores import selection
-from hinged.solvers.scores.selection import (
-    STRATEGIES,
-    Unseen,
-    distances,
-    is_wanted,
-    learn_selected,
-    margins,
-    pick,
-)
+from hinged.solvers.scores.selection import STRATEGIES, Unseen, distances, is_wanted, learn_selected, margins, pick
 from tests.helpers.solvers.streams import two_moons
 
 RBF = make_kernel("rbf", 1.0)

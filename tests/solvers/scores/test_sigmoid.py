@@ -1,9 +1,5 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from hinged.solvers.scores.sigmoid import WINDOW, Sigmoid
@@ -25,11 +21,6 @@ def stream(n, seed=0, scale=1.0):
 
 def log_loss(p, classes):
     return float(-np.log(np.where(classes == 1, p, 1 - p)).mean())
-
-
-def same(a, b):
-    a, b = a.state(), b.state()
-    return a.keys() == b.keys() and all(a[k].tobytes() == b[k].tobytes() and a[k].dtype == b[k].dtype for k in a)
 
 
 def platt(f, positive):
@@ -61,43 +52,6 @@ def test_probabilities_come_near_the_true_ones():
     said = fresh().learn(f, classes)[:, 1]
     assert log_loss(said[1000:], classes[1000:]) < log_loss(p[1000:], classes[1000:]) + 0.004
     assert np.abs(said[1000:] - p[1000:]).mean() < 0.03
-
-
-def test_an_examples_probability_does_not_know_its_label():
-    f, classes, _ = stream(300)
-    other = classes.copy()
-    other[-1] = 1 - other[-1]
-    assert fresh().learn(f, classes).tobytes() == fresh().learn(f, other).tobytes()
-
-
-@settings(max_examples=25, deadline=None)
-@given(cuts=st.lists(st.integers(0, 1300), max_size=6), columns=st.sampled_from([1, 3, 4]), seed=st.integers(0, 9))
-def test_batches_change_no_bit(cuts, columns, seed):
-    random = np.random.default_rng(seed)
-    f, classes = random.normal(0, 2, (1300, columns)), random.integers(0, max(columns, 2), 1300)
-    whole, parts = fresh(columns), fresh(columns)
-    expected = whole.learn(f, classes)
-    edges = [0, *sorted(cuts), 1300]
-    got = [parts.learn(f[a:b], classes[a:b]) for a, b in pairwise(edges)]
-    assert np.concatenate(got).tobytes() == expected.tobytes()
-    assert same(whole, parts)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    scores=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=60),
-    columns=st.sampled_from([1, 3]),
-    seed=st.integers(0, 99),
-)
-def test_whatever_the_scores_the_probabilities_are_some(scores, columns, seed):
-    random = np.random.default_rng(seed)
-    f = random.choice(scores, (60, columns))
-    sigmoid = fresh(columns)
-    for classes in (np.zeros(60, int), random.integers(0, max(columns, 2), 60)):
-        p = np.concatenate((sigmoid.learn(f, classes), sigmoid.calibration().classes(f)))
-        assert ((p >= 0) & (p <= 1)).all()
-        assert p.sum(axis=1) == pytest.approx(1)
-    assert np.isfinite(sigmoid.state()["fit"]).all()
 
 
 def test_with_one_class_only_its_probability_grows_with_the_examples():
@@ -171,16 +125,6 @@ def test_a_calibration_does_not_change_and_knows_nothing_before_the_first_exampl
     assert np.isnan(before).tolist() == [False, False, True]
     both = calibration.classes(f[:3])
     assert before[:2].tolist() == [both[0, 1], both[1, 0]]
-
-
-def test_a_state_goes_on_to_the_bit_and_shares_no_memory():
-    f, classes, _ = stream(1700)
-    one, two = fresh(), Sigmoid()
-    one.learn(f[:1111], classes[:1111])
-    two.load(one.state())
-    assert same(one, two)
-    assert one.learn(f[1111:], classes[1111:]).tobytes() == two.learn(f[1111:], classes[1111:]).tobytes()
-    assert same(one, two)
 
 
 def test_what_does_not_fit_is_refused_before_anything_changes():

@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hinged.service.commands.change import (
-    Challenge,
-    Forget,
-    Promote,
-    Retire,
-)
+from hinged.service.commands.change import Challenge, Forget, Promote, Retire
 from hinged.service.data.parts import LIVES
-from hinged.service.errors import (
-    Conflict,
-    NotFound,
-)
+from hinged.service.errors import Conflict, NotFound
 from hinged.service.settings import Settings
 from hinged.solvers.dual.machine import widths
 from tests.helpers.changes import changed, same_solver, taught, while_folding

@@ -6,14 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from hinged.service.commands.change import (
-    Configure,
-    Forget,
-)
+from hinged.service.commands.change import Configure, Forget
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.errors import (
-    Invalid,
-)
+from hinged.service.errors import Invalid
 from hinged.service.model.events.changes import ChangeIntended
 from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model

@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.service.api.changes import routes
-from hinged.service.commands.change import (
-    Configure,
-    Correct,
-    Forget,
-)
-from hinged.service.errors import (
-    Conflict,
-    Gone,
-    NotFound,
-)
+from hinged.service.commands.change import Configure, Correct, Forget
+from hinged.service.errors import Conflict, Gone, NotFound
 from hinged.service.settings import Settings
 from tests.helpers.changes import EXACT, NEEDLE, ask_for, changed, found_in, same_solver, taught, until_ended
 from tests.helpers.http_client import Asking, example, refusal

@@ -34,34 +34,28 @@ class Slow:
         return told
 
 
-def test_one_purge_serves_all_who_asked_before_it_began():
-    async def go():
-        store = Slow()
-        store.held.clear()
-        purging = Purging(store)
-        first = asyncio.create_task(purging.purge(asyncio.to_thread))
-        await until(lambda: store.begun)  # it is under way: it may have passed what these want gone
-        others = [asyncio.create_task(purging.purge(asyncio.to_thread)) for _ in range(5)]
-        await asyncio.sleep(0)
-        store.held.set()
-        assert await first == ["purge 1"]
-        others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))  # the store rests
-        assert await asyncio.gather(*others) == [["purge 2"]] * 6
-        assert len(store.times) == 2
-
-    asyncio.run(go())
+async def test_one_purge_serves_all_who_asked_before_it_began():
+    store = Slow()
+    store.held.clear()
+    purging = Purging(store)
+    first = asyncio.create_task(purging.purge(asyncio.to_thread))
+    await until(lambda: store.begun)  # it is under way: it may have passed what these want gone
+    others = [asyncio.create_task(purging.purge(asyncio.to_thread)) for _ in range(5)]
+    await asyncio.sleep(0)
+    store.held.set()
+    assert await first == ["purge 1"]
+    others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))  # the store rests
+    assert await asyncio.gather(*others) == [["purge 2"]] * 6
+    assert len(store.times) == 2
 
 
-def test_between_two_purges_changes_have_the_store_to_themselves():
-    async def go():
-        store = Slow()
-        purging = Purging(store)
-        for _ in range(3):
-            await purging.purge(asyncio.to_thread)
-        for (begin, end), (then, _) in zip(store.times, store.times[1:], strict=False):
-            assert then - end > 0.9 * REST * (end - begin)
-
-    asyncio.run(go())
+async def test_between_two_purges_changes_have_the_store_to_themselves():
+    store = Slow()
+    purging = Purging(store)
+    for _ in range(3):
+        await purging.purge(asyncio.to_thread)
+    for (begin, end), (then, _) in zip(store.times, store.times[1:], strict=False):
+        assert then - end > 0.9 * REST * (end - begin)
 
 
 @pytest.mark.parametrize("way", ["fails", "is given up"])

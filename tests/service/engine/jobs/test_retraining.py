@@ -6,17 +6,11 @@ import time
 import numpy as np
 import pytest
 
-from hinged.service.commands.change import (
-    Configure,
-    Correct,
-    Forget,
-)
+from hinged.service.commands.change import Configure, Correct, Forget
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import Swapping
-from hinged.service.errors import (
-    StoreUnavailable,
-)
+from hinged.service.errors import StoreUnavailable
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.settings import Settings
 from tests.helpers.changes import EXACT, changed, predicted, same_solver, taught, while_folding

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hinged.service.engine.scheduling import gates
-from hinged.service.engine.scheduling.gates import STORED_MAX, Gate, Gates
+from hinged.service.engine.scheduling.gates import STORED_MAX, Gates, LearningGate
 from hinged.service.engine.scheduling.turns import SHORT_S, Account
 from tests.helpers.server import PATIENCE_S
 
@@ -24,7 +24,7 @@ async def take_turns(gate, times):
 @given(st.lists(st.integers(1, 6), min_size=3, max_size=12), st.integers(1, 4))
 def test_none_has_a_second_turn_before_all_that_waited_have_had_one(times, places):
     async def scenario():
-        gate, asked, had = Gate(places, FOR_EVER_S), [], []
+        gate, asked, had = LearningGate(places, FOR_EVER_S), [], []
 
         async def model(k):
             for turn in range(times[k]):
@@ -44,7 +44,7 @@ def test_none_has_a_second_turn_before_all_that_waited_have_had_one(times, place
 @given(st.data())
 def test_no_more_are_inside_than_may_be_whoever_gives_up_waiting(data):
     async def scenario():
-        gate, inside = Gate(data.draw(st.integers(1, 4)), FOR_EVER_S), set()
+        gate, inside = LearningGate(data.draw(st.integers(1, 4)), FOR_EVER_S), set()
         pauses = data.draw(st.lists(st.integers(0, 3), min_size=12, max_size=12))
 
         async def work(k):
@@ -75,23 +75,20 @@ def test_no_more_are_inside_than_may_be_whoever_gives_up_waiting(data):
     asyncio.run(scenario())
 
 
-def test_one_that_is_at_work_for_long_lets_the_next_one_in():
-    async def scenario():
-        gate, never = Gate(2, 0.01), asyncio.Event()
+async def test_one_that_is_at_work_for_long_lets_the_next_one_in():
+    gate, never = LearningGate(2, 0.01), asyncio.Event()
 
-        async def slow():
-            async with gate.turn(Account()):
-                await never.wait()
+    async def slow():
+        async with gate.turn(Account()):
+            await never.wait()
 
-        slow_ones = [asyncio.create_task(slow()) for _ in range(2)]
-        await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE_S):
-            await take_turns(gate, 3)
-        never.set()
-        await asyncio.gather(*slow_ones)
-        assert gate._inside == 0
-
-    asyncio.run(scenario())
+    slow_ones = [asyncio.create_task(slow()) for _ in range(2)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await take_turns(gate, 3)
+    never.set()
+    await asyncio.gather(*slow_ones)
+    assert gate._inside == 0
 
 
 @pytest.mark.parametrize(
@@ -103,7 +100,7 @@ def test_more_are_let_in_where_most_of_their_time_is_the_stores(monkeypatch, par
 
     async def scenario():
         nonlocal now
-        gate, account = Gate(2, FOR_EVER_S), Account()
+        gate, account = LearningGate(2, FOR_EVER_S), Account()
         for _ in range(20):
             async with gate.turn(account):
                 now += 0.01
@@ -120,7 +117,7 @@ def test_one_that_hung_or_was_read_again_says_little_of_the_next_ones(monkeypatc
 
     async def scenario():
         nonlocal now
-        gate, account = Gate(2, 0.05), Account()
+        gate, account = LearningGate(2, 0.05), Account()
         for seconds, part in [(3600.0, hung), *[(0.01, usual)] * 200]:
             async with gate.turn(account):
                 now += seconds
@@ -130,26 +127,22 @@ def test_one_that_hung_or_was_read_again_says_little_of_the_next_ones(monkeypatc
     asyncio.run(scenario())
 
 
-def test_models_that_take_long_keep_none_of_the_others_waiting(monkeypatch):
+async def test_models_that_take_long_keep_none_of_the_others_waiting(monkeypatch):
     monkeypatch.setattr(gates, "LONG_HELD_S", FOR_EVER_S)
+    both, never, let_in = Gates(2), asyncio.Event(), 0
 
-    async def scenario():
-        both, never, let_in = Gates(2), asyncio.Event(), 0
+    async def slow():
+        nonlocal let_in
+        account = Account()
+        account.usual_s = 2 * SHORT_S
+        async with both.turn(account):
+            let_in += 1
+            await never.wait()
 
-        async def slow():
-            nonlocal let_in
-            account = Account()
-            account.usual_s = 2 * SHORT_S
-            async with both.turn(account):
-                let_in += 1
-                await never.wait()
-
-        slow_ones = [asyncio.create_task(slow()) for _ in range(5)]
-        await asyncio.sleep(0)
-        assert let_in == 2
-        async with asyncio.timeout(PATIENCE_S):
-            await take_turns(both, 3)
-        never.set()
-        await asyncio.gather(*slow_ones)
-
-    asyncio.run(scenario())
+    slow_ones = [asyncio.create_task(slow()) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert let_in == 2
+    async with asyncio.timeout(PATIENCE_S):
+        await take_turns(both, 3)
+    never.set()
+    await asyncio.gather(*slow_ones)

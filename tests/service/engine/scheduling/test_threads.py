@@ -7,11 +7,7 @@ import threading
 import pytest
 
 from hinged.service import limits
-from hinged.service.engine.scheduling.threads import (
-    Broke,
-    Lane,
-    Threads,
-)
+from hinged.service.engine.scheduling.threads import Broke, Lane, Threads
 from hinged.service.engine.scheduling.turns import GivenUp, Turns
 from hinged.solvers.core.turns import rest
 

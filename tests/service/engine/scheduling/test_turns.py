@@ -8,13 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from hinged.service.engine.scheduling import turns
-from hinged.service.engine.scheduling.turns import (
-    BESIDE,
-    Account,
-    Turns,
-    rest_before_work,
-    stand_back,
-)
+from hinged.service.engine.scheduling.turns import BESIDE, Account, Turns, rest_before_work, stand_back
 from hinged.solvers.core.turns import Abandoned, rest
 
 SECONDS = 60  # until a test that hangs is given up
