@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 from nodes import Nodes
+from server.followers import DIM, body_of
 from server.load import load, request_bytes
-from server.readers import DIM, body_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
