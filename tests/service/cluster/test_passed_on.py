@@ -327,7 +327,7 @@ async def _handshake_at(way_of_socket):
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     gate = SimpleNamespace(way_of_socket=way_of_socket)
-    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", said.stream_idle_s)}
+    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", 1.0)}
     mine, theirs = socket.socketpair()
     loop = asyncio.get_running_loop()
     await loop.connect_accepted_socket(server.protocol, theirs)

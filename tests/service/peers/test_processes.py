@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -316,6 +317,17 @@ def test_a_store_is_opened_as_it_is_divided_by_any_number_of_processes_that_is_e
         assert len(fresh(server, "GET", "/models").json()["models"]) == 2
         former = {"readers", "workers"} & second.keys()
         assert ("is a former name" in server.log.read_text()[said:]) == bool(former)
+
+
+def test_a_store_that_is_divided_by_one_is_a_server_alones(tmp_path):
+    SQLiteStore(tmp_path / "data" / "worker-1-of-1").close()
+    for processes in (1, 2):
+        with RunningServer(tmp_path / "data", processes=processes) as server:
+            made = fresh(server, "PUT", f"/models/m{processes}", json=BASE)
+            assert made.status_code == 201, made.text
+            assert server.terminate() == 0
+    with closing(SQLiteStore(tmp_path / "data" / "worker-1-of-1")) as store:
+        assert store.models() == ["m1", "m2"]
 
 
 @pytest.mark.parametrize(
