@@ -22,6 +22,7 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from hinged.service import limits
 from hinged.service.edge.connection import Connection, Together
 from hinged.service.edge.middleware import error_response
 from hinged.service.edge.serving import Server
@@ -57,27 +58,34 @@ class Way:
         return not self._turn.locked() and len(came) <= INLINE_BYTES_MAX and self._send([line], came)
 
     async def hand(self, line: int, came: bytes) -> None:
-        """The same, however long it takes."""
-        with socket.socket(fileno=socket.dup(line)) as kept:  # a client may leave meanwhile, and its number be reused
-            lines, inline = [kept.fileno()], len(came) <= INLINE_BYTES_MAX
-            async with self._turn:
-                if inline:
-                    await self._send_soon(lines, came)
-                    return
-                ours, theirs = socket.socketpair()
-                try:
-                    with theirs:
-                        await self._send_soon([*lines, theirs.fileno()], b"", len(came))
-                except BaseException:
-                    ours.close()
-                    raise
-            sending = asyncio.create_task(_send_all(ours, came))
-            self._sending.add(sending)
-            sending.add_done_callback(self._sending.discard)
+        """The same, as long as it takes. Unavailable where nobody takes it in time."""
+        try:
+            # A client may leave meanwhile, and another connection have its number.
+            with socket.socket(fileno=socket.dup(line)) as kept:
+                async with asyncio.timeout(limits.HAND_OVER_S), self._turn:
+                    await self._send_soon([kept.fileno()], came)
+        except TimeoutError:
+            raise Unavailable(
+                f"process {self.number} of this server took nothing for {limits.HAND_OVER_S:g} s; nothing was done",
+                retry_after_s=1,
+            ) from None
 
-    async def _send_soon(self, lines: list[int], came: bytes, length: int | None = None) -> None:
-        while not self._send(lines, came, length):
-            await self._writable()
+    async def _send_soon(self, lines: list[int], came: bytes) -> None:
+        if len(came) <= INLINE_BYTES_MAX:
+            while not self._send(lines, came):
+                await self._writable()
+            return
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                while not self._send([*lines, theirs.fileno()], b"", len(came)):
+                    await self._writable()
+        except BaseException:
+            ours.close()
+            raise
+        sending = asyncio.create_task(_send_all(ours, came))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
 
     def _send(self, lines: list[int], came: bytes, length: int | None = None) -> bool:
         told = (len(came) if length is None else length).to_bytes(LENGTH_BYTES, "big") + came
