@@ -24,13 +24,10 @@ from hinged.service.api.dispatch import Dispatch
 from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document
 from hinged.service.api.server.exposition import Exposition
-from hinged.service.cluster.node import Node, as_node, join
-from hinged.service.cluster.relay import Relaying
-from hinged.service.cluster.siblings import Place, Siblings
+from hinged.service.cluster.node import Node, as_node
 from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, refuse_open_door
 from hinged.service.edge.allocator import settle
-from hinged.service.edge.connection import Connection
 from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
 from hinged.service.edge.holds import Holds
 from hinged.service.edge.middleware import Edge, error_response
@@ -40,7 +37,7 @@ from hinged.service.edge.start import begin_process, refuse_taken_address, tell_
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import MethodNotAllowed, NotFound
-from hinged.service.replicas.processes import Readers
+from hinged.service.peers.alone import Alone, Parts
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 from hinged.service.store.choice import open_store as open_chosen_store
@@ -57,12 +54,12 @@ class Application(FastAPI):
 
     edge: Edge
     shortcut: Shortcut  # of connections, before both
-    gate: ASGIApp | None = None  # before the edge, where several servers share the store
+    gate: ASGIApp  # before the edge; the edge itself, where there is but one process
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket, or start and stop."""
         scope["app"] = self
-        await (self.gate or self.edge)(scope, receive, send)
+        await self.gate(scope, receive, send)
 
     async def passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What the edge let through, to its route: FastAPI tries one after the other, which takes longer than many an
@@ -81,17 +78,16 @@ class Application(FastAPI):
 def create_app(
     settings: Settings | None = None,
     open_store: Callable[[], Store] | None = None,
-    readers: Readers | None = None,
-    place: Place | None = None,
+    peers: Alone | None = None,
 ) -> Application:
     """The ASGI application; Invalid if default_model is no configuration or the key file cannot be read.
 
-    `open_store` makes its store at start-up; by default the one that the settings name. readers: processes beside it.
-    place: of this process, where it is one of several workers.
+    `open_store` makes its store at start-up; by default the one that the settings name. peers: who else there is.
     """
     chosen = as_node(settings or Settings())
     default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)  # refused now, not then
     access = Access(chosen)
+    company = peers or (Alone() if chosen.node is None else Node())
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))
 
     @asynccontextmanager
@@ -101,32 +97,21 @@ def create_app(
         dispatch = app.state.dispatch = Dispatch(registry, ROUTES.handlings())
         exposition.watch(registry)
         holds.start()
-        node: Node | Siblings | None
-        node = app.state.node = join(store, registry, chosen, app.edge, access, app.state.streams)
-        if place is not None:
-            node = Siblings(place, app.edge, access, app.state.streams)
-        starting = asyncio.create_task(registry.start(None if node is None else node.claims))
+        app.gate = company.join(Parts(store, registry, chosen, app.edge, access, app.state.streams))
+        exposition.add(company)
+        starting = asyncio.create_task(registry.start(company.claims))
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())
-        if readers is not None:
-            await readers.start(registry, exposition)
-        if node is not None:
-            app.gate = node.gate
-            exposition.add(node)
-            node.start()
-        app.shortcut.open(ROUTES.find, dispatch.begin, None if node is None else node.here)
-        yield {} if node is None else node.shared()
-        if node is not None:
-            node.drain()
+        await company.start()
+        app.shortcut.open(ROUTES.find, dispatch.begin, company.here)
+        yield company.shared()
+        company.drain()
         if not starting.done():
             starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        if readers is not None:
-            await readers.stop()
         stops_at, now = app.state.streams.stops_at, time.monotonic()
         await registry.stop(chosen.shutdown_s if stops_at is None else max(STOP_LEAST_S, stops_at - now))
-        if node is not None:
-            await node.stop()
+        await company.stop()
         holds.stop()
         app.edge.close()
 
@@ -141,6 +126,7 @@ def create_app(
     described: dict[str, Any] = {}
     app.openapi = lambda: described or described.update(document(app, ROUTES.described)) or described  # type: ignore[method-assign]
     app.state.access = access
+    app.state.peers = company
     streams = app.state.streams = Streams(chosen.streams_max)
     app.state.labelstudio = Inbox()
     exposition = app.state.exposition = Exposition(streams)
@@ -148,6 +134,7 @@ def create_app(
     exposition.add(holds)
     app.router.routes.extend(ROUTES.all)
     app.edge = Edge(app.passed_on, chosen, exposition.count)
+    app.gate = app.edge
     app.shortcut = Shortcut(app.edge, access, chosen.body_bytes_max)
     app.add_exception_handler(HTTPException, _no_route)
     return app
@@ -164,22 +151,12 @@ def serve(settings: Settings | None = None) -> None:
     refuse_taken_address(chosen)
     begin_process(chosen)
     store = open_chosen_store(chosen, stop_fenced)
-    readers = None
-    if chosen.readers:
-        readers = Readers(chosen)
-        chosen = chosen.model_copy(update={"port": readers.port})
-    app = create_app(chosen, lambda: store, readers)
+    app = create_app(chosen, lambda: store)
     tell_start(chosen)
-    connection = Connection if chosen.node is None else Relaying
-    server = make_server(app, app.state.streams, chosen, connection, shortcut=app.shortcut)
-    sockets: list[socket.socket] | None = None
-    if readers is not None:
-        readers.serve(server)
-        sockets = []  # it takes connections by itself
-    run(server, sockets)
+    run(make_server(app, app.state.streams, chosen, app.state.peers.connection, shortcut=app.shortcut))
 
 
-def run(server: Server, sockets: list[socket.socket] | None) -> None:
+def run(server: Server, sockets: list[socket.socket] | None = None) -> None:
     """Serve until a signal says that it is enough; end the process with a failure where it could not."""
     with suppress(KeyboardInterrupt):  # of a moment in which uvicorn takes no signals yet
         server.run(sockets)

@@ -77,10 +77,14 @@ THREADS_IDLE_MAX = 64
 RETRAININGS_MAX = 2
 """Models that are taught anew, or folded, at once. Each takes the memory of a second model, and a thread."""
 
-# Readers
-READER_LAG_S = 1.0
-"""Seconds for which a reader may be behind a model before it leaves the answer to the server. With less the server
-answers more of what readers are for; a request that must see a change names a `min_position` instead."""
+# Several processes
+HAND_OVER_S = 10.0
+"""Seconds that another process may take to take a connection that is handed to it. Clients of a process that hangs get
+their 503 so much later; with less so do those of one that a busy machine lets wait.
+"""
+FOLLOWER_LAG_S = 1.0
+"""Seconds for which a follower may be behind a model before it leaves the answer to the owner. With less the owner
+answers more of what followers are for; a request that must see a change names a `min_position` instead."""
 
 # What a model keeps. These are a part of what a log means: with another value old logs fold to other states, and
 # digests and snapshots of other servers do not agree.

@@ -100,8 +100,14 @@ class Settings(BaseSettings):
     cache_mb: int = Field(256, gt=0, description="kernel-row cache of one model, MiB")
 
     # More than one process
-    readers: int = Field(0, ge=0, le=256, description="processes beside the server that answer predictions")
-    workers: int = Field(0, ge=0, le=256, description="processes that the models are divided among; 0: one does all")
+    processes: int = Field(
+        1, ge=1, le=256, description="equal processes behind the port; a new store is divided among them"
+    )
+    followers: int = Field(
+        0, ge=0, le=256, description="other processes that follow each model and answer predictions for it"
+    )
+    readers: int = Field(0, ge=0, le=256, description="former name: so many processes follow the models of one owner")
+    workers: int = Field(0, ge=0, le=256, description="former name of `processes`, without followers")
     node: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@ ]+$",

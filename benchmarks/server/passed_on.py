@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from server.followers import DIM, body_of
 from server.load import load, request_bytes
-from server.readers import DIM, body_of
 
 from tests.helpers.nodes import Nodes
 

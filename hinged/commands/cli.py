@@ -73,8 +73,10 @@ def cli() -> None:
 @click.option("--host", help="Address to listen on.  [HINGED_HOST, 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.  [HINGED_PORT, 8000]")
 @click.option("--data-dir", type=DIRECTORY, help="Folder of the embedded store.  [HINGED_DATA_DIR, data]")
-@click.option("--readers", type=click.IntRange(0, 256), help="Processes that answer predictions.  [HINGED_READERS, 0]")
-@click.option("--workers", type=click.IntRange(0, 256), help="Processes that divide the models.  [HINGED_WORKERS, 0]")
+@click.option("--processes", type=click.IntRange(1, 256), help="Processes behind the port.  [HINGED_PROCESSES, 1]")
+@click.option("--followers", type=click.IntRange(0, 256), help="Others that predict too.  [HINGED_FOLLOWERS, 0]")
+@click.option("--readers", type=click.IntRange(0, 256), hidden=True)
+@click.option("--workers", type=click.IntRange(0, 256), hidden=True)
 @click.option("--node", metavar="URL", help="Share a Redis; other servers reach this one here.  [HINGED_NODE]")
 def serve(**options: Any) -> None:
     """Run the server until SIGINT or SIGTERM.
@@ -87,6 +89,7 @@ def serve(**options: Any) -> None:
 
         from hinged.service.edge.start import unknown_names  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
+        from hinged.service.peers.names import as_processes  # noqa: PLC0415
         from hinged.service.settings import Settings  # noqa: PLC0415
 
     try:
@@ -94,10 +97,11 @@ def serve(**options: Any) -> None:
     except ValidationError as error:
         raise SeveralLines("\n".join([*map(_wrong, error.errors()), *unknown_names(os.environ)])) from error
     try:
-        if settings.workers:  # who only watches over others computes nothing
-            from hinged.service.workers.supervisor import supervise  # noqa: PLC0415
+        settings, division = as_processes(settings)
+        if settings.processes > 1:  # who only watches over others computes nothing
+            from hinged.service.peers.supervisor import supervise  # noqa: PLC0415
 
-            supervise(settings)
+            supervise(settings, division)
         else:
             from hinged.service import app  # noqa: PLC0415
 

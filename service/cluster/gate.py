@@ -2,61 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hinged.operations.base import DEFAULT, PARAMETER
-from hinged.service.api import ROUTES
 from hinged.service.cluster.lines import PASSED_ON
-from hinged.service.cluster.members import HERE
-from hinged.service.cluster.passing import Passing, target_of
+from hinged.service.cluster.members import HERE, Members
+from hinged.service.cluster.passing import Passing
 from hinged.service.cluster.portions import Portions
-from hinged.service.data.names import MODEL_NAME
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable
+from hinged.service.peers.paths import model_of, target_of
 
-_OPERATIONS = [route.operation for route in ROUTES.all]
-_BEGIN = {operation.path.partition("{model}")[0] for operation in _OPERATIONS if "model" in operation.parameters}
-OF_A_MODEL = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(_BEGIN)))})([^/]+)(?:/.*)?|/jobs/(.+)\.[0-9]+")
-"""What begins as the path of an operation on a model, or names one of its jobs."""
-ANYWHERE = re.compile("|".join(PARAMETER.sub("[^/]+", each.path) for each in _OPERATIONS if each.anywhere))
-OF_THE_DEFAULT = frozenset(operation.path for operation in _OPERATIONS if operation.covers == DEFAULT)
 REDIRECT = b"redirect"
 """With `Prefer: redirect` a request is not passed on: who asks wants to know where to ask."""
-
-
-class Whereabouts(Protocol):
-    """Who owns which model."""
-
-    async def where(self, name: str) -> str:
-        """The server to ask for a model: HERE, or its address. Unavailable where there is none at the moment."""
-
-    def elsewhere(self, name: str) -> str | None:
-        """The server that owns a model, another than this one; None where `where` has to find out."""
-
-    def lives(self, address: str) -> bool:
-        """Whether it is worth to wait for a server's answer."""
 
 
 class Gate:
     """ASGI middleware: this server's models here, those of others there."""
 
-    def __init__(
-        self, app: Edge, members: Whereabouts, passing: Passing, access: Access, *, reachable: bool = True
-    ) -> None:
-        """reachable: whether clients reach the others, too, and are told where to ask if they want to be."""
+    def __init__(self, app: Edge, members: Members, passing: Passing, access: Access) -> None:
         self._app = app
         self._members = members
         self._passing = passing
         self._access = access
-        self._reachable = reachable
         self._portions = Portions()
         self.passed_on = 0
         self.redirected = 0
@@ -156,20 +129,10 @@ class Gate:
         return self._members.lives(address)
 
     def _is_to_tell(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether who asks wants to be told where to ask, and could."""
-        return self._reachable and REDIRECT in [p.strip().lower() for p in headers.get(b"prefer", b"").split(b",")]
+        """Whether who asks wants to be told where to ask."""
+        return REDIRECT in [p.strip().lower() for p in headers.get(b"prefer", b"").split(b",")]
 
 
 def _has_ticket(scope: Scope) -> bool:
     """Whether a ticket is to let a request in: it is good once, and at the owner."""
     return b"ticket=" in scope["query_string"]
-
-
-def model_of(path: str) -> str | None:
-    """The model that a path is about; None for one that is about none, or about a name that no model can have."""
-    path = path.rstrip("/")
-    if path in OF_THE_DEFAULT:
-        return DEFAULT
-    found = None if ANYWHERE.fullmatch(path) else OF_A_MODEL.fullmatch(path)
-    name = found and (found[1] or found[2])
-    return name if name and MODEL_NAME.fullmatch(name) else None

@@ -13,10 +13,10 @@ from weakref import WeakValueDictionary
 
 from hinged.service.cluster.figures import Figures
 from hinged.service.cluster.known import Known
-from hinged.service.cluster.placement import first_of
 from hinged.service.edge.ending import end
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Conflict, NotFound, StoreUnavailable, Unavailable
+from hinged.service.peers.ring import first_of
 from hinged.service.settings import Settings
 from hinged.service.store.base import Fenced
 from hinged.service.store.shares import Owner

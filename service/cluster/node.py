@@ -6,30 +6,22 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from hinged.extras import needed
 from hinged.service import limits
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.members import Members
 from hinged.service.cluster.passing import Passing
-from hinged.service.cluster.relay import RELAY, Relay
-from hinged.service.edge.access import Access
-from hinged.service.edge.middleware import Edge
-from hinged.service.edge.streams import Streams
-from hinged.service.engine.registry import Registry
+from hinged.service.cluster.relay import RELAY, Relay, Relaying
 from hinged.service.errors import Invalid, Unavailable
+from hinged.service.peers.alone import Alone, Parts
 from hinged.service.settings import Settings
-from hinged.service.store.base import Store
-
-if TYPE_CHECKING:
-    from hinged.service.store.redis.shared import SharedRedisStore
-
 
 log = logging.getLogger(__name__)
 
@@ -55,51 +47,34 @@ def as_node(settings: Settings) -> Settings:
         return settings
     if settings.store == "sqlite":
         raise Invalid("HINGED_NODE: servers share a store on Redis, got HINGED_STORE=sqlite")
-    if settings.readers:
-        raise Invalid(
-            f"HINGED_NODE: a server that shares its store has no readers, got HINGED_READERS={settings.readers}"
-        )
     name = urlsplit(settings.node).hostname or ""
     return settings.model_copy(update={"allowed_hosts": (*settings.allowed_hosts, name)})
-
-
-def join(
-    store: Store, registry: Registry, settings: Settings, app: Edge, access: Access, streams: Streams
-) -> Node | None:
-    """This server as one of those that share a store; None where it has one for itself."""
-    if settings.node is None:
-        return None
-    with needed("redis", "a server among several"):
-        from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415
-
-    assert isinstance(store, SharedRedisStore)  # noqa: S101  store/choice.py
-    access.share_tickets(store.secret())
-    node = Node(store, registry, settings, app, access, streams)
-    store.on_lost = node.lose
-    return node
 
 
 def _key_of(request: Request) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in request.scope["headers"] if name == b"authorization"]
 
 
-class Node(Collector):
+class Node(Alone):
     """Its members, its gate, and its figures."""
 
-    def __init__(
-        self,
-        store: SharedRedisStore,
-        registry: Registry,
-        settings: Settings,
-        app: Edge,
-        access: Access,
-        streams: Streams,
-    ) -> None:
-        self.members = Members(store, registry, settings)
+    connection = Relaying
+
+    def join(self, parts: Parts) -> ASGIApp:
+        """Know the server, which is one of those that share a store."""
+        with needed("redis", "a server among several"):
+            from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415
+
+        store = parts.store
+        assert isinstance(store, SharedRedisStore)  # noqa: S101  store/choice.py
+        parts.access.share_tickets(store.secret())
+        store.on_lost = self.lose
+        self.members = Members(store, parts.registry, parts.settings)
         self._passing = Passing(self.members.address)
-        self.gate = Gate(app, self.members, self._passing, access)
-        self._relay = Relay(self.gate, streams, self.members.address, limits.STREAM_IDLE_S)
+        self.gate = Gate(parts.edge, self.members, self._passing, parts.access)
+        self._relay = Relay(self.gate, parts.streams, self.members.address, limits.STREAM_IDLE_S)
         self._loop = asyncio.get_running_loop()
+        return self.gate
 
     def shared(self) -> dict[str, Any]:
         """What connections find in the lifespan's state."""
@@ -109,7 +84,7 @@ class Node(Collector):
         """Whether a model is this server's beyond doubt."""
         return self.members.here(name)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin to beat and to claim."""
         self.members.start()
 

@@ -15,6 +15,7 @@ from hinged.service.cluster.lines import CONNECT_S, ONE_HOP, PASSED_ON, UNREAD_S
 from hinged.service.cluster.portions import REQUESTS_MAX
 from hinged.service.edge.connection import MALFORMED
 from hinged.service.errors import BadRequest, Unavailable
+from hinged.service.peers.paths import target_of
 
 log = logging.getLogger(__name__)
 
@@ -150,10 +151,3 @@ def unanswered(address: str, reason: str) -> Unavailable:
         f"the server at {address} did not answer: {reason}; it may be done or not, a retry with the same ids is safe",
         retry_after_s=1,
     )
-
-
-def target_of(scope: Scope) -> bytes:
-    """The path and the query of a request, as they came."""
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    query: bytes = scope["query_string"]
-    return path + b"?" + query if query else path

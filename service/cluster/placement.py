@@ -1,4 +1,4 @@
-"""Which server comes first for a model that nobody owns, and which models are to move from one server to another.
+"""Which models are to move from one server to another.
 
 A server is as full as its fullest measure: its models, their memory and their load, each by what it has of that (models
 by nothing) and beside the mean of all servers, which counts as 1. A mean that is next to nothing counts as a little
@@ -14,8 +14,6 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from hashlib import blake2b
 from typing import NamedTuple
 
 NEED = 0.5
@@ -57,30 +55,10 @@ Amounts = tuple[float, float, float]
 """Models, memory, load: each as a part of what makes a server full."""
 
 
-def first_of(addresses: Iterable[str], name: str) -> str:
-    """The server that comes first for a model: another one for each, and the same whoever else comes or goes."""
-    number = _number(name)
-    return max(addresses, key=lambda address: _mixed(_number_of_server(address) ^ number))
-
-
 def needed_moves(servers: Iterable[Server], models: Iterable[Placed]) -> list[Move]:
     """The moves that are needed, in order; none where none is. Models whose owner is none of the servers stay out."""
     shares = _Shares(servers, models)
     return shares.moves() if shares.gap() > NEED else []
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
-
-
-_number_of_server = lru_cache(maxsize=4096)(_number)
-
-
-def _mixed(number: int) -> int:
-    """Another number of 64 bits, each of which depends on all of the first (SplitMix64)."""
-    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
-    number = (number ^ number >> 27) * 0x94D049BB133111EB & 2**64 - 1
-    return number ^ number >> 31
 
 
 def fullness(servers: Iterable[Server], models: Iterable[Placed]) -> dict[str, float]:

@@ -20,12 +20,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from hinged.service.api.wire import body_s, too_slow
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.lines import PASSED_ON, UNREAD_S, Line, LineRequest, Lines
-from hinged.service.cluster.passing import LOOK_S, OF_A_SERVER, target_of, unanswered
+from hinged.service.cluster.passing import LOOK_S, OF_A_SERVER, unanswered
 from hinged.service.cluster.sockets import Spliced
 from hinged.service.edge.connection import Connection
 from hinged.service.edge.middleware import error_response
 from hinged.service.edge.streams import Streams
 from hinged.service.errors import ServiceError
+from hinged.service.peers.paths import target_of
 
 RELAY = "relay"
 """Of the lifespan's state: the Relay of a server that shares its store."""

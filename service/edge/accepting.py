@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from hinged.service.edge.serving import Server
@@ -16,7 +17,6 @@ log = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 0.1
 BACKLOG = 2048
-LOOPBACK = "127.0.0.1"
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -30,16 +30,14 @@ def listen(settings: Settings) -> socket.socket:
     return listening
 
 
-def reserve(port: int = 0) -> socket.socket:
-    """A port of the loopback address, a free one for 0, kept for those who ask for it like this.
-
-    One process keeps it, another listens there; as long as none does, connections are refused.
-    """
-    kept = socket.socket()
-    for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-        kept.setsockopt(socket.SOL_SOCKET, option, 1)
-    kept.bind((LOOPBACK, port))
-    return kept
+def listen_beside(path: Path) -> socket.socket:
+    """A Unix socket for other processes of this server, in the place of what a process that was killed has left."""
+    path.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.setblocking(False)
+    listening.bind(str(path))
+    listening.listen(BACKLOG)
+    return listening
 
 
 class Accepting:

@@ -106,5 +106,8 @@ def _as_environment(settings: Settings) -> dict[str, str]:
         "HINGED_HOST": settings.host,
         "HINGED_PORT": str(settings.port),
         "HINGED_DATA_DIR": str(settings.data_dir),
-        "HINGED_WORKERS": str(settings.workers),
+        "HINGED_PROCESSES": str(settings.processes),
+        "HINGED_FOLLOWERS": str(settings.followers),
+        "HINGED_READERS": "0",
+        "HINGED_WORKERS": "0",
     }

@@ -77,6 +77,10 @@ class CoalescingTransport:
         elif not self.is_closing():
             self._transport.write(data)
 
+    def is_sent(self) -> bool:
+        """Whether the system has all that was written."""
+        return not self._parts and not self._transport.get_write_buffer_size()
+
     def is_closing(self) -> bool:
         """Whether nothing can be written any more, and nothing of what comes is looked at."""
         return self._ended or self._transport.is_closing()
@@ -332,9 +336,13 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The next answer may be that what came cannot be understood."""
+        self._answered()
         super().on_response_complete()
         if self._refusal is not None:
             self._refuse(self._refusal)
+
+    def _answered(self) -> None:
+        """The first of the requests that were not answered is."""
 
     # -- the shortcut ---------------------------------------------------------------------------------------------
 
@@ -383,6 +391,7 @@ class Connection(HttpToolsProtocol):
             self.on_response_complete()
             return
         # The same without a timer for each answer.
+        self._answered()
         self.server_state.total_requests += 1
         self.flow.resume_reading()
         self._quiet_since = self.loop.time()

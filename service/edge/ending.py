@@ -7,10 +7,10 @@ import threading
 
 FAILURE = 1
 REFUSED = 3
-"""Of a worker that cannot begin, as the settings or its store are."""
+"""Of a process that cannot begin, as the settings or its store are."""
 
 TAKEN_OVER = 4
-"""Of a worker whose store another server has now."""
+"""Of a process whose store another server has now."""
 
 _given_up = threading.Event()
 

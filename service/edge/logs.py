@@ -38,17 +38,17 @@ class JSONLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def begin_logging(settings: Settings, worker: int | None = None) -> None:
-    """Log to stderr, all libraries alike; each line with the number of the worker, where this is one of several."""
+def begin_logging(settings: Settings, number: int | None = None) -> None:
+    """Log to stderr, all libraries alike; each line with the number of the process, where this is one of several."""
     handler, text = logging.StreamHandler(), TEXT
-    if worker is not None:
-        text = TEXT.replace("%(name)s", "worker %(worker)d: %(name)s")
+    if number is not None:
+        text = TEXT.replace("%(name)s", "process %(process_number)d: %(name)s")
 
-        def number(record: logging.LogRecord) -> bool:
-            record.worker = worker
+        def numbered(record: logging.LogRecord) -> bool:
+            record.process_number = number
             return True
 
-        handler.addFilter(number)
+        handler.addFilter(numbered)
     handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(text))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells each request that it sends, with its query string

@@ -34,7 +34,7 @@ SWITCH_S = 0.0002
 three times. With less, what changes hands more often costs as much as is gained."""
 
 PROCESS_ENDS_S = 10.0
-"""How long a reader or a worker of a server that was killed may take to notice that."""
+"""How long a process of a server that was killed may take to notice that."""
 
 PREFIX = "HINGED_"
 OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
@@ -44,10 +44,10 @@ OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
 def refuse_taken_address(settings: Settings) -> None:
     """Invalid if nobody can listen there: another does, it is no address of this machine, or none may.
 
-    A server that was killed may have left a process that was just starting, and listens until it notices; so one with
-    readers or workers waits a while.
+    A server that was killed may have left a process that was just starting, and listens until it notices; so one of
+    several processes waits a while.
     """
-    end = time.monotonic() + (PROCESS_ENDS_S if settings.readers or settings.workers else 0.0)
+    end = time.monotonic() + (PROCESS_ENDS_S if settings.processes > 1 else 0.0)
     while (error := _taken(settings)) is not None:
         if error.errno != errno.EADDRINUSE or time.monotonic() >= end:
             raise cannot_listen(settings, error) from None
@@ -80,9 +80,9 @@ def cannot_listen(settings: Settings, error: OSError) -> Invalid:
     return Invalid(f"{reason}. Another port: --port or HINGED_PORT, 0 takes a free one")
 
 
-def begin_process(settings: Settings, worker: int | None = None) -> None:
-    """What each process that answers requests begins with, before it has threads. worker: its number among several."""
-    begin_logging(settings, worker)
+def begin_process(settings: Settings, number: int | None = None) -> None:
+    """What each process that answers requests begins with, before it has threads. number: its own among several."""
+    begin_logging(settings, number)
     share_heaps()
     allow_many_connections()
     sys.setswitchinterval(SWITCH_S)
@@ -111,8 +111,13 @@ def tell_start(settings: Settings) -> None:
         access = f"{len(read_keys(settings.keys_file))} keys in {settings.keys_file}"
     else:
         access = "no keys, everyone who reaches it may do everything"
-    store = _store(settings) + (f", {settings.workers} workers" if settings.workers else "")
+    store = _store(settings) + (f", {settings.processes} processes" if settings.processes > 1 else "")
     log.info("hinged %s on %s, store %s, %s", __version__, _address(settings.host, settings.port), store, access)
+    if settings.readers or settings.workers:
+        log.warning(
+            "HINGED_%s is a former name, and goes with the next version: set HINGED_PROCESSES=%d HINGED_FOLLOWERS=%d",
+            "READERS" if settings.readers else "WORKERS", settings.processes, settings.followers,
+        )  # fmt: skip
     for sentence in unknown_names(os.environ):
         log.warning("%s", sentence)
 

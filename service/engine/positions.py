@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
@@ -21,7 +22,7 @@ class Positions:
         self.newest: dict[str, LogPosition] = {}
         self.listeners: set[Callable[[str], None]] = set()
         """Told the name of each model that is at another place now, or gone."""
-        self._births = count(1)
+        self._births = count(time.time_ns())  # of a process that is started again they are others
 
     def begin(self, name: str, position: int) -> Callable[[int], None]:
         """A model is there: what is to be told its position from now on, and means nothing once it has ended."""
@@ -36,9 +37,9 @@ class Positions:
         return moved
 
     def end(self, name: str) -> None:
-        """A model is there no more."""
-        if self.newest.pop(name, None) is not None:
-            self._tell(name)
+        """A model is there no more. Told also of one that was never loaded here: a follower may have it."""
+        self.newest.pop(name, None)
+        self._tell(name)
 
     def _put(self, name: str, place: LogPosition) -> None:
         self.newest[name] = place

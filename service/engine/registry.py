@@ -237,10 +237,10 @@ class Registry:
             if name not in roster.broken:
                 self.get(name)
                 model = roster.running.pop(name)
-                self.positions.end(name)
                 roster.broken[name] = CUT_OFF
                 model.give_up(why)
                 await model.worker.stop(keep_snapshot=False)
+            self.positions.end(name)
             with suppress(NoModel):  # an earlier deletion of unknown outcome did happen
                 await self._run(self.store.delete, name)
             roster.broken.pop(name, None)
@@ -361,6 +361,10 @@ class Registry:
         )
         self.roster.serve(model.name, Running(worker, lane, jobs))
         return worker
+
+    def lane(self) -> Lane:
+        """Threads for what is another process's and done here."""
+        return Lane(self._threads, self.turns)
 
     # -- what all of this needs -----------------------------------------------------------------------------------
 

@@ -137,12 +137,6 @@ class Roster:
             name: running.lane.account.seconds + running.jobs.account.seconds for name, running in self.running.items()
         }
 
-    def count_served(self, name: str, predictions: int) -> None:
-        """Predictions that a reader has made with a model."""
-        running = self.running.get(name)
-        if running is not None:
-            running.worker.predictions_served += predictions
-
     # -- who changes it -------------------------------------------------------------------------------------------
 
     def lacks(self, name: str) -> bool:

@@ -5,44 +5,71 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hinged.extras import needed
-from hinged.service.store.folders import check_division, name_of
+from hinged.service.store.division import check_processes, division_of, name_of
 from hinged.service.store.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from hinged.service.settings import Settings
     from hinged.service.store.base import Store
 
 
-def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None, *, reading: bool = False) -> Store:
-    """The embedded store or the one on Redis. StoreUnavailable if it cannot be opened, Invalid if workers divide it.
+def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None) -> Store:
+    """The embedded store or the one on Redis, of a server of one process, or of a node.
 
-    `on_fenced` is called, from any thread, when another server has taken the store over. reading: beside the server
-    that owns it, for a process that writes nothing: what would write raises StoreUnavailable.
+    StoreUnavailable if it cannot be opened, Invalid if several processes divide it. `on_fenced` is called, from any
+    thread, when another server has taken the store over.
     """
-    if settings.store == "sqlite":
-        check_division(settings.data_dir, 0)
-        return SQLiteStore(settings.data_dir, reading=reading)
+    if settings.node is None:
+        return open_part(settings, 1, settle_division(settings, 0), on_fenced)
     with needed("redis", "a store on Redis"):
-        from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
         from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415
 
     options = _options(settings, on_fenced)
-    if settings.node is None:
-        return RedisStore(settings.store, reading=reading, **options)
     return SharedRedisStore(settings.store, address=settings.node, ttl_s=settings.node_ttl_s, **options)
 
 
-def open_part(settings: Settings, number: int, on_fenced: Callable[[str], None]) -> Store:
-    """What the worker of this number has of that store. Invalid if it is not divided so, and as above."""
+def settle_division(settings: Settings, wanted: int) -> int:
+    """By how many processes the store is divided, 0: by none. A new one is from now on divided by as many as wanted.
+
+    Invalid if there are fewer processes than that.
+    """
     if settings.store == "sqlite":
-        return SQLiteStore(settings.data_dir / name_of(number, settings.workers))
+        what: Path | str = settings.data_dir
+        found = division_of(settings.data_dir)
+        division = wanted if found is None else found
+    else:
+        with needed("redis", "a store on Redis"):
+            from hinged.service.store.redis.divided import divide  # noqa: PLC0415
+
+        what = f"the namespace {settings.redis_namespace}"
+        division = divide(settings.store, wanted, **_options(settings, None))
+    check_processes(what, division, settings.processes)
+    return division
+
+
+def open_part(
+    settings: Settings,
+    number: int,
+    division: int,
+    on_fenced: Callable[[str], None] | None = None,
+    *,
+    reading: bool = False,
+) -> Store:
+    """What the process of this number owns of a store that is divided so. StoreUnavailable if it cannot be opened.
+
+    reading: beside that process, for one that writes nothing: what would write raises StoreUnavailable.
+    """
+    if settings.store == "sqlite":
+        folder = settings.data_dir / name_of(number, division) if division else settings.data_dir
+        return SQLiteStore(folder, reading=reading)
     with needed("redis", "a store on Redis"):
-        from hinged.service.store.redis.divided import DividedRedisStore  # noqa: PLC0415
+        from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
 
     options = _options(settings, on_fenced)
-    return DividedRedisStore(settings.store, number=number, count=settings.workers, **options)
+    return RedisStore(settings.store, number=number, division=division, reading=reading, **options)
 
 
 def _options(settings: Settings, on_fenced: Callable[[str], None] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import time
 
 def kill_server(scene, rng):
     """kill -9 of the server."""
-    scene.server.kill()
+    scene.server.kill_all()
     scene.server.start()
 
 
@@ -31,7 +31,7 @@ def kill_redis(scene, rng):
 
 def kill_both(scene, rng):
     """Loss of the machine, but for what its disk had not yet."""
-    scene.server.kill()
+    scene.server.kill_all()
     scene.redis.kill()
     scene.redis.start()
     scene.server.start()
@@ -116,7 +116,7 @@ def clock_back(scene, rng):
     """The clock is an hour earlier, for the server and for Redis, also when the server starts again."""
     scene.begin("clock")
     time.sleep(rng.uniform(0.1, 0.2))
-    scene.server.kill()
+    scene.server.kill_all()
     scene.server.start()
     time.sleep(rng.uniform(0.1, 0.2))
     scene.end("clock")

@@ -209,13 +209,13 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
             thread.join()
     if traffic.errors:
         raise traffic.errors[0]
-    scene.server.kill()
+    scene.server.kill_all()
     scene.server.start()
     figures = {}
     for name, told in traffic.told.items():
         figures[name] = {"learned": len(told.learned), "jobs": len(told.jobs), "unfinished": ended(scene.url, told)}
         figures[name] |= {"forgotten": len(told.forgotten)} | asked_again(scene.url, name, told)
-    scene.server.kill()
+    scene.server.kill_all()
     for name, told in traffic.told.items():
         figures[name] |= in_files(scene.data, told)
     with closing(scene.open_store()) as store:

@@ -1,4 +1,4 @@
-"""A server whose models are divided among workers, seen from inside: who is which, and who took a connection."""
+"""A server of several processes, seen from inside: which is which, and which took a connection."""
 
 import os
 import signal
@@ -6,16 +6,16 @@ import socket
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hinged.service.cluster.siblings import owner_of
+from hinged.service.peers.ring import owner_of
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import PATIENCE_S, eventually, is_taken, wait_for_children
 
-MODULE = "hinged.service.workers"
+MODULE = "hinged.service"
 
 
-def workers_of(server):
-    """The processes of a server's workers, by their numbers, once all run."""
-    count = int(server.env["HINGED_WORKERS"])
+def processes_of(server):
+    """The processes of a server, by their numbers, once all run."""
+    count = int(server.env["HINGED_PROCESSES"])
     found = {}
 
     def all_there():
@@ -25,7 +25,7 @@ def workers_of(server):
             name = Path(f"/proc/{pid}/comm").read_text().split()
             if MODULE in words:
                 found[int(words[words.index(MODULE) + 1])] = pid
-            elif name[0] == "worker":  # as zygote.py calls it
+            elif name[0] == "process":  # as zygote.py calls it
                 found[int(name[1])] = pid
         return len(found) == count
 
@@ -34,13 +34,13 @@ def workers_of(server):
 
 
 def names_of(number, count, most):
-    """So many names of models that a worker has."""
+    """So many names of models that a process owns."""
     names = (f"m{k}" for k in range(1000))
     return [name for name in names if owner_of(name, count) == number][:most]
 
 
 ONE, TWO = (names_of(number, 2, 40) for number in (1, 2))
-"""Names of models of either of two workers."""
+"""Names of models of either of two processes."""
 LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
 
 
@@ -58,13 +58,13 @@ def standing_still(*pids):
 
 
 def without(server, number):
-    """While all workers but this one do nothing: connections are its to take."""
-    return standing_still(*(pid for k, pid in workers_of(server).items() if k != number))
+    """While all processes but this one do nothing: connections are its to take."""
+    return standing_still(*(pid for k, pid in processes_of(server).items() if k != number))
 
 
 @contextmanager
 def taken_by(server, number):
-    """A connection that the worker of this number took, kept for all that is asked over it."""
+    """A connection that the process of this number took, kept for all that is asked over it."""
     with Asking(server.url) as ask:
         with without(server, number):
             assert ask("GET", "/healthz").status_code == 200
@@ -77,15 +77,3 @@ def line_taken_by(server, number):
         line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
         eventually(lambda: is_taken(line))
     return line
-
-
-def own_port(pid, public):
-    """The port at which a worker is reached by the others."""
-    listening = {}
-    for row in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
-        fields = row.split()
-        if fields[3] == "0A":
-            listening[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
-    held = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
-    (port,) = {port for inode, port in listening.items() if inode in held} - {public}
-    return port

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -176,6 +176,15 @@ class RunningServer:
         """kill -9: nothing of the process gets to run."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+    def kill_all(self):
+        """The same of all its processes, where it has several."""
+        children = wait_for_children(self.process.pid, 0)
+        self.kill()
+        for pid in children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        eventually(lambda: all(map(ended, children)))
 
     def terminate(self):
         """SIGTERM; returns the exit code once it has drained."""

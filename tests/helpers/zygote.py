@@ -1,8 +1,8 @@
 """Servers forked from one process that has imported them already: two seconds less for each start of a test.
 
 With server.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
-signals of its own, but its modules and the usual kernels come with the fork; so does a module that serves in its place,
-and so do the workers that a server starts (readers do not: their server has threads, whose locks a fork would keep).
+signals of its own, but its modules and the usual kernels come with the fork; so does a script that serves in its place,
+and so do the processes that a supervisor starts.
 What wants another environment than the tests have, but for OTHERS, is started from nothing; but servers with a library
 before all others (LD_PRELOAD), which are started again and again, have a process of their own to be forked from.
 """
@@ -26,7 +26,8 @@ from pathlib import Path
 
 OTHERS = ("HINGED_", "OTEL_", "PYTEST_", "SLOW_")
 """What begins so in an environment is read once a server runs, not as modules are imported; and a test's own name."""
-WORKER = "hinged.service.workers"
+HINGED = ("-m", "hinged")
+PROCESS = "hinged.service"
 
 
 class Forked:
@@ -132,16 +133,16 @@ def _serve(request):
 
 
 class _Popen(subprocess.Popen):
-    """Workers are forked, too: from the supervisor, which has imported what they import and computes nothing."""
+    """Its processes are forked, too: from the supervisor, which has imported what they import and computes nothing."""
 
     def __init__(self, command, **how):
-        if tuple(command[:3]) == (sys.executable, "-m", WORKER):
+        if tuple(command[:3]) == (sys.executable, "-m", PROCESS):
             how["preexec_fn"] = lambda: _work(command[3:], how["pass_fds"], how["env"])
         super().__init__(command, **how)
 
 
 def _work(arguments, descriptors, env):
-    """Be a worker, in the process that was forked for it, instead of becoming another program."""
+    """Be one of them, in the process that was forked for it, instead of becoming another program."""
     code = 1
     try:
         kept = {0, 1, 2, *descriptors}
@@ -149,6 +150,7 @@ def _work(arguments, descriptors, env):
             with suppress(OSError):
                 os.close(descriptor)
         signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python begins; subprocess has undone it
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
         asyncio._set_running_loop(None)
@@ -156,9 +158,9 @@ def _work(arguments, descriptors, env):
         logging.root.handlers.clear()
         os.environ.clear()
         os.environ.update(env)
-        Path("/proc/self/comm").write_text(f"worker {arguments[0]}")
-        sys.argv = [WORKER, *arguments]
-        runpy.run_module(WORKER, run_name="__main__", alter_sys=True)
+        Path("/proc/self/comm").write_text(f"process {arguments[0]}")
+        sys.argv = [PROCESS, *arguments]
+        runpy.run_module(PROCESS, run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -66,7 +66,5 @@ async def claim_model(model: str, request: Request) -> Response:
 
 
 def _node(request: Request) -> NodeFace:
-    node: NodeFace | None = request.app.state.node
-    if node is None:
-        raise Conflict("this server has its store to itself; servers that share one are started with HINGED_NODE")
+    node: NodeFace = request.app.state.peers
     return node

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import numpy as np
 from prometheus_client import (
@@ -98,8 +97,6 @@ class Exposition:
         most.set(streams.most)
         self._requests = Requests()
         self._registry.register(self._requests)
-        self._lags: dict[int, int] = {}  # of each reader, for its model that is furthest behind
-        self._registry.register(Lags(self._lags))
 
     def watch(self, registry: Registry) -> None:
         """Tell of the models of this registry and of its store."""
@@ -113,15 +110,6 @@ class Exposition:
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request to a route, which is its template: there are only so many of them."""
         self._requests.count(method if method in METHODS else "other", route, status, seconds)
-
-    def hear(self, reader: int, report: dict[str, Any]) -> None:
-        """What a reader has done, and how far it is behind; of one that is gone, nothing."""
-        for method, route, status, seconds in report.get("requests", ()):
-            self.count(method, route, status, seconds)
-        if "lag" in report:
-            self._lags[reader] = max(report["lag"].values(), default=0)
-        else:
-            self._lags.pop(reader, None)
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """Everything as of now, and its Content-Type, in the newest form that an Accept header allows."""
@@ -161,25 +149,6 @@ class Requests(Collector):
             lengths.add_metric(labels, *_buckets(BUCKETS_S, every))
         yield requests
         yield lengths
-
-
-class Lags(Collector):
-    """How far readers are behind, where there are any."""
-
-    def __init__(self, lags: Mapping[int, int]) -> None:
-        self._lags = lags
-
-    def describe(self) -> list[Metric]:
-        """Nothing before it is asked."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """The readers that run, and the lag of the slowest."""
-        lags = list(self._lags.values())  # readers may come and go meanwhile
-        if lags:
-            lag = max(lags)
-            yield GaugeMetricFamily("hinged_readers", "Processes that answer predictions.", float(len(lags)))
-            yield GaugeMetricFamily("hinged_reader_lag_events", "Events that the slowest reader is behind.", float(lag))
 
 
 class ModelFigures(Collector):

@@ -1,23 +1,26 @@
-"""The store of one of several workers (docs/adr/0031), which divide a namespace of Redis: each has one below it.
+"""By how many processes a namespace of Redis is divided (docs/adr/0049): each owner has a namespace below it.
 
-Beside the keys of the namespace itself stands how many workers there are. Whether a namespace is divided is settled in
-one step, with the first server that opens it.
+The number stands beside the keys of the namespace itself. It is settled in one step, with the first server that opens
+it.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
-from hinged.service.store.folders import name_of
-from hinged.service.store.redis.store import RedisStore
+from hinged.service.store.redis import scripts
+from hinged.service.store.redis.nodes import Nodes
 
 
-class DividedRedisStore(RedisStore):
-    """The store of the worker of this number, from 1 on, of so many. Invalid where `namespace` is not divided so."""
+def settle(nodes: Nodes, namespace: str, wanted: int) -> int:
+    """By how many processes a namespace is divided, 0: by none. A new one is from now on divided as wanted."""
+    keys = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "workers")]
+    _, division = nodes.call(scripts.DIVISION, keys, [wanted], lasting=True)
+    return int(division)
 
-    def __init__(self, url: str, *, number: int, count: int, namespace: str = "hinged", **options: Any) -> None:
-        self._divided, self._count = namespace, count
-        super().__init__(url, namespace=f"{namespace}:{name_of(number, count)}", **options)
 
-    def _settle_division(self) -> None:
-        self._divide(self._divided, self._count)
+def divide(url: str, wanted: int, *, namespace: str, durable: bool, timeout_s: float, **_: Any) -> int:
+    """The same, of a Redis that is not open. StoreUnavailable if it cannot be opened."""
+    with closing(Nodes(url, durable=durable, timeout_s=timeout_s)) as nodes:
+        return settle(nodes, namespace, wanted)

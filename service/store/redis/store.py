@@ -20,11 +20,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from hinged.service.errors import StoreUnavailable
+from hinged.service.errors import Invalid, StoreUnavailable
 from hinged.service.store.base import Event, Fenced, NoModel, OutcomeUnknown, PositionTaken, Store
 from hinged.service.store.checks import check_places, sound
-from hinged.service.store.folders import divided_otherwise
+from hinged.service.store.division import check_processes, name_of
 from hinged.service.store.redis import chunks, scripts
+from hinged.service.store.redis.divided import settle
 from hinged.service.store.redis.nodes import Nodes
 from hinged.service.store.redis.packing import BATCH_BYTES, BATCH_EVENTS, Packed, missing, pack, pack_event, unpack
 from hinged.service.store.redis.rebuilding import rebuild
@@ -45,7 +46,8 @@ class RedisStore(Store):
     """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is lost.
 
     With `durable`, a server that does not fsync before it answers is refused. reading: beside the process that owns the
-    store, for one that writes nothing.
+    store, for one that writes nothing. number: of the process whose part it is, where so many divide the namespace, 0:
+    none. Invalid where it is divided otherwise.
     """
 
     def __init__(
@@ -57,9 +59,12 @@ class RedisStore(Store):
         timeout_s: float = 5.0,
         on_fenced: Callable[[str], None] | None = None,
         reading: bool = False,
+        number: int = 1,
+        division: int = 0,
     ) -> None:
         self.commits = None
-        self._namespace = namespace
+        whole = namespace
+        namespace = self._namespace = f"{whole}:{name_of(number, division)}" if division else whole
         self._on_fenced = on_fenced
         self._owner = ""  # of what it creates, where several servers share the store
         # No name of a model: those begin with a letter or a digit.
@@ -76,7 +81,7 @@ class RedisStore(Store):
         if reading:
             return
         try:
-            self._settle_division()
+            self._check_division(whole, division)
             self._epoch = self._take_over()
         except BaseException:
             self._nodes.close()
@@ -245,16 +250,11 @@ class RedisStore(Store):
         with self._rebuilding:
             rebuild(steps, model, through, others, ids)
 
-    def _settle_division(self) -> None:
-        """Invalid where workers divide the namespace; from now on none do."""
-        self._divide(self._namespace, 0)
-
-    def _divide(self, namespace: str, workers: int) -> None:
-        """Invalid where another number of workers divides a namespace; from now on so many do, 0: none."""
-        keys = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "workers")]
-        _, count = self._nodes.call(scripts.DIVISION, keys, [workers], lasting=True)
-        if int(count) != workers:
-            raise divided_otherwise(f"the namespace {namespace}", int(count), workers)
+    def _check_division(self, whole: str, division: int) -> None:
+        found = settle(self._nodes, whole, division)
+        if found != division:
+            check_processes(f"the namespace {whole}", found, division)
+            raise Invalid(f"the namespace {whole} is not divided by {division} processes, but by {found}")
 
     def _take_over(self) -> int:
         """Get an epoch that is higher than any that has written, and write it everywhere."""

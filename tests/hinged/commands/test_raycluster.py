@@ -44,7 +44,7 @@ def test_a_server_has_the_settings_of_the_cluster_and_an_address_of_its_own():
 
 
 def test_settings_that_are_each_servers_own_are_not_taken_from_who_starts_them():
-    given = {"HINGED_KEY": "k", "HINGED_PORT": "1", "HINGED_NODE": "http://a", "HINGED_READERS": "2", "PATH": "/"}
+    given = {"HINGED_KEY": "k", "HINGED_PORT": "1", "HINGED_NODE": "http://a", "HINGED_PROCESSES": "2", "PATH": "/"}
     assert environment_of(given) == {"HINGED_KEY": "k"}
 
 

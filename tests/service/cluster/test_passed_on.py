@@ -12,7 +12,6 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
-from hinged.service import limits
 from hinged.service.cluster.lines import LineRequest, Lines
 from hinged.service.cluster.relay import RELAY, Relay, Relaying
 from hinged.service.cluster.sockets import FrameEnds
@@ -330,7 +329,7 @@ async def _handshake_at(way_of_socket):
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     gate = SimpleNamespace(way_of_socket=way_of_socket)
-    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", limits.STREAM_IDLE_S)}
+    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", 1.0)}
     mine, theirs = socket.socketpair()
     loop = asyncio.get_running_loop()
     await loop.connect_accepted_socket(server.protocol, theirs)

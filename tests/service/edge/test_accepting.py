@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from uvicorn import Config
 
-from hinged.service.edge.accepting import Accepting, listen, reserve
+from hinged.service.edge.accepting import Accepting, listen
 from hinged.service.settings import Settings
 
 
@@ -47,17 +47,3 @@ def test_a_connection_that_is_half_made_when_no_more_are_taken_is_served(turns):
 
     with asyncio.Runner(loop_factory=Config(app="").get_loop_factory()) as runner:
         runner.run(main())
-
-
-def test_who_asks_for_a_port_that_is_kept_is_refused_until_somebody_listens_there():
-    with reserve() as kept:
-        address = kept.getsockname()
-        for _ in range(3):  # as often as who listens ends
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(address)
-            with reserve(address[1]) as listening:
-                listening.listen()
-                with socket.create_connection(address), listening.accept()[0]:
-                    pass
-        with socket.socket() as other, pytest.raises(OSError, match="in use"):
-            other.bind(address)

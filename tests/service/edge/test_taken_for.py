@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hinged.service.edge.connection import MALFORMED, Connection
 from hinged.service.edge.serving import make_server
 from hinged.service.edge.streams import Streams
-from hinged.service.replicas.handing import Lent
+from hinged.service.peers.handing import Lent, Taking, Way
 from hinged.service.settings import Settings
+from tests.helpers.server import PATIENCE_S
 from tests.helpers.smuggled_requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
 
 TURNS = 10
@@ -59,12 +60,16 @@ class Reading:
     def __init__(self, connection, folder):
         self._app = Noting()
         self.step = 5 if connection is Lent else 1
-        """Between two bytes at which a stream is cut: what a reader does more is the same wherever that is."""
-        parts = {"path": folder / "none"} if connection is Lent else {}
+        """Between two bytes at which a stream is cut: what a Lent connection does more is the same wherever that is."""
+        self._folder = folder
+        parts = {"leads": self._leads} if connection is Lent else {}
         self._server = make_server(self._app, Streams(10), Settings(), connection, **parts)
         self._server.config.load()
         self._server.lifespan = self._server.config.lifespan_class(self._server.config)
         self._runner = asyncio.Runner()
+
+    def _leads(self, _):
+        return False
 
     def __enter__(self):
         return self
@@ -98,9 +103,44 @@ class Reading:
         return self._app.taken, ended
 
 
-@pytest.fixture(scope="module", params=[Connection, Lent])
+class Handing(Reading):
+    """The same server, which hands each connection over before it takes a request of it: to itself, as to another."""
+
+    def __init__(self, connection, folder):
+        super().__init__(connection, folder)
+        self.step = 40
+
+    def _leads(self, _):
+        self._there = not self._there
+        return self._way if self._there else True
+
+    async def _taken(self, pieces):
+        self._app.taken, self._there = [], False
+        path, loop = self._folder / "connections", asyncio.get_running_loop()
+        self._way, taking = Way(2, path), Taking(path)
+        taking.start(self._server)
+        mine, theirs = socket.socketpair()
+        mine.setblocking(False)
+        complete, ended = len(as_h11_reads(b"".join(pieces))[0]), False
+        with mine:
+            await loop.connect_accepted_socket(self._server.protocol, theirs)
+            with suppress(OSError):  # nothing more is taken
+                for piece in pieces:
+                    await loop.sock_sendall(mine, piece)
+                    await asyncio.sleep(0)
+            with suppress(ConnectionError):
+                while not ended and len(self._app.taken) < complete:
+                    ended = not await asyncio.wait_for(loop.sock_recv(mine, 2**16), PATIENCE_S)
+        self._way.close()
+        taking.stop()
+        assert self._way.handed >= len(self._app.taken)
+        return self._app.taken, ended
+
+
+@pytest.fixture(scope="module", params=[(Reading, Connection), (Reading, Lent), (Handing, Lent)])
 def reading(request, tmp_path_factory):
-    with Reading(request.param, tmp_path_factory.mktemp("reading")) as reading:
+    kind, connection = request.param
+    with kind(connection, tmp_path_factory.mktemp("reading")) as reading:
         yield reading
 
 

@@ -69,10 +69,12 @@ def told(span):
     }
 
 
-@pytest.fixture(scope="module", params=[0, 1], ids=["server", "with a reader"])
+@pytest.fixture(scope="module", params=[0, 1], ids=["alone", "followed"])
 def traced(request, tmp_path_factory):
     collector = Collector()
-    server = RunningServer(tmp_path_factory.mktemp("traced") / "data", readers=request.param)
+    server = RunningServer(
+        tmp_path_factory.mktemp("traced") / "data", processes=request.param + 1, followers=request.param
+    )
     server.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
     with server, Asking(server.url) as ask:
         yield ask, collector

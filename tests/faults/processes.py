@@ -1,14 +1,14 @@
-"""A server with workers, while they and the process above them are killed at random moments.
+"""A server of several processes, while they and their supervisor are killed at random moments.
 
-    python -m tests.faults.workers --faults 30 --workers 3 --models 12 [--store redis]
+    python -m tests.faults.processes --faults 30 --processes 3 --models 12 [--store redis]
 
 Clients learn and predict on all models; what is not acknowledged is sent again with its ids. One more asks for
-predictions over a new connection each time, of models whose worker is not away: these must be answered all the while.
+predictions over a new connection each time, of models whose owner is not away: these must be answered all the while.
 At the end each log is read by itself; acknowledged, lost, invented, twice, fenced and state as in cluster.py, and
 
-refused     of models whose worker lived: predictions that were not answered
-waited_s    for those, with one more try where the connection's worker was killed: median and worst
-again_s     seconds until a model whose worker was killed answered again: median and worst
+refused     of models whose owner lived: predictions that were not answered
+waited_s    for those, with one more try where the connection's process was killed: median and worst
+again_s     seconds until a model whose owner was killed answered again: median and worst
 """
 
 import argparse
@@ -26,27 +26,27 @@ from pathlib import Path
 
 import httpx
 
-from hinged.service.cluster.siblings import owner_of
+from hinged.service.peers.ring import owner_of
 from hinged.service.settings import Settings
 from hinged.service.store.choice import open_part
 from tests.faults.cluster import NONE, TRY_S, Times, Writer, judge_by, summary, until_again
-from tests.helpers.divided_server import workers_of
+from tests.helpers.divided_server import processes_of
 from tests.helpers.nodes import CONFIGURATION
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 
 KINDS = ("kill", "end", "all")
-"""A worker is killed, is told to end, or the supervisor is killed and started anew."""
+"""A process is killed, is told to end, or the supervisor is killed and started anew."""
 
 
 class Beside(threading.Thread):
-    """Who asks for models whose worker is not away."""
+    """Who asks for models whose owner is not away."""
 
     def __init__(self, server, owners, seed, stop):
         super().__init__()
         self._rng = random.Random(seed)
         self._server, self._owners, self._stop_asking = server, owners, stop
-        self.away = set()  # numbers of workers, by whoever kills them
+        self.away = set()  # numbers of processes, by whoever kills them
         self.refused, self.waited = [], []
 
     def run(self):
@@ -75,34 +75,35 @@ def disturb(server, owners, rng, kind, beside):
     times = Times()
     if kind == "all":
         beside.away |= set(owners.values())
-        workers = workers_of(server)
+        processes = processes_of(server)
         server.kill()
         since, taken = time.monotonic(), list(owners)
         server.start(wait=False)
     else:
-        number, pid = rng.choice(sorted(workers_of(server).items()))
-        workers = {number: pid}
+        number, pid = rng.choice(sorted(processes_of(server).items()))
+        processes = {number: pid}
         beside.away.add(number)
         since, taken = time.monotonic(), [name for name, owner in owners.items() if owner == number]
         os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGTERM)
-    eventually(lambda: all(map(ended, workers.values())))  # until then they may themselves answer
+    eventually(lambda: all(map(ended, processes.values())))  # until then they may themselves answer
     until_again(server, taken, since, times)
+    server.wait_until_ready()  # followers may have answered
     beside.away.clear()
     time.sleep(rng.random())
     return times
 
 
-def run(folder, faults, seed, models=6, clients=3, workers=2, *, on_redis=False):
+def run(folder, faults, seed, models=6, clients=3, processes=2, *, followers=0, on_redis=False):
     """Figures of all that happened."""
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(folder / "redis")) if on_redis else None
-        return _run(folder, faults, seed, models, clients, workers, redis.url if redis else "sqlite")
+        return _run(folder, faults, seed, models, clients, processes, followers, redis.url if redis else "sqlite")
 
 
-def _run(folder, faults, seed, models, clients, workers, store):
+def _run(folder, faults, seed, models, clients, processes, followers, store):
     rng, stop, times = random.Random(seed), threading.Event(), []
-    owners = {f"m{k}": owner_of(f"m{k}", workers) for k in range(models)}
-    with RunningServer(folder / "data", workers=workers, store=store) as server:
+    owners = {f"m{k}": owner_of(f"m{k}", processes) for k in range(models)}
+    with RunningServer(folder / "data", processes=processes, followers=followers, store=store) as server:
         for name in owners:
             made = httpx.put(f"{server.url}/models/{name}", json=CONFIGURATION, timeout=PATIENCE_S)
             assert made.status_code == 201, made.text
@@ -119,10 +120,11 @@ def _run(folder, faults, seed, models, clients, workers, store):
                 thread.join()
         served = {name: httpx.get(f"{server.url}/models/{name}", timeout=PATIENCE_S).json() for name in owners}
         assert server.terminate() == 0
-    settings = Settings(data_dir=folder / "data", workers=workers, store=store)
+    settings = Settings(data_dir=folder / "data", processes=processes, store=store)
     with ExitStack() as stack:
         stores = {
-            number: stack.enter_context(closing(open_part(settings, number, print))) for number in range(1, workers + 1)
+            number: stack.enter_context(closing(open_part(settings, number, processes, print)))
+            for number in range(1, processes + 1)
         }
         figures = judge_by({name: stores[owner] for name, owner in owners.items()}, writers, served)
     return figures | {
@@ -143,7 +145,8 @@ class Servers:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=20)
-    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--followers", type=int, default=0)
     parser.add_argument("--models", type=int, default=12)
     parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
@@ -153,8 +156,10 @@ def main():
     faults = [rng.choice(KINDS) for _ in range(options.faults)]
     print(f"seed {options.seed}: {dict(Counter(faults))}")
     with tempfile.TemporaryDirectory() as folder:
-        sizes = options.models, options.clients, options.workers
-        figures = run(Path(folder), faults, options.seed, *sizes, on_redis=options.store == "redis")
+        sizes = options.models, options.clients, options.processes
+        figures = run(
+            Path(folder), faults, options.seed, *sizes, followers=options.followers, on_redis=options.store == "redis"
+        )
     print(json.dumps(figures, indent=2))
     sys.exit(bool(any(figures[name] for name in NONE) or figures["wrong"] or figures["refused"]))
 

@@ -1,7 +1,7 @@
 """What is asked of a server that is several processes, and about no model: each answers for itself, one for all.
 
 A list that lacks models without a word would be wrong, so it needs all of them; the server is ready when all are; and
-the metrics of each get a label, `worker`, and say who does not answer.
+the metrics of each get a label, `process`, and say who does not answer. They ask each other over Unix sockets.
 """
 
 from __future__ import annotations
@@ -13,30 +13,35 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpcore
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hinged.operations import ModelOperations, ServerOperations
-from hinged.service.cluster.lines import PASSED_ON
-from hinged.service.cluster.passing import Passing, target_of
 from hinged.service.edge.middleware import JSON, error_response
 from hinged.service.errors import Invalid, ServiceError, Unavailable
+from hinged.service.peers.paths import target_of
 
 log = logging.getLogger(__name__)
 
 ASK_S = 10.0
-"""How long another worker may take to answer."""
-SAID = (b"authorization", b"accept")
+"""How long another process may take to answer."""
+PATIENCE = dict.fromkeys(("connect", "read", "write", "pool"), ASK_S)
+SAID = (b"authorization", b"accept", b"host")
 """Headers that the others are told."""
-UP = "hinged_worker_up"
+FOR_ITSELF = b"hinged-for-itself"
+"""The header with which a process is asked for what is its own alone."""
+NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
+UP = "hinged_process_up"
 SAMPLE = re.compile(rb"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
 """The name of a sample, and whether labels follow."""
 
 
 class Answer(NamedTuple):
-    """What a worker has answered, status 0 where it has not."""
+    """What a process has answered, status 0 where it has not."""
 
     number: int
     status: int
@@ -45,28 +50,32 @@ class Answer(NamedTuple):
 
 
 class Together:
-    """ASGI middleware before the gate."""
+    """ASGI middleware before the front."""
 
-    def __init__(self, gate: ASGIApp, app: ASGIApp, passing: Passing, number: int, addresses: Sequence[str]) -> None:
-        """gate: where all else goes. app: what answers for this worker alone, the one of this number."""
-        self._gate = gate
+    def __init__(self, front: ASGIApp, app: ASGIApp, number: int, others: Mapping[int, Path]) -> None:
+        """front: where all else goes. app: answers for this process alone. others: where to ask them, by number."""
+        self._front = front
         self._app = app
-        self._passing = passing
         self._number = number
-        self._others = [(k, address) for k, address in enumerate(addresses, 1) if k != number]
+        self._pools = {other: httpcore.AsyncConnectionPool(uds=str(path)) for other, path in others.items()}
+
+    async def close(self) -> None:
+        """Close the connections to the others."""
+        for pool in self._pools.values():
+            await pool.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer for all, where that is what is asked."""
         put = PUT_TOGETHER.get(scope["path"].rstrip("/")) if scope["type"] == "http" else None
-        if put is None or scope["method"] != "GET" or any(name == PASSED_ON for name, _ in scope["headers"]):
-            await self._gate(scope, receive, send)
+        if put is None or scope["method"] != "GET" or any(name == FOR_ITSELF for name, _ in scope["headers"]):
+            await self._front(scope, receive, send)
             return
         mine = await self._own(scope, receive)
         response = Response(mine.body, mine.status)
         response.raw_headers = list(mine.headers)
         late = put is put_ready or (put is put_readiness and mine.status == HTTPStatus.SERVICE_UNAVAILABLE)
         if mine.status == HTTPStatus.OK or late:  # otherwise it is a refusal, and no other's answer changes that
-            others = await asyncio.gather(*(self._ask(number, address, scope) for number, address in self._others))
+            others = await asyncio.gather(*(self._ask(number, scope) for number in self._pools))
             try:
                 response = put(mine, others)
             except ServiceError as error:
@@ -86,23 +95,23 @@ class Together:
         await self._app(scope, receive, keep)
         return Answer(self._number, status, b"".join(parts), headers)
 
-    async def _ask(self, number: int, address: str, scope: Scope) -> Answer:
-        headers = [(name, value) for name, value in scope["headers"] if name in SAID]
-        target = target_of(scope).decode("latin-1")
+    async def _ask(self, number: int, scope: Scope) -> Answer:
+        headers = [(name, value) for name, value in scope["headers"] if name in SAID] + [(FOR_ITSELF, b"")]
+        url = httpcore.URL(scheme=b"http", host=b"localhost", port=None, target=target_of(scope))
         try:
-            status, body = await self._passing.ask(address, target, headers, method="GET", read_s=ASK_S)
-        except Unavailable as error:
-            log.warning("worker %d: %s", number, error.message)
+            answer = await self._pools[number].request("GET", url, headers=headers, extensions={"timeout": PATIENCE})
+        except NO_ANSWER as error:
+            log.warning("process %d does not answer: %s", number, error)
             return Answer(number, 0)
-        return Answer(number, status, body)
+        return Answer(number, answer.status, answer.content)
 
 
 def put_models(mine: Answer, others: Sequence[Answer]) -> Response:
-    """The models of all, by name. Unavailable where one of the workers does not tell of its own."""
+    """The models of all, by name. Unavailable where one of the processes does not tell of its own."""
     found: list[dict[str, Any]] = []
     for answer in (mine, *others):
         if answer.status != HTTPStatus.OK:
-            raise Unavailable(f"worker {answer.number} does not tell of its models; ask again", retry_after_s=1)
+            raise Unavailable(f"process {answer.number} does not tell of its models; ask again", retry_after_s=1)
         found += json.loads(answer.body)["models"]
     return JSON({"models": sorted(found, key=lambda model: str(model["model"]))})
 
@@ -121,7 +130,7 @@ def put_ready(mine: Answer, others: Sequence[Answer]) -> Response:
     """The same as the Open Inference Protocol has it."""
     late = [answer.number for answer in (mine, *others) if answer.status != HTTPStatus.OK]
     if late:
-        raise Invalid(f"the server is starting: worker {late[0]} is not ready")
+        raise Invalid(f"the server is starting: process {late[0]} is not ready")
     return JSON({"ready": True})
 
 
@@ -139,9 +148,9 @@ def put_metrics(mine: Answer, others: Sequence[Answer]) -> Response:
                     kept.append(line)
             elif line and not line.startswith(b"#"):
                 samples.setdefault(family, []).append(_labelled(line, answer.number))
-    heads[UP] = [b"# HELP %b 1 if the worker answers." % UP.encode(), b"# TYPE %b gauge" % UP.encode()]
+    heads[UP] = [b"# HELP %b 1 if the process answers." % UP.encode(), b"# TYPE %b gauge" % UP.encode()]
     samples[UP] = [
-        b'%b{worker="%d"} %d.0' % (UP.encode(), each.number, each.status == HTTPStatus.OK) for each in answers
+        b'%b{process="%d"} %d.0' % (UP.encode(), each.number, each.status == HTTPStatus.OK) for each in answers
     ]
     lines = [line for family, head in heads.items() for line in (*head, *samples.get(family, ()))]
     lines += [b"# EOF"] if mine.body.rstrip().endswith(b"# EOF") else []
@@ -153,7 +162,7 @@ def _labelled(line: bytes, number: int) -> bytes:
     found = SAMPLE.match(line)
     if found is None:
         return line
-    label = b'{worker="%d"' % number
+    label = b'{process="%d"' % number
     return found[1] + label + (b"," if found[2] else b"}") + line[found.end() :]
 
 

@@ -1,4 +1,4 @@
-"""A reader: `python -m hinged.service.replicas FOLDER DESCRIPTOR`, started by the server (processes.py)."""
+"""One process of several: `python -m hinged.service NUMBER DESCRIPTOR`, as the supervisor starts it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from hinged.service.edge.orphans import end_with_the_parent
 
 if __name__ == "__main__":
     end_with_the_parent()
-    from hinged.service.replicas.reader import main
+    from hinged.service.process import main
 
     main()

@@ -1,30 +1,32 @@
-"""`hinged serve --workers`: processes that divide the models of a server, behind one port."""
+"""`hinged serve --processes`: equal processes behind one port, each the owner of some models."""
 
 import json
 import os
 import re
 import signal
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosedError
 
 from hinged.client import Client
-from hinged.service.cluster.siblings import owner_of
 from hinged.service.edge.keys import create_key
 from hinged.service.store.sqlite import SQLiteStore
-from tests.helpers.divided_server import LEARNED, ONE, TWO, line_taken_by, standing_still, taken_by, workers_of
+from tests.helpers.divided_server import LEARNED, ONE, TWO, line_taken_by, processes_of, standing_still, taken_by
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
-from tests.helpers.stream_client import closed, granted, opened
+from tests.helpers.stream_client import granted, hear_all, opened
 
 pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("workers") / "data", workers=2) as server:
+@pytest.fixture(scope="module", params=[0, 1])
+def server(tmp_path_factory, request):
+    folder = tmp_path_factory.mktemp("processes")
+    with RunningServer(folder / "data", processes=2, followers=request.param) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 ask.new_model(name).learn(*LEARNED)
@@ -33,7 +35,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(params=[1, 2])
 def taken(server, request):
-    """A connection that either worker took."""
+    """A connection that either process took."""
     with taken_by(server, request.param) as ask:
         yield ask
 
@@ -48,14 +50,6 @@ def learned(ask, name, one):
     answer = ask("POST", f"/models/{name}/learn", json={"examples": [one]})
     assert answer.status_code == 200, answer.text
     return answer.json()["results"][0]
-
-
-def test_whose_a_model_is_never_changes():
-    # These stand in no file: another answer, and models that are there are found no more.
-    names = ("default", "spam", "weather", "m", "a.b-c_D")
-    assert [owner_of(name, 2) for name in names] == [1, 2, 1, 1, 1]
-    assert [owner_of(name, 5) for name in names] == [3, 1, 3, 2, 3]
-    assert {owner_of(f"m{k}", 1) for k in range(9)} == {1}
 
 
 def test_whoever_takes_a_connection_answers_for_all_models(taken):
@@ -85,14 +79,14 @@ def test_lists_hold_the_models_of_all(taken):
 
 
 @pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
-def test_metrics_tell_of_each_worker(taken, accept):
+def test_metrics_tell_of_each_process(taken, accept):
     answer = taken("GET", "/metrics", headers={"accept": accept})
     lines = answer.text.splitlines()
-    assert 'hinged_worker_up{worker="1"} 1.0' in lines
+    assert 'hinged_process_up{process="1"} 1.0' in lines
     for number, name in ((1, ONE[0]), (2, TWO[0])):
         (position,) = (line for line in lines if line.startswith("hinged_log_position{") and f'"{name}"' in line)
-        assert f'worker="{number}"' in position
-    assert all('worker="' in line for line in lines if not line.startswith("#"))
+        assert f'process="{number}"' in position
+    assert all('process="' in line for line in lines if not line.startswith("#"))
     heads = [line for line in lines if line.startswith("# TYPE")]
     assert len(heads) == len(set(heads))
     assert (lines[-1] == "# EOF") == ("openmetrics" in answer.headers["content-type"]) == bool(accept)
@@ -119,15 +113,15 @@ def test_streams_go_to_the_owner(server, number):
                 assert json.loads(next(text[5:] for text in lines if text.startswith(b"data:")))["position"] == 1
 
 
-def test_what_one_worker_lacks_no_list_hides(server):
-    pids = workers_of(server)
+def test_what_one_process_lacks_no_list_hides(server):
+    pids = processes_of(server)
     with taken_by(server, 1) as ask:
         os.kill(pids[2], signal.SIGKILL)
         eventually(lambda: ended(pids[2]))
         refusal(ask("GET", "/models"), 503, "unavailable")
         assert ask("GET", "/readyz").status_code == 503
         assert ask("GET", "/v2/health/ready").status_code == 400
-        assert 'hinged_worker_up{worker="2"} 0.0' in ask("GET", "/metrics").text
+        assert 'hinged_process_up{process="2"} 0.0' in ask("GET", "/metrics").text
         answer = ask("GET", f"/models/{TWO[0]}")
         refusal(answer, 503, "unavailable")
         assert answer.headers["retry-after"] == "1"
@@ -138,30 +132,36 @@ def test_what_one_worker_lacks_no_list_hides(server):
         assert len(ask("GET", "/models").json()["models"]) == 2
 
 
-def test_a_request_that_a_worker_had_when_it_was_killed_is_told_to_be_unknown(server):
-    pids = workers_of(server)
+def test_a_request_that_its_owner_had_when_it_was_killed_ends_with_its_connection(server):
+    pids = processes_of(server)
     with taken_by(server, 1) as ask:
-        ask("GET", f"/models/{TWO[0]}")  # there is a line
         with standing_still(pids[2]):
-            asking = threading.Thread(target=lambda: answers.append(ask("GET", f"/models/{TWO[0]}")))
             answers = []
-            asking.start()
-            asking.join(0.3)
-            assert not answers
+
+            def asking():
+                with pytest.raises(httpx.TransportError):
+                    answers.append(ask("GET", f"/models/{TWO[0]}"))
+
+            thread = threading.Thread(target=asking)
+            thread.start()
+            thread.join(0.3)
             os.kill(pids[2], signal.SIGKILL)
-        asking.join(PATIENCE_S)
-        assert "a retry with the same ids is safe" in refusal(answers[0], 503, "unavailable")["message"]
+        thread.join(PATIENCE_S)
+        assert not answers
         eventually(lambda: ask("GET", "/readyz").status_code == 200)
 
 
-def test_a_socket_whose_owner_is_killed_is_told_to_come_back(server):
-    path, line = f"/models/{TWO[0]}/stream", line_taken_by(server, 1)
-    with line, opened(server.url, path, sock=line, open_timeout=PATIENCE_S) as socket:
+def test_a_socket_whose_owner_is_killed_ends_and_is_opened_again(server):
+    path = f"/models/{TWO[0]}/stream"
+    with line_taken_by(server, 1) as line, opened(server.url, path, sock=line, open_timeout=PATIENCE_S) as socket:
         assert granted(socket.ask("learn", examples=[example([1.0, 2.0], "a", "by-socket")]))
-        os.kill(workers_of(server)[2], signal.SIGKILL)
-        code, _ = closed(socket)
-        assert code == 1012
+        os.kill(processes_of(server)[2], signal.SIGKILL)
+        with pytest.raises(ConnectionClosedError):  # without a word: the process that had it is no more
+            hear_all(socket)
     eventually(lambda: fresh(server, "GET", "/readyz").status_code == 200)
+    with opened(server.url, path, open_timeout=PATIENCE_S) as socket:
+        answer = granted(socket.ask("learn", examples=[example([1.0, 2.0], "a", "by-socket")]))
+        assert answer["results"][0]["duplicate"] is True
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     admin = create_key(folder / "keys.json", "admin", "admin")
     bound = create_key(folder / "keys.json", "bound", "reader", [f"{ONE[0]}", f"{TWO[0]}"])
-    with RunningServer(folder / "data", workers=2, keys_file=folder / "keys.json", log_format="json") as server:
+    with RunningServer(folder / "data", processes=2, keys_file=folder / "keys.json", log_format="json") as server:
         for name in (ONE[0], ONE[1], TWO[0]):
             made = fresh(server, "PUT", f"/models/{name}", json=BASE, headers=bearer(admin))
             assert made.status_code == 201, made.text
@@ -181,7 +181,7 @@ def bearer(key):
     return {"authorization": f"Bearer {key}"}
 
 
-def test_keys_say_what_each_worker_shows(guarded):
+def test_keys_say_what_each_process_shows(guarded):
     server, bound = guarded
     for number in (1, 2):
         with taken_by(server, number) as ask:
@@ -206,17 +206,17 @@ def test_while_the_key_file_is_away_nobody_is_told_anything(guarded, tmp_path):
             assert ask("GET", "/models", headers=bound).status_code == 200
 
 
-def test_each_line_of_the_log_says_which_worker_it_is_of(server, guarded):
+def test_each_line_of_the_log_says_which_process_it_is_of(server, guarded):
     lines = [json.loads(line) for line in guarded[0].log.read_text().splitlines()]
-    assert {line.get("worker") for line in lines} == {None, 1, 2}
-    (first,) = (line["message"] for line in lines if "worker" not in line)
+    assert {line.get("process_number") for line in lines} == {None, 1, 2}
+    (first,) = (line["message"] for line in lines if "process_number" not in line)
     assert first.startswith("hinged ")
-    assert ", 2 workers, " in first
+    assert ", 2 processes, " in first
     for number in (1, 2):
-        assert f" INFO worker {number}: hinged." in server.log.read_text()
+        assert f" INFO process {number}: hinged." in server.log.read_text()
 
 
-def test_a_ticket_of_any_worker_is_good_at_the_owner_once(guarded):
+def test_a_ticket_of_any_process_is_good_at_the_owner_once(guarded):
     server, bound = guarded
     for number in (1, 2):
         with taken_by(server, number) as ask, taken_by(server, 3 - number) as other:
@@ -230,36 +230,36 @@ def test_a_ticket_of_any_worker_is_good_at_the_owner_once(guarded):
 
 
 def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_path):
-    with RunningServer(tmp_path / "data", workers=2) as server:
+    with RunningServer(tmp_path / "data", processes=2) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 ask.new_model(name).learn(*LEARNED)
-        workers = workers_of(server).values()
+        processes = processes_of(server).values()
         assert server.terminate() == 0
-        assert all(map(ended, workers))
-        server.start(from_nothing=True)  # and its workers, as nowhere else in these tests
+        assert all(map(ended, processes))
+        server.start(from_nothing=True)  # and its processes, as nowhere else in these tests
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True
-        workers = workers_of(server).values()
+        processes = processes_of(server).values()
         server.kill()
         server.start(wait=False)  # while those of before may still drain, and answer
-        eventually(lambda: all(map(ended, workers)))
+        eventually(lambda: all(map(ended, processes)))
         server.wait_until_ready()
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[19])["duplicate"] is True
 
 
-def test_a_worker_that_cannot_come_back_is_tried_again_while_the_others_serve(tmp_path):
-    with RunningServer(tmp_path / "data", workers=2, shutdown_s=1) as server:
+def test_a_process_that_cannot_come_back_is_tried_again_while_the_others_serve(tmp_path):
+    with RunningServer(tmp_path / "data", processes=2, shutdown_s=1) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 ask.new_model(name).learn(*LEARNED)
         store = tmp_path / "data" / "worker-2-of-2"
         aside = store.rename(tmp_path / "aside")
         store.write_text("no folder")
-        os.kill(workers_of(server)[2], signal.SIGKILL)
+        os.kill(processes_of(server)[2], signal.SIGKILL)
         eventually(lambda: server.log.read_text().count("it cannot begin") >= 2)
         with Asking(server.url) as ask:  # which the one that is there takes
             assert learned(ask, ONE[0], LEARNED[3])["duplicate"] is True
@@ -271,18 +271,20 @@ def test_a_worker_that_cannot_come_back_is_tried_again_while_the_others_serve(tm
 
 
 @pytest.mark.parametrize(
-    ("there", "workers", "said"),
+    ("there", "processes", "said"),
     [
-        ("worker-1-of-2", 3, "HINGED_WORKERS must be 2"),
-        ("worker-1-of-2", 0, "HINGED_WORKERS must be 2"),
-        (".", 2, "HINGED_WORKERS must be 0"),
+        (["worker-1-of-2"], 1, "HINGED_PROCESSES must be at least 2"),
+        (["worker-1-of-3"], 2, "HINGED_PROCESSES must be at least 3"),
+        (["worker-1-of-2", "."], 2, "holds several stores: one not divided and one divided by 2"),
+        (["worker-1-of-2", "worker-1-of-3"], 3, "holds several stores"),
     ],
 )
-def test_data_that_are_divided_otherwise_are_left_alone(tmp_path, there, workers, said):
+def test_stores_that_have_no_owners_are_left_alone(tmp_path, there, processes, said):
     folder = tmp_path / "data"
-    SQLiteStore(folder / there).close()
+    for name in there:
+        SQLiteStore(folder / name).close()
     before = sorted(folder.rglob("*"))
-    code, words = RunningServer(folder, workers=workers).run()
+    code, words = RunningServer(folder, processes=processes).run()
     assert code == 1
     (line,) = words.splitlines()
     assert said in line
@@ -290,31 +292,72 @@ def test_data_that_are_divided_otherwise_are_left_alone(tmp_path, there, workers
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"processes": 1}, {"processes": 2, "followers": 1}),
+        ({"processes": 2}, {"processes": 3}),
+        ({"processes": 2}, {"processes": 3, "followers": 1}),
+        ({"workers": 2}, {"processes": 2}),
+        ({"readers": 1}, {"processes": 1}),
+        ({"processes": 1}, {"readers": 2}),
+        ({"processes": 2}, {"workers": 2}),
+    ],
+)
+def test_a_store_is_opened_as_it_is_divided_by_any_number_of_processes_that_is_enough(tmp_path, first, second):
+    with RunningServer(tmp_path / "data", **first) as server:
+        with Asking(server.url) as ask:
+            for name in (ONE[0], TWO[0]):
+                ask.new_model(name).learn(*LEARNED)
+        assert server.terminate() == 0
+        said = len(server.log.read_text())
+    with RunningServer(tmp_path / "data", **second) as server:
+        for name in (ONE[0], TWO[0]) * 3:
+            learned_again = fresh(server, "POST", f"/models/{name}/learn", json={"examples": [LEARNED[3]]})
+            assert learned_again.json()["results"][0]["duplicate"] is True
+            predicted = fresh(server, "POST", f"/models/{name}/predict", json={"examples": [{"x": [1, 1]}]})
+            assert predicted.status_code == 200
+        assert len(fresh(server, "GET", "/models").json()["models"]) == 2
+        former = {"readers", "workers"} & second.keys()
+        assert ("is a former name" in server.log.read_text()[said:]) == bool(former)
+
+
+def test_a_store_that_is_divided_by_one_is_a_server_alones(tmp_path):
+    SQLiteStore(tmp_path / "data" / "worker-1-of-1").close()
+    for processes in (1, 2):
+        with RunningServer(tmp_path / "data", processes=processes) as server:
+            made = fresh(server, "PUT", f"/models/m{processes}", json=BASE)
+            assert made.status_code == 201, made.text
+            assert server.terminate() == 0
+    with closing(SQLiteStore(tmp_path / "data" / "worker-1-of-1")) as store:
+        assert store.models() == ["m1", "m2"]
+
+
+@pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"readers": 1}, "HINGED_READERS=1"),
+        ({"readers": 1}, "HINGED_READERS=1 and HINGED_PROCESSES=2"),
         ({"node": "http://127.0.0.1:1", "store": "redis://127.0.0.1:1"}, "HINGED_NODE"),
         ({"keys_file": "/nowhere.json"}, "/nowhere.json"),
         ({"host": "0.0.0.0"}, "there are no keys"),  # noqa: S104
     ],
 )
-def test_what_does_not_go_with_workers_is_refused_in_a_sentence(tmp_path, settings, said):
-    code, words = RunningServer(tmp_path / "data", workers=2, **settings).run()
+def test_what_does_not_go_with_several_processes_is_refused_in_a_sentence(tmp_path, settings, said):
+    code, words = RunningServer(tmp_path / "data", processes=2, **settings).run()
     assert code == 1
     (line,) = words.splitlines()
     assert said in line
     assert not (tmp_path / "data").exists()
 
 
-def test_what_a_worker_refuses_ends_the_server(tmp_path):
-    server = RunningServer(tmp_path / "data", workers=2, default_model="{}")
+def test_what_a_process_refuses_ends_the_server(tmp_path):
+    server = RunningServer(tmp_path / "data", processes=2, default_model="{}")
     code, words = server.run()
     assert code == 1
-    assert re.search(r"worker [12]: .* it cannot begin: configuration: kernel is missing", words)
+    assert re.search(r"process [12]: .* it cannot begin: configuration: kernel is missing", words)
 
 
 def test_a_body_that_is_held_back_too_long_is_refused_as_by_its_owner(tmp_path):
-    with RunningServer(tmp_path / "data", workers=2, request_s=0.5) as server:
+    with RunningServer(tmp_path / "data", processes=2, request_s=0.5) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 ask("PUT", f"/models/{name}", json=BASE)

@@ -1,4 +1,4 @@
-"""Which model a path is about, and which server comes first for one."""
+"""Which model a path is about, and who owns and follows one."""
 
 from collections import Counter
 
@@ -6,8 +6,8 @@ import pytest
 
 from hinged.operations.base import DEFAULT
 from hinged.service.api import ROUTES
-from hinged.service.cluster.gate import model_of
-from hinged.service.cluster.placement import first_of
+from hinged.service.peers.paths import model_of
+from hinged.service.peers.ring import Ring, first_of, owner_of
 
 NODES = {f"http://10.0.0.{n}:8000" for n in range(1, 6)}
 NAMES = [f"m{k}" for k in range(1000)]
@@ -64,3 +64,22 @@ def test_when_a_server_goes_only_its_models_come_to_another():
     for name in NAMES:
         before, after = first_of(NODES, name), first_of(NODES - {gone}, name)
         assert before in {after, gone}
+
+
+def test_whose_a_model_is_never_changes():
+    # These stand in no file: another answer, and models that are there are found no more.
+    names = ("default", "spam", "weather", "m", "a.b-c_D")
+    assert [owner_of(name, 2) for name in names] == [1, 2, 1, 1, 1]
+    assert [owner_of(name, 5) for name in names] == [3, 1, 3, 2, 3]
+    assert {owner_of(f"m{k}", 1) for k in range(9)} == {1}
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 5])
+@pytest.mark.parametrize("followers", [0, 1, 2, 9])
+def test_each_owner_has_so_many_followers_the_next_in_the_ring(processes, followers):
+    for division in range(1, processes + 1):
+        rings = [Ring(number, processes, division, followers) for number in range(1, processes + 1)]
+        for owner in range(1, division + 1):
+            found = [ring.number for ring in rings if owner in ring.followed]
+            next_ones = [(owner + k) % processes + 1 for k in range(min(followers, processes - 1))]
+            assert found == sorted(next_ones)

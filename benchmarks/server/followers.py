@@ -1,13 +1,14 @@
-"""What readers bring: predictions and learning with none and with one, on servers that are measured in turns.
+"""What followers bring: predictions and learning with none and with one, on servers that are measured in turns.
 
-    PYTHONPATH=.:benchmarks python benchmarks/server/readers.py
+    PYTHONPATH=.:benchmarks python benchmarks/server/followers.py
 
 Rows have 20 numbers and the model some 2,000 support vectors. Connections are opened anew for each measurement, since
-whoever takes one keeps it: figures are the median of the turns.
+the process that takes one keeps it: figures are the median of the turns.
 """
 
 import argparse
 import json
+import re
 import statistics
 import tempfile
 from contextlib import ExitStack
@@ -32,7 +33,7 @@ def body_of(rng, rows, *, labelled=False):
 
 
 def made(server, rng, examples):
-    """A server whose model has learned, and whose readers have caught up."""
+    """A server whose model has learned, and whose followers have caught up."""
     configuration = {"C": 1, "kernel": {"type": "rbf", "gamma": 0.05}, "features": {"type": "dense", "dim": DIM}}
     for name in ("asked", "taught"):
         httpx.put(f"{server.url}/models/{name}", json=configuration).raise_for_status()
@@ -40,15 +41,15 @@ def made(server, rng, examples):
     for _ in range(examples // 1000):
         body = body_of(rng, 1000, labelled=True)
         httpx.post(f"{server.url}/models/asked/learn", content=body, headers=headers, timeout=300).raise_for_status()
-    wanted = server.env.get("HINGED_READERS", "0")
-    eventually(lambda: wanted == "0" or f"hinged_readers {float(wanted)}" in httpx.get(f"{server.url}/metrics").text)
-    eventually(lambda: wanted == "0" or "lag_events 0.0" in httpx.get(f"{server.url}/metrics").text)
+    wanted = int(server.env["HINGED_FOLLOWERS"])
+    caught_up = re.compile(r"hinged_followed_lag_events{.*} 0.0")
+    eventually(lambda: len(caught_up.findall(httpx.get(f"{server.url}/metrics").text)) >= wanted)
     return httpx.get(f"{server.url}/models/asked").json()["support_vectors"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--readers", type=int, default=1)
+    parser.add_argument("--followers", type=int, default=1)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--examples", type=int, default=5000)
@@ -62,23 +63,25 @@ def main():
             request_bytes("POST", "/models/taught/learn", body_of(rng, 1, labelled=True)) for _ in range(5000)
         ],
     }
-    found = {(kind, readers): [] for kind in kinds for readers in (0, options.readers)}
+    found = {(kind, followers): [] for kind in kinds for followers in (0, options.followers)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {
-            readers: stack.enter_context(RunningServer(folder / f"data{readers}", readers=readers))
-            for readers in (0, options.readers)
+            followers: stack.enter_context(
+                RunningServer(folder / f"data{followers}", processes=followers + 1, followers=followers)
+            )
+            for followers in (0, options.followers)
         }
         vectors = [made(server, np.random.default_rng(1), options.examples) for server in servers.values()]
         print(f"{vectors[0]} support vectors, {options.connections} connections")
         for _ in range(options.turns):
             for kind, requests in kinds.items():
-                for readers, server in servers.items():
+                for followers, server in servers.items():
                     loaded = load(server.port, requests, options.connections, options.seconds)
-                    found[kind, readers].append(loaded.rate)
-    print(f"\n| requests a second | no reader | {options.readers} | times |\n|---|---|---|---|")
+                    found[kind, followers].append(loaded.rate)
+    print(f"\n| requests a second | no follower | {options.followers} | times |\n|---|---|---|---|")
     for kind in kinds:
-        none, some = (statistics.median(found[kind, readers]) for readers in (0, options.readers))
+        none, some = (statistics.median(found[kind, followers]) for followers in (0, options.followers))
         print(f"| {kind} | {none:,.0f} | {some:,.0f} | {some / none:.2f} |")
 
 

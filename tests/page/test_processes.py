@@ -1,4 +1,4 @@
-"""The page of a server with workers is that of any server, whoever answers: with a key, and tickets for its streams."""
+"""The page of several processes is that of any server, whoever answers: with a key, and tickets for its streams."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("divided")
     key = create_key(folder / "keys.json", "ann", "admin")
     with (
-        RunningServer(folder / "data", workers=2, keys_file=folder / "keys.json") as server,
+        RunningServer(folder / "data", processes=2, keys_file=folder / "keys.json") as server,
         Client(server.url, key=key) as client,
     ):
         yield server, client, key

@@ -1,4 +1,4 @@
-"""Workers that divide a namespace of Redis."""
+"""Processes that divide a namespace of Redis."""
 
 import os
 import signal
@@ -7,8 +7,7 @@ from contextlib import closing
 import pytest
 
 from hinged.service.store.redis import RedisStore
-from hinged.service.store.redis.divided import DividedRedisStore
-from tests.helpers.divided_server import LEARNED, ONE, TWO, taken_by, workers_of
+from tests.helpers.divided_server import LEARNED, ONE, TWO, processes_of, taken_by
 from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually
@@ -25,8 +24,12 @@ def redis_server(tmp_path_factory):
 
 @pytest.fixture
 def divided(redis_server, request):
-    """The settings of a server whose two workers divide a namespace of this test's."""
-    return {"store": redis_server.url, "workers": 2, "redis_namespace": f"test-{abs(hash(request.node.name)) % 10**9}"}
+    """The settings of a server whose two processes divide a namespace of this test's."""
+    return {
+        "store": redis_server.url,
+        "processes": 2,
+        "redis_namespace": f"test-{abs(hash(request.node.name)) % 10**9}",
+    }
 
 
 def taught(ask):
@@ -41,18 +44,19 @@ def known(ask):
         assert answer.json()["results"][0]["duplicate"] is True
 
 
-def test_models_are_divided_and_come_back_after_kill_9_of_a_worker_and_of_all(redis_server, divided, tmp_path):
+def test_models_are_divided_and_come_back_after_kill_9_of_a_process_and_of_all(redis_server, divided, tmp_path):
     with RunningServer(tmp_path / "data", **divided) as server:
         with taken_by(server, 1) as ask:
             taught(ask)
             known(ask)
             assert [model["model"] for model in ask("GET", "/models").json()["models"]] == sorted((ONE[0], TWO[0]))
-            os.kill(workers_of(server)[2], signal.SIGKILL)
-            eventually(lambda: ask("GET", "/readyz").status_code == 200)
+            os.kill(processes_of(server)[2], signal.SIGKILL)
+        server.wait_until_ready()
+        with Asking(server.url) as ask:
             known(ask)
-        workers = workers_of(server).values()
+        processes = processes_of(server).values()
         server.kill()
-        eventually(lambda: all(map(ended, workers)))
+        eventually(lambda: all(map(ended, processes)))
         server.start()
         with Asking(server.url) as ask:
             known(ask)
@@ -66,7 +70,7 @@ def test_a_second_server_takes_them_over_and_the_first_ends_and_takes_nothing_ba
     with RunningServer(tmp_path / "first", **divided) as first:
         with Asking(first.url) as ask:
             taught(ask)
-        workers = workers_of(first).values()
+        processes = processes_of(first).values()
         with RunningServer(tmp_path / "second", **divided) as second, Asking(second.url) as ask:
             known(ask)
             with Asking(first.url) as late:  # who still writes there is told that it is no more
@@ -76,23 +80,33 @@ def test_a_second_server_takes_them_over_and_the_first_ends_and_takes_nothing_ba
                     "store_unavailable",
                 )
             assert first.process.wait(PATIENCE_S) == 0
-            eventually(lambda: all(map(ended, workers)))
+            eventually(lambda: all(map(ended, processes)))
             known(ask)
             refusal(ask("GET", f"/models/{ONE[0]}/examples/late"), 404, "not_found")
 
 
-@pytest.mark.parametrize(("there", "workers"), [(2, 1), (2, 0), (0, 1)])
-def test_a_namespace_that_is_divided_otherwise_is_left_alone(redis_server, divided, tmp_path, there, workers):
+@pytest.mark.parametrize(("there", "processes"), [(2, 1), (3, 2)])
+def test_a_namespace_with_more_owners_than_there_are_processes_is_left_alone(
+    redis_server, divided, tmp_path, there, processes
+):
     options = {"namespace": divided["redis_namespace"]}
-    with closing(
-        DividedRedisStore(redis_server.url, number=1, count=there, **options)
-        if there
-        else RedisStore(redis_server.url, **options)
-    ) as store:
+    with closing(RedisStore(redis_server.url, number=1, division=there, **options)) as store:
         store.create(ONE[0], CREATED)
     with redis_server.client() as redis:
         before = sorted(redis.keys(f"{divided['redis_namespace']}:*"))
-        code, words = RunningServer(tmp_path / "data", **divided | {"workers": workers}).run()
+        code, words = RunningServer(tmp_path / "data", **divided | {"processes": processes}).run()
         assert code == 1
-        assert f"HINGED_WORKERS must be {there}, " in words
+        assert f"HINGED_PROCESSES must be at least {there}, " in words
         assert sorted(redis.keys(f"{divided['redis_namespace']}:*")) == before
+
+
+def test_a_namespace_that_is_not_divided_has_one_owner_whom_all_follow(divided, tmp_path):
+    with RunningServer(tmp_path / "data", **divided | {"processes": 1}) as server:
+        with Asking(server.url) as ask:
+            taught(ask)
+        assert server.terminate() == 0
+    with RunningServer(tmp_path / "data", **divided | {"followers": 1}) as server:
+        assert "the store is not divided, and stays so" in server.log.read_text()
+        for number in (1, 2):
+            with taken_by(server, number) as ask:
+                known(ask)

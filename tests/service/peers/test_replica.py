@@ -14,7 +14,7 @@ from hinged.service.commands.change import Configure, Correct, Forget
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.positions import LogPosition
 from hinged.service.errors import ServiceError, StoreUnavailable
-from hinged.service.replicas.replica import NotHere, Replicas
+from hinged.service.peers.replica import NotHere, Replicas
 from hinged.service.settings import Settings
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
@@ -129,12 +129,12 @@ def test_what_a_replica_reads_is_never_written(tmp_path):
     run(scenario, tmp_path)
 
 
-def test_a_replica_that_is_behind_for_too_long_leaves_the_answer_to_the_server(tmp_path):
+def test_a_replica_that_is_behind_for_too_long_leaves_the_answer_to_the_owner(tmp_path):
     async def scenario(pair):
         replica = await pair.caught_up()
         assert pair.replicas.get("m") is replica
         pair.replicas.note("m", LogPosition(1, 10**6))  # what the store does not have
-        with limited(reader_lag_s=0), pytest.raises(NotHere):
+        with limited(follower_lag_s=0), pytest.raises(NotHere):
             pair.replicas.get("m")
 
     run(scenario, tmp_path)
@@ -151,7 +151,7 @@ def test_another_model_of_the_same_name_is_no_replica_of_it(tmp_path, caplog):
         await until(lambda: pair.replicas.lags()["m"] == 0 and not pair.replicas._tasks)
         assert pair.replicas.get("m") is not replica
         pair.replicas.note("m", None)
-        with limited(reader_lag_s=0), pytest.raises(NotHere):
+        with limited(follower_lag_s=0), pytest.raises(NotHere):
             pair.replicas.get("m")
 
     run(scenario, tmp_path)

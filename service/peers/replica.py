@@ -14,7 +14,7 @@ from hinged.service.commands.ask import LabelBudget, Wish
 from hinged.service.data.classes import Label
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.positions import LogPosition
-from hinged.service.errors import ServiceError
+from hinged.service.errors import ServiceError, StoreUnavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.view import Published
@@ -29,10 +29,10 @@ RETRY_S = 1.0
 
 
 class NotHere(ServiceError):
-    """What only the server can answer, who is asked instead: no client sees it."""
+    """What only the model's owner can answer, who is asked instead: no client sees it."""
 
     def __init__(self) -> None:
-        super().__init__("only the server can answer this")
+        super().__init__("only the owner can answer this")
 
 
 class Replica:
@@ -59,7 +59,7 @@ class Replica:
         return LabelBudget(0, labels).wishes(ids, doubtful)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:  # noqa: ARG002
-        """NotHere: predictions that wait for their labels are the server's."""
+        """NotHere: predictions that wait for their labels are the owner's."""
         raise NotHere
 
     async def follow(self) -> None:
@@ -77,7 +77,7 @@ class Replica:
 
 
 class Replicas:
-    """The replicas of a process, by name: what routes take for the registry. On one event loop."""
+    """The replicas of one owner's models, by name. On one event loop."""
 
     def __init__(self, store: Store, settings: Settings, executor: Executor) -> None:
         self.settings = settings
@@ -94,7 +94,7 @@ class Replicas:
         place = self._places.get(name)
         if replica is None or place is None or birth != place.birth:
             raise NotHere
-        if replica.published.position < place.position and self.behind_s(name) > limits.READER_LAG_S:
+        if replica.published.position < place.position and self.behind_s(name) > limits.FOLLOWER_LAG_S:
             raise NotHere
         return replica
 
@@ -111,12 +111,19 @@ class Replicas:
         }
 
     def served(self) -> dict[str, int]:
-        """Predictions of each model since this was last asked."""
-        found = {}
-        for name, (_, replica) in self._loaded.items():
-            if replica.predictions_served:
-                found[name], replica.predictions_served = replica.predictions_served, 0
-        return found
+        """Predictions that were made with each model here."""
+        return {name: replica.predictions_served for name, (_, replica) in self._loaded.items()}
+
+    async def settle(self) -> None:
+        """The owner is gone: be where its logs end, which hold all that it has acknowledged."""
+        for name, place in list(self._places.items()):
+            try:
+                end = await asyncio.get_running_loop().run_in_executor(self._executor, self._store.end, name)
+            except StoreUnavailable as error:  # the model is gone, or the store is
+                log.info("model %s is followed no more: %s", name, error.message)
+                self.note(name, None)
+            else:
+                self.note(name, LogPosition(place.birth, end))
 
     def note(self, name: str, place: LogPosition | None) -> None:
         """A model is at this place now, or there no more."""

@@ -1,4 +1,4 @@
-"""`hinged serve --readers`: processes that answer predictions beside the server, which alone writes."""
+"""`hinged serve --followers`: processes that answer predictions of models that another process owns."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
@@ -15,14 +16,17 @@ from hypothesis import strategies as st
 from websockets.sync.client import connect
 
 from hinged.service.edge.keys import create_key
+from tests.helpers.divided_server import TWO, processes_of, standing_still
 from tests.helpers.guarded_server import Line, splits
-from tests.helpers.http_client import BASE, Asking, refusal
+from tests.helpers.http_client import Asking, refusal
 from tests.helpers.http_client import example as labelled
 from tests.helpers.redis_server import RedisServer
-from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually, is_taken, wait_for_children
+from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, eventually, is_taken, wait_for_children
 
 pytestmark = [pytest.mark.server, pytest.mark.longest]
 
+OTHER = TWO[0]
+"""A model of the process that follows m, which is the first process's."""
 LEARNED = [labelled([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
 
 
@@ -35,29 +39,22 @@ def predicted(server, query="", x=(0.3, 1.0), **more):
     return fresh(server, "POST", f"/models/m/predict{query}", json={"examples": [{"x": list(x), **more}]})
 
 
-def readers_of(server):
-    return wait_for_children(server.process.pid, 1)
+def without_owner(server):
+    """While the owner of the model stands still, its follower takes all connections."""
+    return standing_still(processes_of(server)[1])
 
 
-class Stopped:
-    """While the server stands still, its readers take all connections."""
-
-    def __init__(self, server):
-        self.server = server
-
-    def __enter__(self):
-        self.server.process.send_signal(signal.SIGSTOP)
-
-    def __exit__(self, *_):
-        self.server.process.send_signal(signal.SIGCONT)
+def without_follower(server):
+    """While the follower stands still."""
+    return standing_still(processes_of(server)[2])
 
 
-def until_read(server):
-    """Until its reader answers with the newest state, alone."""
+def until_followed(server):
+    """Until the follower answers with the newest state, alone."""
     newest = fresh(server, "GET", "/models/m").json()["position"]
 
     def read():
-        with Stopped(server), httpx.Client(timeout=1.0, verify=PLAIN) as http:
+        with without_owner(server), httpx.Client(timeout=1.0, verify=PLAIN) as http:
             try:
                 answer = http.post(f"{server.url}/models/m/predict", json={"examples": [{"x": [0.3, 1.0]}]})
             except httpx.TimeoutException:
@@ -69,37 +66,33 @@ def until_read(server):
 
 @pytest.fixture(scope="module", params=["sqlite", "redis"])
 def server(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("readers")
-    if request.param == "sqlite":
-        with RunningServer(folder / "data", readers=1) as server:
-            yield made(server)
-        return
-    with RedisServer(folder / "redis") as redis, RunningServer(folder / "data", readers=1, store=redis.url) as server:
-        yield made(server)
+    folder = tmp_path_factory.mktemp("followers")
+    with ExitStack() as stack:
+        store = "sqlite"
+        if request.param == "redis":
+            store = stack.enter_context(RedisServer(folder / "redis")).url
+        server = RunningServer(folder / "data", processes=2, followers=1, store=store)
+        yield made(stack.enter_context(server))
 
 
 def made(server):
     with Asking(server.url) as ask:
-        ask.new_model("m").learn(*LEARNED)
-    readers_of(server)
-    until_read(server)
+        for name in ("m", OTHER):
+            ask.new_model(name).learn(*LEARNED)
+    until_followed(server)
     return server
 
 
-def test_readers_answer_as_the_server_does(server):
+def test_followers_answer_as_the_owner_does(server):
     xs = [[k / 7, k % 5] for k in range(30)]
     body = {"examples": [{"x": x} for x in xs], "probabilities": True, "explain": 2}
-    with Stopped(server):
+    with without_owner(server):
         here = fresh(server, "POST", "/models/m/predict", json=body)
         ranked = fresh(server, "POST", "/models/m/rank", json={"examples": [{"id": "r", "x": [0, 1]}, {"x": [1, 1]}]})
-    eventually(lambda: "hinged_reader_lag_events 0.0" in fresh(server, "GET", "/metrics").text)
-    for process in readers_of(server):
-        os.kill(process, signal.SIGSTOP)
-    try:
+    caught_up = 'hinged_followed_lag_events{process="2"} 0.0'
+    eventually(lambda: caught_up in fresh(server, "GET", "/metrics").text)
+    with without_follower(server):
         assert fresh(server, "POST", "/models/m/predict", json=body).json() == here.json()
-    finally:
-        for process in readers_of(server):
-            os.kill(process, signal.SIGCONT)
     assert ranked.status_code == 200
     assert len(ranked.json()["ranking"]) == 2
 
@@ -116,18 +109,18 @@ def test_what_was_learned_is_predicted_from_where_it_is_asked_for(server):
     assert refusal(predicted(server, "?min_position=1000000"), 422, "invalid")
 
 
-def test_what_readers_do_not_do_is_handed_on(server):
-    until_read(server)
+def test_what_followers_do_not_do_is_handed_on(server):
+    until_followed(server)
     answers = []
 
     def ask():
         answers.append(predicted(server, id=f"waits-{len(answers)}"))
 
-    with Stopped(server):
+    with without_owner(server):
         asking = threading.Thread(target=ask)
         asking.start()
         asking.join(0.3)
-        assert not answers  # it waits for the server
+        assert not answers  # it waits for the owner
     asking.join(PATIENCE_S)
     assert answers[0].status_code == 200, answers[0].text
     given = answers[0].json()["results"][0]["id"]
@@ -146,25 +139,25 @@ def test_what_readers_do_not_do_is_handed_on(server):
         ("DELETE", "/models/m/predict", b"", 405, "method_not_allowed"),
     ],
 )
-def test_refusals_are_the_servers(server, method, path, body, status, code):
-    until_read(server)
+def test_refusals_are_the_owners(server, method, path, body, status, code):
+    until_followed(server)
     headers = {"content-type": "application/json"} if body else {}
     for _ in range(4):
         refusal(fresh(server, method, path, content=body, headers=headers), status, code)
 
 
-def through_a_reader(server, sends):
-    """A connection that a reader took, for the server stood still; `sends` goes into it at once."""
-    with Stopped(server):
+def through_a_follower(server, sends):
+    """A connection that the follower took, for the owner stood still; `sends` goes into it at once."""
+    with without_owner(server):
         line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
         line.sendall(sends)
         eventually(lambda: is_taken(line))
     return line
 
 
-def test_events_stream_through_a_reader(server):
+def test_events_stream_through_a_follower(server):
     request = b"GET /models/m/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with through_a_reader(server, request) as line, line.makefile("rb") as lines:
+    with through_a_follower(server, request) as line, line.makefile("rb") as lines:
         assert lines.readline().split()[1] == b"200"
         fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([5, 5], "a")]})
         for text in lines:
@@ -172,9 +165,9 @@ def test_events_stream_through_a_reader(server):
                 break
 
 
-def test_a_websocket_goes_through_a_reader(server):
+def test_a_websocket_goes_through_a_follower(server):
     with (
-        through_a_reader(server, b"") as line,
+        through_a_follower(server, b"") as line,
         connect(f"ws://localhost:{server.port}/models/m/stream", sock=line, open_timeout=PATIENCE_S) as stream,
     ):
         for k in range(5):
@@ -200,6 +193,10 @@ PIPELINED = [
     ("POST", "/models/m/rank", {}, json.dumps({"examples": [{"x": [0, 1]}, {"x": [1, 1]}]}).encode()),
     ("GET", "/v2/models/m", {}, b""),
     ("DELETE", "/models/none", {}, b""),
+    ("POST", f"/models/{OTHER}/predict", {}, PREDICTED),
+    ("POST", f"/models/{OTHER}/learn", {}, json.dumps({"id": "p", "x": [0.3, 1.0], "y": "a"}).encode()),
+    ("GET", f"/v2/models/{OTHER}", {}, b""),
+    ("GET", "/healthz", {}, b""),
 ]
 
 
@@ -220,26 +217,28 @@ def told(line):
 @pytest.fixture(scope="module")
 def alone(server):
     """What each of the pipelined requests is answered by itself."""
-    until_read(server)
-    answers = []
-    for one in PIPELINED:
-        with Line(server.port) as line:
-            line.send(said(*one))
-            answers.append(told(line))
+    until_followed(server)
+    answers = {}
+    for _ in range(2):  # what is learned the first time is known the second
+        for k, one in enumerate(PIPELINED):
+            with Line(server.port) as line:
+                line.send(said(*one))
+                answers[k] = told(line)
     return answers
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mix=st.lists(st.integers(0, len(PIPELINED) - 1), min_size=1, max_size=12), where=splits)
 @example(mix=[0, 7, 0, 0, 3, 6, 0], where=[])
+@example(mix=[9, 0, 3, 9, 10, 7, 11, 12, 0], where=[])
 @example(mix=[0, 1, 2, 4, 0], where=[0.1, 0.2, 0.3, 0.5, 0.6, 0.9])
 def test_a_mix_in_one_piece_is_answered_in_order_whoever_answers(server, alone, mix, where):
     stream = b"".join(said(*PIPELINED[k]) for k in mix)
-    with Line(server.port) as line:  # a reader takes some of the connections
+    with Line(server.port) as line:  # either takes some of the connections
         line.send(stream, where)
         for k in mix:
             assert told(line) == alone[k]
-    with Stopped(server):
+    with without_owner(server):
         line = Line(server.port)
         line.send(stream, where)
         eventually(lambda: is_taken(line.socket))
@@ -250,7 +249,7 @@ def test_a_mix_in_one_piece_is_answered_in_order_whoever_answers(server, alone, 
 
 def test_an_answer_that_is_long_is_read_whole_before_its_connection_is_handed_on(server):
     many = {"examples": [{"x": [k / 7, k % 5]} for k in range(10_000)], "probabilities": True}
-    with through_a_reader(server, said("POST", "/models/m/predict", {}, json.dumps(many).encode())) as socket_:
+    with through_a_follower(server, said("POST", "/models/m/predict", {}, json.dumps(many).encode())) as socket_:
         socket_.sendall(said("GET", "/models/m", {}, b""))
         time.sleep(0.3)  # the answer is ready, and fills what the system takes of it
         line = Line.__new__(Line)
@@ -262,10 +261,10 @@ def test_an_answer_that_is_long_is_read_whole_before_its_connection_is_handed_on
 @pytest.mark.parametrize("name", [b'"id"', b'"\\u0069d"'])
 def test_an_id_is_seen_wherever_the_body_is_cut(server, name):
     body = b'{"x": [0.3, 1.0], ' + name + b': "cut"}'
-    until_read(server)
+    until_followed(server)
     for at in range(body.index(name), body.index(name) + len(name) + 1):
         pieces = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:at], body[at:])) + b"0\r\n\r\n"
-        with through_a_reader(server, b"") as socket_, socket_.makefile("rb") as answers:
+        with through_a_follower(server, b"") as socket_, socket_.makefile("rb") as answers:
             whole = said("POST", "/models/m/predict", {"transfer-encoding": "chunked"}, pieces)
             for byte in range(0, len(whole), 40):
                 socket_.sendall(whole[byte : byte + 40])
@@ -275,37 +274,62 @@ def test_an_id_is_seen_wherever_the_body_is_cut(server, name):
     assert "could not answer" not in log
 
 
-def test_requests_that_readers_answered_are_counted(server):
+def test_requests_that_followers_answered_are_counted(server):
     def counted():
         text = fresh(server, "GET", "/metrics").text
         lines = [line.split() for line in text.splitlines() if line.startswith("hinged_requests_total")]
         return sum(float(n) for name, n in lines if 'route="/models/{model}/predict",status="200"' in name)
 
     before = counted()
-    with Stopped(server):
+    with without_owner(server):
         for _ in range(10):
             assert predicted(server).status_code == 200
     eventually(lambda: counted() >= before + 10)  # what was asked before may be reported only now
 
 
-def test_a_reader_that_is_killed_comes_again_and_nobody_is_left_without_an_answer(server):
-    (reader,) = readers_of(server)
-    os.kill(reader, signal.SIGKILL)
+def test_a_follower_that_is_killed_comes_again_and_nobody_is_left_without_an_answer(server):
+    follower = processes_of(server)[2]
+    os.kill(follower, signal.SIGKILL)
     for _ in range(20):
         assert predicted(server).status_code == 200
-    eventually(lambda: any(process != reader for process in readers_of(server)))
-    until_read(server)
-    eventually(lambda: "hinged_readers 1.0" in fresh(server, "GET", "/metrics").text)  # the other is no more
+    eventually(lambda: fresh(server, "GET", "/readyz").status_code == 200)
+    assert processes_of(server)[2] != follower
+    until_followed(server)
 
 
-def test_readers_ask_for_keys_as_the_server_does(tmp_path):
-    with RunningServer(tmp_path / "data", readers=1) as open_server, Asking(open_server.url) as ask:
+def test_while_an_owner_is_away_its_followers_predict_from_all_that_it_acknowledged(server):
+    learned = fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([3, 1], "a")]}).json()
+    positions = []
+    os.kill(processes_of(server)[1], signal.SIGKILL)
+
+    def learn():
+        return fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([3, 1], "a", "again")]})
+
+    def is_away():  # threads of a process that was killed may hold its sockets for a moment
+        with suppress(httpx.TransportError):
+            return learn().headers.get("retry-after") == "1"
+
+    def back():
+        answer = predicted(server)
+        assert answer.status_code == 200, answer.text
+        positions.append(answer.json()["position"])
+        return learn().status_code == 200
+
+    eventually(is_away)
+
+    eventually(back)
+    assert len(positions) > 1  # it was away for a while
+    assert positions[-1] >= learned["position"]
+    until_followed(server)
+
+
+def test_followers_ask_for_keys_as_the_owner_does(tmp_path):
+    with RunningServer(tmp_path / "data", processes=2) as open_server, Asking(open_server.url) as ask:
         ask.new_model("m").learn(*LEARNED)
         open_server.terminate()
     keys = tmp_path / "keys.toml"
     secret = create_key(keys, "ann", "reader", ["*"])
-    with RunningServer(tmp_path / "data", readers=1, keys_file=keys) as server:
-        readers_of(server)
+    with RunningServer(tmp_path / "data", processes=2, followers=1, keys_file=keys) as server:
         headers = {"authorization": f"Bearer {secret}"}
         for _ in range(10):
             refusal(predicted(server), 401, "unauthenticated")
@@ -313,23 +337,9 @@ def test_readers_ask_for_keys_as_the_server_does(tmp_path):
             assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_no_reader_outlives_its_server(tmp_path, how):
-    with RunningServer(tmp_path / "data", readers=2) as server:
-        with Asking(server.url) as ask:
-            ask("PUT", "/models/m", json=BASE)
-        readers = wait_for_children(server.process.pid, 2)
-        server.process.send_signal(how)
-        server.process.wait(PATIENCE_S)
-        eventually(lambda: all(ended(reader) for reader in readers))
-        server.start()  # the port is free, and so is the folder
-        assert fresh(server, "GET", "/models/m").status_code == 200
-
-
-def test_a_server_that_is_killed_while_its_reader_starts_is_started_anew_at_once(tmp_path):
-    with RunningServer(tmp_path / "data", readers=1) as server:
+def test_a_server_that_is_killed_while_its_processes_start_is_started_anew_at_once(tmp_path):
+    with RunningServer(tmp_path / "data", processes=2) as server:
         for _ in range(2):
-            wait_for_children(server.process.pid, 1)  # which has the port from its first moment on
+            wait_for_children(server.process.pid, 2)  # which have the port from their first moment on
             server.kill()
             server.start()
-        assert httpx.get(f"{server.url}/readyz", timeout=PATIENCE_S).status_code == 200

@@ -1,0 +1,133 @@
+"""Before all else: what is asked of another process's model is answered from a replica, or handed on."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from hinged.operations import ExampleOperations
+from hinged.service.api import ROUTES
+from hinged.service.api.dispatch import Dispatch
+from hinged.service.api.serving import Found, Route
+from hinged.service.edge.access import Access
+from hinged.service.edge.middleware import Edge, error_response
+from hinged.service.errors import ServiceError, Unavailable
+from hinged.service.peers.following import Followed
+from hinged.service.peers.handing import CONNECTION, Way
+from hinged.service.peers.paths import model_of
+from hinged.service.peers.replica import NotHere
+from hinged.service.peers.ring import Ring
+
+log = logging.getLogger(__name__)
+
+HAS_IDS, NONE = b'"id"', b""
+"""A prediction with an id waits for its label, at the owner. Where it is written otherwise the replica notices."""
+
+
+class State:
+    """What routes find in `app.state`."""
+
+    def __init__(self, registry: Followed, access: Access) -> None:
+        self.registry = registry
+        self.access = access
+        self.dispatch = Dispatch(registry, ROUTES.handlings())
+
+
+class Front:
+    """ASGI middleware. Refusals too are the owner's, for it alone knows the newest state."""
+
+    def __init__(self, edge: Edge, access: Access, ring: Ring, ways: dict[int, Way], followed: Followed) -> None:
+        self.state = State(followed, access)
+        self._edge = edge
+        self._ring = ring
+        self._ways = ways
+
+    def leads(self, scope: Scope) -> Way | bool:
+        """Where a request leads: to another process, to this one (True), or where that shows later (False)."""
+        name = model_of(scope["path"])
+        owner = self._ring.number if name is None else self._ring.owner(name)
+        if owner == self._ring.number:
+            return True
+        if owner in self._ring.followed and _answered_by_a_replica(scope) is not None:
+            return False
+        return self._ways[owner]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request or a WebSocket."""
+        name = model_of(scope["path"]) if scope["type"] == "http" else None
+        if name is None or self._ring.here(name):
+            await self._edge(scope, receive, send)
+            return
+        way = self._ways[self._ring.owner(name)]
+        found = _answered_by_a_replica(scope)
+        if found is None:
+            await _hand_on(way, scope, receive, send)
+            return
+        scope["app"] = self
+        scope["route"], scope["path_params"] = route, _ = found
+        started = time.perf_counter()
+        watched = _Watched(receive, stop_at=NONE if route.operation is ExampleOperations.rank else HAS_IDS)
+        try:
+            status = await self._answer(route, Request(scope, watched), send)
+        except ServiceError as error:
+            if watched.cut_off:  # a client that goes away, or takes too long
+                await error_response(error, scope["path"])(scope, receive, send)
+            else:
+                await _hand_on(way, scope, receive, send)
+        except Exception:
+            log.exception("a prediction could not be answered from a replica")
+            await _hand_on(way, scope, receive, send)
+        else:
+            seconds = time.perf_counter() - started
+            self._edge.count(scope["method"], route.path, status, seconds)
+            self._edge.tell(scope, route.path, status, seconds)
+
+    async def _answer(self, route: Route, request: Request, send: Send) -> int:
+        self._edge.check(request.scope)
+        response = await route.respond(request)
+        await response(request.scope, request.receive, send)
+        return int(response.status_code)
+
+
+class _Watched:
+    """What is received, unless it shows that it is not for a replica."""
+
+    def __init__(self, receive: Receive, stop_at: bytes) -> None:
+        """stop_at: a body with this is not."""
+        self.cut_off = False
+        """Whether a part of the body was waited for, and there is none."""
+        self._receive = receive
+        self._stop_at = stop_at
+        self._end = b""  # of the part before, which may end within it
+
+    async def __call__(self) -> Message:
+        self.cut_off = True
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self.cut_off = message.get("more_body", False)
+            part = self._end + message.get("body", b"")
+            if self._stop_at and self._stop_at in part:
+                self.cut_off = False
+                raise NotHere
+            self._end = part[1 - len(self._stop_at) :] if self._stop_at else NONE
+        return message
+
+
+def _answered_by_a_replica(scope: Scope) -> Found | None:
+    """The route of a request that a replica may answer; None for any other."""
+    found = None if scope["root_path"] else ROUTES.find(scope["method"], scope["path"])
+    return found if found is not None and found.route.operation.replicas else None
+
+
+async def _hand_on(way: Way, scope: Scope, receive: Receive, send: Send) -> None:
+    """Leave a connection to the owner, or say that it is away."""
+    try:
+        await scope[CONNECTION].hand_on(way)
+    except Unavailable as error:
+        await error_response(error, scope["path"])(scope, receive, send)
+    else:
+        while (await receive())["type"] != "http.disconnect":  # which it is for this process
+            pass

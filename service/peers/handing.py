@@ -1,0 +1,401 @@
+"""Connections that one process of a server hands to another: the socket itself, with what has come on it.
+
+Half of a connection cannot be given away. So a connection on which something was asked of another process is that
+process's from then on, as if it had taken the connection at once; no byte of an answer passes through two processes. A
+datagram of a Unix socket carries both. It arrives as a whole or not at all, and where nobody takes it the system says
+so at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from hinged.service import limits
+from hinged.service.edge.connection import CoalescingTransport, Connection
+from hinged.service.edge.middleware import error_response
+from hinged.service.edge.serving import Server
+from hinged.service.errors import ServiceError, Unavailable
+
+log = logging.getLogger(__name__)
+
+CONNECTION = "hinged.connection"
+"""Of a scope: the Lent connection that the request came over."""
+INLINE_BYTES_MAX = 2**16 if sys.platform == "linux" else 1_024
+"""Bytes that travel in the datagram. Longer ones come over a socket of their own: macOS sends 2,048 bytes at most."""
+LENGTH_BYTES = 8
+PIECE_BYTES = 2**20
+TAKEN_AT_ONCE = 16
+"""Connections that are taken in one turn of the event loop. With more of them a burst keeps all others waiting."""
+FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
+END_OF_HEAD = b"\r\n\r\n"
+
+
+class Way:
+    """To one other process, which takes connections at a path."""
+
+    def __init__(self, number: int, path: Path) -> None:
+        self.number = number
+        self._path = str(path)
+        self._socket: socket.socket | None = None
+        self.handed = 0
+        self._turn = asyncio.Lock()  # connections are handed over in the order in which they were to be
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def hand_now(self, line: int, came: bytes) -> bool:
+        """Hand a connection over; False where that takes time. Unavailable where nobody takes it."""
+        return not self._turn.locked() and len(came) <= INLINE_BYTES_MAX and self._send([line], came)
+
+    async def hand(self, line: int, came: bytes) -> None:
+        """The same, as long as it takes. Unavailable where nobody takes it in time."""
+        try:
+            # A client may leave meanwhile, and another connection have its number.
+            with socket.socket(fileno=socket.dup(line)) as kept:
+                async with asyncio.timeout(limits.HAND_OVER_S), self._turn:
+                    await self._send_soon([kept.fileno()], came)
+        except TimeoutError:
+            raise Unavailable(
+                f"process {self.number} of this server took nothing for {limits.HAND_OVER_S:g} s; nothing was done",
+                retry_after_s=1,
+            ) from None
+
+    async def _send_soon(self, lines: list[int], came: bytes) -> None:
+        if len(came) <= INLINE_BYTES_MAX:
+            while not self._send(lines, came):
+                await self._writable()
+            return
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                while not self._send([*lines, theirs.fileno()], b"", len(came)):
+                    await self._writable()
+        except BaseException:
+            ours.close()
+            raise
+        sending = asyncio.create_task(_send_all(ours, came))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    def _send(self, lines: list[int], came: bytes, length: int | None = None) -> bool:
+        told = (len(came) if length is None else length).to_bytes(LENGTH_BYTES, "big") + came
+        for known in (self._socket is not None, False):
+            try:
+                if self._socket is None:
+                    self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                    self._socket.setblocking(False)
+                    self._socket.connect(self._path)
+                socket.send_fds(self._socket, [told], lines)
+            except OSError as error:
+                if error.errno in FULL:
+                    return False
+                self.close()
+                if not known:  # else another process may be there by now
+                    raise Unavailable(
+                        f"process {self.number} of this server is away and comes back; nothing was done",
+                        retry_after_s=1,
+                    ) from error
+            else:
+                self.handed += 1
+                return True
+        raise AssertionError
+
+    async def _writable(self) -> None:
+        assert self._socket is not None  # noqa: S101  it is full
+        loop, writable = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_writer(self._socket, writable.set)
+        try:
+            await writable.wait()
+        finally:
+            loop.remove_writer(self._socket)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+async def _send_all(way: socket.socket, data: bytes) -> None:
+    way.setblocking(False)
+    with way, suppress(OSError):  # the other process is gone, and the connection with it
+        await asyncio.get_running_loop().sock_sendall(way, data)
+
+
+Leads = Callable[[Scope], "Way | bool"]
+"""Where a request leads: the way to the process that it is for; True for this one; False where that shows later."""
+
+
+class Lent(Connection):
+    """A connection that may be handed to another process.
+
+    What comes is parsed in parts of which none goes beyond the end of a request. So the bytes of each request that is
+    not yet answered are known, and the connection can be handed over at any of them.
+    """
+
+    leads: Leads
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._came: deque[bytearray | None] = deque([bytearray()])
+        """The bytes of each request that is not answered, None where it stays here; the last may not be whole."""
+        self._answered_early = False  # whether what comes is the rest of a request that was answered
+        self._left: int | None = None  # bytes of the body that are to come; None where it is chunked
+        self._receiving = False
+        self._parsed = 0  # bytes of what is received just now
+        self._leaving: Callable[[bytes], None] | None = None  # told what came and was not parsed
+
+    # -- what comes -----------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, unless the connection is to leave."""
+        self._receiving, self._parsed = True, 0
+        super().data_received(data)
+        self._receiving = False
+        if self._leaving is not None:
+            leave, self._leaving = self._leaving, None
+            leave(data[self._parsed :])
+
+    def _parse(self, piece: bytes) -> None:
+        at = 0
+        while at < len(piece) and not self._broken:
+            part = piece[at : self._edge(piece, at)]
+            came = self._came[-1]
+            if came is not None:
+                came += part
+            at += len(part)
+            self._parsed += len(part)
+            super()._parse(part)
+
+    def _edge(self, piece: bytes, at: int) -> int:
+        """Up to where a piece is parsed next: no further than the request that has begun."""
+        if not self._in_message:
+            end = piece.find(END_OF_HEAD, at)
+            return len(piece) if end < 0 else end + len(END_OF_HEAD)
+        if self._in_head or self._left is None:  # it ends with a line, whichever
+            return piece.find(b"\n", at) + 1 or len(piece)
+        return min(len(piece), at + self._left)
+
+    def on_message_begin(self) -> None:
+        """One more request."""
+        super().on_message_begin()
+        cast("dict[str, Any]", self.scope)[CONNECTION] = self
+
+    def on_headers_complete(self) -> None:
+        """Its head says how long it is."""
+        headers = dict(self.headers)
+        self._left = None if b"transfer-encoding" in headers else int(headers.get(b"content-length", b"0"))
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Some of its body."""
+        if self._left is not None:
+            self._left -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """What comes from here on is of the next request."""
+        ended = not self._ignores_upgrade
+        super().on_message_complete()
+        if ended:
+            if self._answered_early:
+                self._came[-1] = bytearray()
+            else:
+                self._came.append(bytearray())
+            self._answered_early = False
+
+    def _answered(self) -> None:
+        """Nobody needs its bytes any more."""
+        if len(self._came) > 1:
+            self._came.popleft()
+        else:
+            self._came[0] = None
+            self._answered_early = self._in_message
+
+    # -- where it goes --------------------------------------------------------------------------------------------
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        """Answer a request, the first of those that are not answered, or hand it over with all behind it."""
+        way = self.leads(cast("Scope", cycle.scope))
+        if isinstance(way, bool):
+            if way:
+                self._came[0] = None
+            super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
+            return
+
+        def stay(error: ServiceError) -> None:
+            self._came[0] = None
+            self._stay(cycle, error)
+
+        self._broken = True  # until it is known whether it leaves
+        self._leave(way, stay)
+
+    def _stay(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
+        super()._start_asgi_task(cycle, error_response(error, cycle.scope["path"]))  # type: ignore[arg-type]
+
+    def handle_websocket_upgrade(self) -> None:
+        """A WebSocket is opened by the process that it is for."""
+        scope = cast("Scope", self.scope)
+        way = self.leads(scope)
+        if isinstance(way, bool):
+            super().handle_websocket_upgrade()
+            return
+        self._broken = True  # for this protocol, and no time is counted any more
+        self._unlimit()
+        self._leave(way, self._refuse)
+
+    def _leave(self, way: Way, stay: Callable[[ServiceError], None]) -> None:
+        """Hand the connection over. stay: told why it stays here, where the other process does not take it."""
+
+        def leave(behind: bytes) -> None:
+            try:
+                if self._is_sent() and way.hand_now(self._line(), self._unanswered() + behind):
+                    self.transport.abort()  # the other process has it open
+                    return
+            except Unavailable as error:
+                go_on(behind, error)
+            else:
+                self.flow.pause_reading()
+                self._handing = self.begin(soon(behind), lambda _: self.transport.abort())
+
+        async def soon(behind: bytes) -> None:
+            try:
+                await self._hand_over(way, behind)
+            except ServiceError as error:
+                self.flow.resume_reading()
+                go_on(behind, error)
+
+        def go_on(behind: bytes, error: ServiceError) -> None:
+            self._broken = False
+            stay(error)
+            if behind:
+                self.data_received(behind)
+
+        if self._receiving:
+            self._leaving = leave
+        else:
+            leave(b"")
+
+    async def hand_on(self, way: Way) -> None:
+        """Hand it over, with all requests that are not answered. Unavailable where nobody takes it."""
+        self.transport.pause_reading()
+        try:
+            await self._hand_over(way, b"")
+        except ServiceError:
+            self.transport.resume_reading()
+            raise
+
+    async def _hand_over(self, way: Way, behind: bytes) -> None:
+        await asyncio.sleep(0)  # what was written in this turn is the transport's by then
+        self.transport.set_write_buffer_limits(high=0)  # until the system has all of it the connection stays here
+        try:
+            await self.flow.drain()
+            if not self.transport.is_closing():
+                await way.hand(self._line(), self._unanswered() + behind)
+                self.transport.abort()
+        finally:
+            self.transport.set_write_buffer_limits()
+
+    def _is_sent(self) -> bool:
+        return cast("CoalescingTransport", self.transport).is_sent() and not self.transport.is_closing()
+
+    def _line(self) -> int:
+        number: int = self.transport.get_extra_info("socket").fileno()
+        return number
+
+    def _unanswered(self) -> bytes:
+        return b"".join(came for came in self._came if came)
+
+
+class Taking:
+    """Where a process takes connections that others hand to it."""
+
+    def __init__(self, path: Path) -> None:
+        path.unlink(missing_ok=True)  # of a process that was killed
+        self._path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.bind(str(path))
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, server: Server) -> None:
+        """Take what comes as connections of this server."""
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._take_some)
+
+    def stop(self) -> None:
+        """Take no more: what was handed over by now is still taken, and whoever comes later is refused."""
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket)
+        self._path.unlink(missing_ok=True)
+        self._socket.shutdown(socket.SHUT_RD)
+        while self._take():
+            pass
+        self._socket.close()
+
+    def _take_some(self) -> None:
+        for _ in range(TAKEN_AT_ONCE):
+            if not self._take():
+                return
+
+    def _take(self) -> bool:
+        try:
+            told, lines, _, _ = socket.recv_fds(self._socket, LENGTH_BYTES + INLINE_BYTES_MAX, 2)
+        except BlockingIOError:
+            return False
+        if not told:  # nothing is taken any more
+            return False
+        if not lines:  # too many files are open
+            log.warning("a connection that another process handed over could not be taken")
+            return True
+        length, came = int.from_bytes(told[:LENGTH_BYTES], "big"), told[LENGTH_BYTES:]
+        sockets = [socket.socket(fileno=line) for line in lines]
+        task = self._loop.create_task(self._begin(length, came, *sockets))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _begin(self, length: int, came: bytes, line: socket.socket, rest: socket.socket | None = None) -> None:
+        line.setblocking(False)
+        if rest is not None:
+            came = await _all_of(rest)
+        if len(came) < length:
+            log.warning("a process ended before it had handed a connection over")
+            line.close()
+            return
+        with suppress(OSError):  # the client is gone already
+            await self._loop.connect_accepted_socket(lambda: _begun(self._server, came), line)
+
+
+async def _all_of(rest: socket.socket) -> bytes:
+    loop, parts = asyncio.get_running_loop(), []
+    rest.setblocking(False)
+    with rest, suppress(OSError):
+        while part := await loop.sock_recv(rest, PIECE_BYTES):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _begun(server: Server, data: bytes) -> asyncio.Protocol:
+    """The protocol of a connection on which this has come already."""
+    protocol = server.protocol()
+    made = protocol.connection_made
+
+    def begin(transport: asyncio.Transport) -> None:
+        made(transport)
+        protocol.data_received(data)
+
+    protocol.connection_made = begin  # type: ignore[method-assign]
+    return protocol

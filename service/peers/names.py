@@ -1,0 +1,29 @@
+"""How many processes the settings ask for, by whichever names."""
+
+from __future__ import annotations
+
+from hinged.service.errors import Invalid
+from hinged.service.settings import Settings
+
+
+def as_processes(settings: Settings) -> tuple[Settings, int]:
+    """Settings that say it in `processes` and `followers` alone, and by how many a new store is to be divided, 0: none.
+
+    Invalid where several names ask for it. HINGED_READERS and HINGED_WORKERS are former names, which go in the next
+    version: readers follow all models of one owner, workers own a part each and follow none.
+    """
+    asked = {
+        f"HINGED_{name.upper()}={count}": count
+        for name, usual in (("readers", 0), ("workers", 0), ("processes", 1))
+        if (count := getattr(settings, name)) != usual
+    }
+    if len(asked) > 1:
+        raise Invalid(f"say how many processes there are once, in HINGED_PROCESSES, got {' and '.join(asked)}")
+    processes, followers, division = settings.processes, settings.followers, settings.processes
+    if settings.readers:
+        processes, division = settings.readers + 1, 0
+        followers = settings.readers
+    elif settings.workers:
+        processes = division = settings.workers
+    chosen = settings.model_copy(update={"processes": processes, "followers": min(followers, processes - 1)})
+    return chosen, 0 if processes == 1 else division

@@ -1,0 +1,128 @@
+"""This process as one of several behind one port: what the application starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from starlette.types import ASGIApp, Scope
+
+from hinged.service.edge.ending import end
+from hinged.service.peers.alone import Alone, Parts
+from hinged.service.peers.following import Followed, Following
+from hinged.service.peers.front import Front
+from hinged.service.peers.handing import Lent, Way
+from hinged.service.peers.notes import Notes
+from hinged.service.peers.ring import Ring
+from hinged.service.peers.together import Together
+from hinged.service.store.base import Store
+
+
+class Sockets:
+    """The Unix sockets of a process in the folder that it shares with the others."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.connections = folder / f"{number}.connections"
+        """Takes connections that are handed over."""
+        self.requests = folder / f"{number}.requests"
+        """Speaks HTTP with the other processes."""
+        self.notes = folder / f"{number}.notes"
+        """Tells followers how far its models are."""
+
+
+class Siblings(Alone):
+    """What a process needs of the others. On one event loop."""
+
+    connection = Lent
+
+    def __init__(self, ring: Ring, folder: Path, secret: bytes, open_part: Callable[[int], Store]) -> None:
+        """secret: signs the tickets of all. open_part: opens what the owner of a number has, for reading."""
+        self.sockets = Sockets(folder, ring.number)
+        self._ring = ring
+        self._folder = folder
+        self._secret = secret
+        self._open_part = open_part
+        self._front: Front | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def join(self, parts: Parts) -> ASGIApp:
+        """Begin to answer for the models of others."""
+        ring = self._ring
+        parts.access.share_tickets(self._secret)
+        self._notes = Notes(self.sockets.notes, parts.registry.positions)
+        self._followings = {
+            owner: Following(
+                Sockets(self._folder, owner).notes,
+                lambda owner=owner: self._open_part(owner),  # type: ignore[misc]
+                parts.settings,
+                parts.registry.lane(),
+            )
+            for owner in ring.followed
+        }
+        self._ways = {other: Way(other, Sockets(self._folder, other).connections) for other in ring.others}
+        followed = Followed(ring.owner, self._followings, parts.settings)
+        self._front = Front(parts.edge, parts.access, ring, self._ways, followed)
+        others = {other: Sockets(self._folder, other).requests for other in ring.others}
+        self._together = Together(self._front, parts.edge, ring.number, others)
+        return self._together
+
+    def leads(self, scope: Scope) -> Way | bool:
+        """Where a request leads (Front.leads)."""
+        return self._front is None or self._front.leads(scope)
+
+    def here(self, name: str) -> bool:
+        """Whether a model is this process's."""
+        return self._ring.here(name)
+
+    async def start(self) -> None:
+        """Follow and be followed; end with the process that started this one and keeps the other end of stdin open."""
+        loop = asyncio.get_running_loop()
+
+        def gone() -> None:
+            loop.remove_reader(sys.stdin)
+            end()
+
+        loop.add_reader(sys.stdin, gone)
+        await self._notes.start()
+        self._tasks = [loop.create_task(following.run()) for following in self._followings.values()]
+
+    def drain(self) -> None:
+        """Follow no more."""
+        for task in self._tasks:
+            task.cancel()
+        for following in self._followings.values():
+            following.drain()
+
+    async def stop(self) -> None:
+        """Let go of the others."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for following in self._followings.values():
+            await following.stop()
+        await self._notes.stop()
+        await self._together.close()
+        for way in self._ways.values():
+            way.close()
+
+    def collect(self) -> Iterator[Metric]:
+        """Figures of now."""
+        handed = sum(way.handed for way in self._ways.values())
+        yield CounterMetricFamily("hinged_connections_handed_over", "Connections handed to another process.", handed)
+        if not self._followings:
+            return
+        lag, served = (
+            0,
+            CounterMetricFamily(
+                "hinged_predictions_served", "Examples predicted for clients since the start.", labels=["model"]
+            ),
+        )
+        for following in self._followings.values():
+            if following.replicas is not None:
+                lag = max(lag, *following.replicas.lags().values(), 0)
+                for name, predictions in following.replicas.served().items():
+                    served.add_metric([name], float(predictions))
+        yield served
+        meaning = "Events that the followed model furthest behind lacks."
+        yield GaugeMetricFamily("hinged_followed_lag_events", meaning, float(lag))

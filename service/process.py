@@ -1,0 +1,97 @@
+"""One process of several, from its start to the supervisor's end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hinged.service.app import create_app, run, stop_fenced
+from hinged.service.edge.accepting import Accepting, listen_beside
+from hinged.service.edge.ending import REFUSED, TAKEN_OVER
+from hinged.service.edge.serving import make_server
+from hinged.service.edge.start import begin_process
+from hinged.service.errors import ServiceError, StoreUnavailable
+from hinged.service.peers.handing import Taking
+from hinged.service.peers.ring import Ring
+from hinged.service.peers.siblings import Siblings
+from hinged.service.settings import Settings
+from hinged.service.store.base import Store
+from hinged.service.store.choice import open_part
+from hinged.service.store.division import name_of
+from hinged.service.store.nothing import Nothing
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 0.1  # seconds until a store that another process still holds is asked again
+
+
+def main() -> None:
+    """Serve until SIGTERM, or until the supervisor is gone."""
+    number, descriptor = int(sys.argv[1]), int(sys.argv[2])
+    said = sys.stdin.buffer.readline()
+    if not said:  # the supervisor is gone already
+        return
+    settings = Settings()
+    begin_process(settings, number)
+    try:
+        _serve(settings, number, socket.socket(fileno=descriptor), json.loads(said))
+    except ServiceError as error:
+        log.error("it cannot begin: %s", error.message)  # noqa: TRY400  a sentence for whoever gave the settings
+        sys.exit(REFUSED)
+
+
+def _serve(settings: Settings, number: int, listening: socket.socket, told: dict[str, Any]) -> None:
+    """told: the folder of all sockets, the secret that signs tickets, and by how many the store is divided."""
+    division: int = told["division"]
+    ring = Ring(number, settings.processes, max(1, division), settings.followers)
+    reading = partial(open_part, settings, division=division, reading=True)
+    siblings = Siblings(ring, Path(told["folder"]), bytes.fromhex(told["secret"]), reading)
+    taken_over = threading.Event()
+
+    def fenced(message: str) -> None:
+        taken_over.set()
+        stop_fenced(message)
+
+    store = _opened(settings, number, division, fenced) if ring.owns else Nothing()
+    app = create_app(settings, lambda: store, siblings)
+    server = make_server(
+        app, app.state.streams, settings, siblings.connection, shortcut=app.shortcut, leads=siblings.leads
+    )
+    public, beside = Accepting(listening), Accepting(listen_beside(siblings.sockets.requests))
+    taking = Taking(siblings.sockets.connections)
+
+    def begin() -> None:
+        for accepting in (public, beside, taking):
+            accepting.start(server)
+
+    def end() -> None:
+        for accepting in (public, beside, taking):
+            accepting.stop()
+
+    server.after_startup, server.before_shutdown = begin, end
+    what = f"owns store {name_of(number, division)}" if division else "owns the store"
+    log.info("process %d %s", os.getpid(), what if ring.owns else "owns no models")
+    run(server, [])
+    if taken_over.is_set():
+        sys.exit(TAKEN_OVER)
+
+
+def _opened(settings: Settings, number: int, division: int, on_fenced: Callable[[str], None]) -> Store:
+    """The store, once the process that had it has ended: the supervisor may have been killed while it drains."""
+    end = time.monotonic() + settings.shutdown_s
+    while True:
+        try:
+            return open_part(settings, number, division, on_fenced)
+        except StoreUnavailable:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(AGAIN_S)

@@ -1,0 +1,186 @@
+"""Connections that one process hands to another, without the processes."""
+
+import asyncio
+import os
+import socket
+from contextlib import ExitStack
+
+import pytest
+from uvicorn import Config
+
+from hinged.service.errors import Unavailable
+from hinged.service.peers.handing import INLINE_BYTES_MAX, LENGTH_BYTES, Taking, Way
+from tests.helpers.limits import limited
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.worker import until
+
+MORE_THAN_WAIT = 600
+"""Connections: of any system a datagram socket holds fewer that wait."""
+
+
+class Noting(asyncio.Protocol):
+    """What a server makes of a connection: it notes what has come on it."""
+
+    def __init__(self, came):
+        self._came = came
+
+    def connection_made(self, transport):
+        self._transport = transport
+
+    def data_received(self, data):
+        self._came.append(data)
+        self._transport.write(b"taken")
+
+
+class Server:
+    def __init__(self):
+        self.came = []
+
+    def protocol(self):
+        return Noting(self.came)
+
+
+@pytest.fixture(params=[None, Config(app="").get_loop_factory()], ids=["asyncio", "as the server"])
+def run(request):
+    with asyncio.Runner(loop_factory=request.param) as runner:
+        yield runner.run
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "connections"
+
+
+class Lines:
+    """Connections, each with its client's end."""
+
+    def __init__(self):
+        self._stack = ExitStack()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stack.close()
+
+    def one(self):
+        return map(self._stack.enter_context, socket.socketpair())
+
+
+async def heard(mine):
+    mine.setblocking(False)
+    async with asyncio.timeout(PATIENCE_S):
+        return await asyncio.get_running_loop().sock_recv(mine, 100)
+
+
+@pytest.mark.parametrize("size", [0, 1, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 3_000_000])
+def test_all_that_has_come_goes_with_it_and_the_rest_comes_after(run, path, size):
+    async def scenario():
+        taking, server, way = Taking(path), Server(), Way(2, path)
+        taking.start(server)
+        with Lines() as lines:
+            mine, theirs = lines.one()
+            came = os.urandom(size)
+            await way.hand(theirs.fileno(), came)
+            theirs.close()
+            mine.sendall(b"rest")
+            assert await heard(mine) == b"taken"
+            await until(lambda: b"".join(server.came) == came + b"rest")
+        way.close()
+        taking.stop()
+
+    run(scenario())
+
+
+def test_more_than_the_system_holds_wait_and_are_taken_in_order(run, path):
+    async def scenario():
+        taking, server, way = Taking(path), Server(), Way(2, path)
+        with Lines() as lines:
+            handing = []
+            for k in range(MORE_THAN_WAIT):
+                _, theirs = lines.one()
+                handing.append(asyncio.create_task(way.hand(theirs.fileno(), b"%d" % k)))
+            await asyncio.sleep(0.01)
+            assert not all(task.done() for task in handing)
+            taking.start(server)
+            await asyncio.gather(*handing)
+            await until(lambda: len(server.came) == MORE_THAN_WAIT)
+            assert server.came == [b"%d" % k for k in range(MORE_THAN_WAIT)]
+        way.close()
+        taking.stop()
+
+    run(scenario())
+
+
+def test_what_a_process_does_not_take_in_time_stays(run, path):
+    async def scenario():
+        taking, way = Taking(path), Way(2, path)
+        with Lines() as lines, limited(hand_over_s=0.05):
+            handing = [way.hand([*lines.one()][1].fileno(), b"") for _ in range(MORE_THAN_WAIT)]
+            found = await asyncio.gather(*handing, return_exceptions=True)
+            assert {type(each) for each in found} == {type(None), Unavailable}
+            assert "took nothing for 0.05 s" in found[-1].message
+        way.close()
+        taking._socket.close()
+
+    run(scenario())
+
+
+def test_a_process_that_is_gone_is_noticed_at_once_and_so_is_the_next_one(run, path):
+    async def scenario():
+        way, server = Way(2, path), Server()
+        with Lines() as lines:
+            mine, theirs = lines.one()
+            for end in ("stop", "killed"):
+                with pytest.raises(Unavailable, match="process 2 of this server is away"):
+                    await way.hand(theirs.fileno(), b"x")
+                taking = Taking(path)
+                taking.start(server)
+                await way.hand(theirs.fileno(), b"x")
+                assert await heard(mine) == b"taken"
+                if end == "stop":
+                    taking.stop()
+                else:  # its socket stays behind
+                    asyncio.get_running_loop().remove_reader(taking._socket)
+                    taking._socket.close()
+            with pytest.raises(Unavailable):
+                way.hand_now(theirs.fileno(), b"x")
+        way.close()
+
+    run(scenario())
+
+
+def test_what_was_handed_over_before_a_process_takes_no_more_is_taken(run, path):
+    async def scenario():
+        taking, server, way = Taking(path), Server(), Way(2, path)
+        with Lines() as lines:
+            ends = [[*lines.one()] for _ in range(5)]
+            taking.start(server)
+            assert all(way.hand_now(theirs.fileno(), b"x") for _, theirs in ends)
+            taking.stop()
+            for mine, _ in ends:
+                assert await heard(mine) == b"taken"
+        way.close()
+
+    run(scenario())
+
+
+def test_a_connection_that_comes_without_all_that_came_on_it_is_closed(run, path):
+    async def scenario():
+        taking, server = Taking(path), Server()
+        taking.start(server)
+        with Lines() as lines, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
+            way.connect(str(path))
+            mine, theirs = lines.one()
+            ours, rest = lines.one()
+            told = (100).to_bytes(LENGTH_BYTES, "big")
+            socket.send_fds(way, [told], [theirs.fileno(), rest.fileno()])
+            theirs.close()
+            rest.close()
+            ours.sendall(b"half of it")
+            ours.close()  # as of a process that is killed
+            assert await heard(mine) == b""
+            assert server.came == []
+        taking.stop()
+
+    run(scenario())
