@@ -46,6 +46,7 @@ class Siblings(Alone):
         self._secret = secret
         self._open_part = open_part
         self._front: Front | None = None
+        self.when_loaded: Callable[[], None] = lambda: None
         self._tasks: list[asyncio.Task[None]] = []
 
     def join(self, parts: Parts) -> ASGIApp:
@@ -88,6 +89,10 @@ class Siblings(Alone):
         loop.add_reader(sys.stdin, gone)
         await self._notes.start()
         self._tasks = [loop.create_task(following.run()) for following in self._followings.values()]
+
+    async def claims(self) -> None:
+        """All models are loaded."""
+        self.when_loaded()
 
     def drain(self) -> None:
         """Follow no more."""
