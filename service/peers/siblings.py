@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,6 +85,7 @@ class Siblings(Alone):
 
         def gone() -> None:
             loop.remove_reader(sys.stdin)
+            shutil.rmtree(self._folder, ignore_errors=True)  # which it can clear away no more
             end()
 
         loop.add_reader(sys.stdin, gone)
