@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -31,6 +32,10 @@ from hinged.service.store.nothing import Nothing
 
 log = logging.getLogger(__name__)
 
+OTHERS_TAKE_S = 10.0
+"""Seconds for which a process that is started again and loads leaves connections to the others, which may predict for
+it. With more a server whose processes all ended at once answers nobody for so long, not even a probe.
+"""
 AGAIN_S = 0.1  # seconds until a store that another process still holds is asked again
 
 
@@ -50,7 +55,9 @@ def main() -> None:
 
 
 def _serve(settings: Settings, number: int, listening: socket.socket, told: dict[str, Any]) -> None:
-    """told: the folder of all sockets, the secret that signs tickets, and by how many the store is divided."""
+    """told: the folder of all sockets, the secret that signs tickets, by how many the store is divided, and whether the
+    process is started again: then the others take all connections while it loads its models.
+    """
     division: int = told["division"]
     ring = Ring(number, settings.processes, max(1, division), settings.followers)
     reading = partial(open_part, settings, division=division, reading=True)
@@ -70,14 +77,18 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
     taking = Taking(siblings.sockets.connections)
 
     def begin() -> None:
-        for accepting in (public, beside, taking):
+        for accepting in (beside, taking) if told["again"] else (public, beside, taking):
             accepting.start(server)
+        if told["again"]:
+            asyncio.get_running_loop().call_later(OTHERS_TAKE_S, public.start, server)
 
     def end() -> None:
         for accepting in (public, beside, taking):
             accepting.stop()
 
     server.after_startup, server.before_shutdown = begin, end
+    if told["again"]:
+        siblings.when_loaded = partial(public.start, server)
     what = f"owns store {name_of(number, division)}" if division else "owns the store"
     log.info("process %d %s", os.getpid(), what if ring.owns else "owns no models")
     run(server, [])

@@ -53,7 +53,9 @@ class Accepting:
         self._making: set[asyncio.Task[Any]] = set()
 
     def start(self, server: Server) -> None:
-        """Begin, for this server."""
+        """Begin, for this server, unless it has stopped already."""
+        if self.listening.fileno() < 0:
+            return
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.listening, self._accept, server, self._loop)
 

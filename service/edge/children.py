@@ -22,14 +22,14 @@ LIVED_S = 60.0  # one that ends after so long is started again at once
 
 @dataclass(frozen=True)
 class Child:
-    """What is started: a module with its arguments. name: as the log has it; said: what it is told on its stdin, which
-    stays open as long as the process that started it lives.
+    """What is started: a module with its arguments. name: as the log has it; said: asked at each start what it is told
+    on its stdin, which stays open as long as the process that started it lives.
     """
 
     name: str
     module: str
     arguments: Sequence[object]
-    said: bytes = b""
+    said: Callable[[], bytes] | None = None
 
 
 class Children:
@@ -92,11 +92,11 @@ class Children:
 
     async def _begin(self, child: Child) -> asyncio.subprocess.Process:
         command = (sys.executable, "-m", child.module, *map(str, child.arguments))
-        if not child.said:
+        if child.said is None:
             return await asyncio.create_subprocess_exec(*command, **self._started)
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started)
         assert process.stdin is not None  # noqa: S101  a pipe
-        process.stdin.write(child.said)
+        process.stdin.write(child.said())
         return process
 
 

@@ -36,8 +36,6 @@ INLINE_BYTES_MAX = 2**16 if sys.platform == "linux" else 1_024
 """Bytes that travel in the datagram. Longer ones come over a socket of their own: macOS sends 2,048 bytes at most."""
 LENGTH_BYTES = 8
 PIECE_BYTES = 2**20
-TAKEN_AT_ONCE = 16
-"""Connections that are taken in one turn of the event loop. With more of them a burst keeps all others waiting."""
 FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
 END_OF_HEAD = b"\r\n\r\n"
 
@@ -332,7 +330,7 @@ class Taking:
         """Take what comes as connections of this server."""
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket, self._take_some)
+        self._loop.add_reader(self._socket, self._take)  # one in a turn of the event loop, as Accepting does
 
     def stop(self) -> None:
         """Take no more: what was handed over by now is still taken, and whoever comes later is refused."""
@@ -344,11 +342,6 @@ class Taking:
         while self._take():
             pass
         self._socket.close()
-
-    def _take_some(self) -> None:
-        for _ in range(TAKEN_AT_ONCE):
-            if not self._take():
-                return
 
     def _take(self) -> bool:
         try:

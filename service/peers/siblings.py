@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +47,7 @@ class Siblings(Alone):
         self._secret = secret
         self._open_part = open_part
         self._front: Front | None = None
+        self.when_loaded: Callable[[], None] = lambda: None
         self._tasks: list[asyncio.Task[None]] = []
 
     def join(self, parts: Parts) -> ASGIApp:
@@ -83,11 +85,16 @@ class Siblings(Alone):
 
         def gone() -> None:
             loop.remove_reader(sys.stdin)
+            shutil.rmtree(self._folder, ignore_errors=True)  # which it can clear away no more
             end()
 
         loop.add_reader(sys.stdin, gone)
         await self._notes.start()
         self._tasks = [loop.create_task(following.run()) for following in self._followings.values()]
+
+    async def claims(self) -> None:
+        """All models are loaded."""
+        self.when_loaded()
 
     def drain(self) -> None:
         """Follow no more."""

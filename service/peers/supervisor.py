@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import tempfile
+from functools import partial
 
 from hinged.service.edge.accepting import listen
 from hinged.service.edge.access import refuse_open_door
@@ -99,9 +100,13 @@ class _Supervisor:
         folder = tempfile.mkdtemp(prefix="hinged-")  # only its owner may look into it
         try:
             told = {"folder": folder, "secret": secrets.token_hex(SECRET_BYTES), "division": self._division}
-            said = json.dumps(told).encode() + b"\n"
+
+            def said(name: str) -> bytes:
+                return json.dumps({**told, "again": name in began}).encode() + b"\n"
+
             for k in range(1, self._settings.processes + 1):
-                children.start(Child(f"process {k}", "hinged.service", (k, self._listening.fileno()), said))
+                name, arguments = f"process {k}", (k, self._listening.fileno())
+                children.start(Child(name, "hinged.service", arguments, partial(said, name)))
             await enough.wait()
             self._listening.close()
             await children.stop(self._settings.shutdown_s + ENDING_S)

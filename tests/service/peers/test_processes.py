@@ -46,6 +46,13 @@ def fresh(server, method, path, **request):
         return http.request(method, server.url + path, **request)
 
 
+def unix_sockets_of(pid):
+    """Those lines of the system's table of Unix sockets that are a process's and have a path."""
+    held = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    lines = Path("/proc/net/unix").read_text().splitlines()[1:]
+    return [line for line in lines if f"socket:[{line.split()[6]}]" in held and "/hinged-" in line]
+
+
 def learned(ask, name, one):
     answer = ask("POST", f"/models/{name}/learn", json={"examples": [one]})
     assert answer.status_code == 200, answer.text
@@ -242,9 +249,12 @@ def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_pat
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True
         processes = processes_of(server).values()
+        folders = {line.split()[-1] for pid in processes for line in unix_sockets_of(pid)}
         server.kill()
         server.start(wait=False)  # while those of before may still drain, and answer
         eventually(lambda: all(map(ended, processes)))
+        assert folders
+        assert not any(Path(folder).exists() for folder in folders)
         server.wait_until_ready()
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
