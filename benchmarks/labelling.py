@@ -26,7 +26,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
 from hinged.commands.child import ServerProcess, free_port
-from hinged.service.data.vocabulary import Vocabulary
+from hinged.service.data.features.vocabulary import Vocabulary
 
 CHECKPOINTS = (500, 1000, 2000)
 CHUNK = 2000  # examples in one request

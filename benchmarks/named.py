@@ -19,8 +19,8 @@ from datasets import arguments, load
 from datasets import rows_of as prepared_rows
 
 from hinged.readers import TableColumns, open_source
-from hinged.service.data.records import canonical, pack_records, unpack_records
-from hinged.service.data.vocabulary import Vocabulary
+from hinged.service.data.features.records import canonical, pack_records, unpack_records
+from hinged.service.data.features.vocabulary import Vocabulary
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.dual.lasvm import LASVM

@@ -27,8 +27,8 @@ from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.features.rows import dense_rows, sparse_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.learner import ModelLearner

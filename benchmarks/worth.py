@@ -30,7 +30,7 @@ from sklearn.svm import SVC
 
 import hinged.solvers.race.race as hinged_race
 from hinged.service.data.configuration import new_configuration
-from hinged.service.data.rows import dense_rows
+from hinged.service.data.features.rows import dense_rows
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.learner import ModelLearner
 from hinged.service.settings import Settings

@@ -28,9 +28,10 @@ LINK = re.compile(r"```.*?```|(!?)\[([^\]]*)\]\(([^)\s#]+)((?:#[^)\s]*)?)\)|`[^`
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the decisions, which are many."""
-    decisions = sorted(path.name for path in (ROOT / "docs" / "adr").glob("*.md"))
-    config.nav.append({"Decisions": [f"adr/{name}" for name in decisions]})
+    """List the walks and the decisions, which are many."""
+    for title, folder in (("Changing it", "contributing"), ("Decisions", "adr")):
+        pages = sorted(path.name for path in (ROOT / "docs" / folder).glob("*.md"))
+        config.nav.append({title: [f"{folder}/{name}" for name in pages]})
     return config
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 
 from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.core.families import KERNELS
 
 PAGE = Path(__file__).parent / "solvers.md"
+KERNELS_HEAD = "| type | k(x, z) |\n|---|---|\n"
 HEAD = "| parameter | solvers | default | allowed | meaning |\n|---|---|---|---|---|\n"
 
 
@@ -23,10 +26,22 @@ def parameters() -> str:
     return HEAD + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def kernels() -> str:
+    """Each kernel's formula."""
+    signs = {"|": "\\|", "^2": "²", "_1": "₁"}
+    rows = (
+        (name, reduce(lambda text, sign: text.replace(*sign), signs.items(), family.formula))
+        for name, family in KERNELS.items()
+    )
+    return KERNELS_HEAD + "".join(f"| `{name}` | {formula} |\n" for name, formula in rows)
+
+
 def written(page: str) -> str:
-    """The page with its table of parameters as it should be."""
-    before, _, after = page.partition(HEAD.splitlines()[0])
-    return before + parameters() + after.partition("\n\n")[2].join(["\n", ""])
+    """The page with its tables as they should be."""
+    for head, table in ((HEAD, parameters()), (KERNELS_HEAD, kernels())):
+        before, _, after = page.partition(head.splitlines()[0])
+        page = before + table + after.partition("\n\n")[2].join(["\n", ""])
+    return page
 
 
 if __name__ == "__main__":

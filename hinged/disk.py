@@ -1,7 +1,7 @@
 """Files and folders that are to outlast a loss of power: what is in them, and that they are there under their names.
 
-A name is an entry of a folder, and is on disk once that folder is. So everything of this package that renames does it
-here.
+A name is an entry of a folder, and is on disk once that folder is. So everything of this package that renames what is
+to last does it here. (Compiled code need not last, `solvers/jit/cache.py`: a damaged file is compiled again.)
 """
 
 from __future__ import annotations

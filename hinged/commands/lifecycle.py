@@ -11,13 +11,12 @@ import click
 from hinged.commands.options import FILE, PARTS, asks, positive
 from hinged.commands.questions import as_lines, names, show, tell, width_of
 from hinged.commands.writing import console
+from hinged.solvers.core.families import KERNELS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hinged.client.client import Client
-
-KERNELS = ("linear", "rbf", "laplacian", "polynomial")
 
 
 def gamma_of(text: str) -> float | str:
@@ -34,7 +33,7 @@ gamma_of.__name__ = "number"
 @click.option("--features", type=click.Choice(["dense", "sparse", "named", "text"]), help="The form of x.")
 @click.option("--dim", type=click.IntRange(1), help="Width of a dense or sparse x.")
 @click.option(
-    "--kernel", type=click.Choice(KERNELS), help="Its kernel; where no file says another rbf, of texts linear."
+    "--kernel", type=click.Choice([*KERNELS]), help="Its kernel; where no file says another rbf, of texts linear."
 )
 @click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
 @click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")

@@ -101,7 +101,7 @@ class Method(Generic[Arguments, Answer]):
             return MethodType(self._function, asker)
         return self._function if issubclass(owner, Asker) else self
 
-    def __call__(self, asker: Any, *args: Arguments.args, **named: Arguments.kwargs) -> Any:
+    def __call__(self, asker: Any, /, *args: Arguments.args, **named: Arguments.kwargs) -> Any:
         """The same for a client that is given."""
         return self._function(asker, *args, **named)
 
@@ -149,7 +149,7 @@ class Operation(Method[Arguments, Answer]):
             missing = set(self.parameters) - set(self._signature.parameters)
             if missing:
                 raise ValueError(f"{method} {path}: {steps.__qualname__} takes no {', '.join(sorted(missing))}")
-            super().__init__(wraps(steps)(lambda asker, *args, **named: asker._ask(self.call(*args, **named))))  # noqa: SLF001
+            super().__init__(wraps(steps)(lambda asker, /, *args, **named: asker._ask(self.call(*args, **named))))  # noqa: SLF001
 
     def __repr__(self) -> str:
         return f"Operation({self.method} {self.path})"
@@ -161,7 +161,7 @@ class Operation(Method[Arguments, Answer]):
         """
         return cast("Operation[Given, Told]", replace(self, steps=steps))
 
-    def call(self, *args: Arguments.args, **named: Arguments.kwargs) -> Call[Answer]:
+    def call(self, /, *args: Arguments.args, **named: Arguments.kwargs) -> Call[Answer]:
         """The request that a client sends for these arguments."""
         assert self.steps is not None, self  # noqa: S101  it was declared with what a client does
         call = self.steps(None, *args, **named)

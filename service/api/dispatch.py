@@ -1,9 +1,9 @@
 """One door to what a model is asked: every way that a request can come ends here.
 
-Over HTTP, by the shortcut of a connection, in frames of a WebSocket, or in a process that only follows the model: who
-asks is checked by then, and a body is there. How bodies of an operation are read, and which of them together, is said
-once, by the handler that serves it (`Handling`). What came in one turn of the event loop is read as one, for most of
-what a small request costs is not its examples: a batch of one row is made in the time of one of thirty.
+A request comes over HTTP, by the shortcut of a connection, in a frame of a WebSocket, or to a process that only follows
+the model. Each way has checked the key and has the body. The handler that serves an operation says how its bodies are
+read, and which of them together (`Handling`). Small bodies that came in one turn of the event loop are read as one:
+most of what a small request costs is not its examples, and a batch of one row takes as long as one of thirty.
 """
 
 from __future__ import annotations

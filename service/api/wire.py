@@ -16,10 +16,8 @@ from starlette.types import Message
 from hinged.service import limits
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, Raw, validated
-from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import ELEMENTS_MAX, Long, checked_lists, is_long, long_body
 from hinged.service.data.problems import first_problem, shown
-from hinged.service.data.records import Form
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.data.trees import SMALL_BYTES, Take
 from hinged.service.edge.connection import MALFORMED, WHOLE
@@ -197,9 +195,3 @@ def _checked_piece(request: Request, message: Message, size: int, bytes_max: int
     if size + len(part) > bytes_max:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
     return part
-
-
-def form_of(configuration: Configuration) -> Form:
-    """The form in which x comes."""
-    form = configuration.features.type
-    return form if form in ("named", "text") else "rows"

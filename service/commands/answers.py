@@ -12,7 +12,7 @@ from hinged.service.commands.agreement import agreement
 from hinged.service.commands.ask import Planned
 from hinged.service.commands.change import Correct, Forget, Located, class_of, number_of
 from hinged.service.data.classes import Label, label_key
-from hinged.service.data.inputs import Inputs, join_inputs, shown_x
+from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.times import shown_time
 from hinged.service.errors import Conflict, Gone, NotFound
 from hinged.service.model.events import ModelEvent
@@ -125,12 +125,12 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
     located: where the log has it. x is null where neither has it. NotFound for an id that nobody knows, Gone for an
     example that was forgotten.
     """
-    form = model.configuration.features.type
+    features = model.configuration.features
     if model.tombstones.knows(given):
         raise Gone(f"the example {given!r} was forgotten", id=given)
     candidate = model.pool.find(given)
     if candidate is not None:
-        return {"id": given, "number": None, "label": None, "x": shown_x(candidate.x, 0, form), **candidate.told}
+        return {"id": given, "number": None, "label": None, "x": features.shown(candidate.x, 0), **candidate.told}
     number = number_of(model, given, located)
     x = located.x if located is not None else None
     if number is not None and x is None and model.learner.warmup.encoder is None:  # else the solver's is another
@@ -146,5 +146,5 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
         "id": given,
         "number": number,
         "label": None if label is None else model.labels.labels[label],
-        "x": None if x is None else shown_x(x, 0, form),
+        "x": None if x is None else features.shown(x, 0),
     }

@@ -20,7 +20,7 @@ import numpy as np
 
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import show_text
-from hinged.service.data.inputs import Inputs, join_inputs, shown_x
+from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration, Labelling
 from hinged.service.data.times import shown_time
 from hinged.service.errors import (
@@ -328,7 +328,7 @@ def _eligible(model: Model, annotator: str | None, now_ms: int, strategy: str) -
 def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any]:
     return {
         "id": candidate.id,
-        "x": shown_x(candidate.x, 0, model.configuration.features.type),
+        "x": model.configuration.features.shown(candidate.x, 0),
         **candidate.told,
         "lease": lease.token,
         "expires_at": shown_time(lease.expires_ms),

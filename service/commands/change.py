@@ -245,7 +245,8 @@ def in_place(model: Model, configuration: Configuration) -> bool:
     differ = {name for name in now if then.get(name) != now[name]}
     if differ <= BESIDE:
         return True
-    kernel_stays = then["kernel"]["type"] == now["kernel"]["type"] in ("rbf", "laplacian") or "kernel" not in differ
+    of_distance = configuration.kernel.family.distance is not None
+    kernel_stays = "kernel" not in differ or (of_distance and then["kernel"]["type"] == now["kernel"]["type"])
     return model.learner.exact and kernel_stays and differ <= BESIDE | {"C", "class_weight", "kernel"}
 
 

@@ -20,9 +20,9 @@ import numpy as np
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
-from hinged.service.data.columns import Outside
 from hinged.service.data.examples import Details
-from hinged.service.data.inputs import Inputs, Records, x_digests
+from hinged.service.data.features.reader import Outside
+from hinged.service.data.inputs import Inputs, sizes_of, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.model.metrics import UNKNOWN
@@ -160,7 +160,7 @@ def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -
 
 async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
     """Decision values take a moment: on the event loop where it is short, else on a thread of the model's."""
-    values, characters = inputs.sizes if isinstance(inputs, Records) else (inputs.values.size, 0)
+    values, characters = sizes_of(inputs)
     work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
     if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:
         return work(inputs)

@@ -22,10 +22,10 @@ from typing_extensions import TypedDict
 from hinged.frames import SHOWN, BadFrame, check_sent, contents, opened
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import STRICT, Raw, Y, check_ids, check_show
+from hinged.service.data.features.rows import dense_rows, sparse_rows
 from hinged.service.data.inputs import join_long
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem
-from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.data.slices import Slices, spans
 from hinged.service.data.trees import SMALL_BYTES, tree
 from hinged.service.errors import Invalid
@@ -77,7 +77,7 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
 
     labelled: whether each must have a label (True), none may (False), or some (None).
     """
-    if configuration.features.type in ("named", "text"):
+    if not configuration.features.IN_ROWS:
         raise Invalid("a batch holds rows of numbers; named features and texts are sent as JSON")
     try:
         yield from check_sent(body)

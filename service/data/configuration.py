@@ -10,40 +10,27 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from hinged.service.data.classes import check_label, label_key
+from hinged.service.data.features.catalogue import FEATURES
 from hinged.service.data.parameters import (
     CONFIGURATION_OF,
     SOLVER_NAMES,
     WITHOUT,
     WITHOUT_ANY,
 )
-from hinged.service.data.parts import (
-    AUTO,
-    CENTRED_MAX,
-    LIVES,
-    POINTS,
-    SCALE,
-    Configuration,
-    Features,
-    FeaturesPart,
-    NamedFeatures,
-    Part,
-    PolynomialKernel,
-    TextFeatures,
-)
+from hinged.service.data.part import AUTO, SCALE, Part
+from hinged.service.data.parts import LIVES, POINTS, Configuration
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
-from hinged.solvers.core.kernels import NORM_MAX
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.states import BOUND_MAX
 
 DIM_SPARSE = 2**20
 SPANS = ("window", "half_life")
-NEW: dict[str, Any] = {"warmup_candidates": True, "times": True, "identifiers": True, "since": ()}
-"""What new features have that say nothing of it. Features that were written, or that a change names, have False."""
 TOLD = frozenset({"solver", "kernel", "features", "C", "points_max"})
 """What is always shown of a configuration: what the model is, and what follows from the server's settings."""
-TOLD_OF_FEATURES = frozenset({"type", "dim", "scale", *NEW})
-"""What is always shown of its features: new ones have other defaults than those that are named in a change."""
+TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
+"""What is always shown of its features, with what new ones have: it is not what those have that a change names."""
 BESIDE = frozenset({"labels", "show", "calibration"})
 """Parts that no solver knows of: they change without anything being taught anew."""
 
@@ -75,8 +62,6 @@ CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
     ]
 )
 
-FEATURES: TypeAdapter[Features | NamedFeatures | TextFeatures] = TypeAdapter(FeaturesPart)
-
 
 def read_configuration(facts: dict[str, Any]) -> Configuration:
     """The configuration that a log or a snapshot holds. ValueError if it is none.
@@ -104,12 +89,8 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
     configuration = _read(body)
     gamma, features = configuration.gamma, configuration.features
     said = features.model_fields_set
-    defaults: dict[str, Any] = {name: value for name, value in NEW.items() if hasattr(features, name)}
-    if isinstance(features, Features):
-        wide = features.type == "dense" and features.dim > CENTRED_MAX
-        defaults["scale"] = None if wide or isinstance(gamma, float) else AUTO
     # What was said is still to be known (`found_again`).
-    facts = defaults | {name: getattr(features, name) for name in said}
+    facts = {**features.of_new_model(gamma)} | {name: getattr(features, name) for name in said}
     parts: dict[str, Any] = {"features": type(features).model_construct(said, **facts)}
     if gamma == AUTO:
         parts["kernel"] = configuration.kernel.model_copy(update={"gamma": SCALE})
@@ -126,7 +107,10 @@ def shown_configuration(configuration: Configuration, *, full: bool = False) -> 
         return facts
     usual = _defaults(type(configuration))
     shown = _unusual(facts, usual, always=TOLD)
-    shown["features"] = _unusual(facts["features"], _defaults(type(configuration.features)), always=TOLD_OF_FEATURES)
+    features = configuration.features
+    shown["features"] = _unusual(
+        facts["features"], _defaults(type(features)), always=TOLD_OF_FEATURES | features.NEW.keys()
+    )
     if "labels" in shown:
         shown["labels"] = _unusual(facts["labels"], usual["labels"])
     for name in SPANS:
@@ -158,8 +142,8 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
         if span is not None and held is not None and "step" not in span.model_fields_set:
             parts[name] = span.model_copy(update={"step": held.step})
     if asked.features.type == there.features.type:
-        unsaid = {"scale", *NEW} - asked.features.model_fields_set
-        facts = {name: getattr(there.features, name) for name in unsaid if hasattr(there.features, name)}
+        unsaid = asked.features.of_new_model(None).keys() - asked.features.model_fields_set
+        facts = {name: getattr(there.features, name) for name in unsaid}
         parts["features"] = asked.features.model_copy(update=facts)
     if asked.gamma == SCALE and there.gamma == AUTO:
         parts["kernel"] = asked.kernel.model_copy(update={"gamma": AUTO})
@@ -187,23 +171,12 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
     facts = {**dict(configuration), "points_max": points_max, **spans}
     configuration = type(configuration).model_construct(said, **facts)
     warmup = configuration.warmup
-    if features.dim > settings.dim_max:
-        raise Invalid(_too_wide(features, settings.dim_max))
-    if configuration.scaled and features.type == "dense" and features.dim > CENTRED_MAX:
-        raise Invalid(
-            f'features.scale: "auto" centres dense features, at most {CENTRED_MAX} of them, got dim {features.dim}; '
-            "sparse ones it does not"
-        )
-    if isinstance(features, NamedFeatures):
-        for name in features.since or ():
-            kind = features.kinds.get(name, "time" if features.times else "category")
-            if kind != "time":
-                raise Invalid(f"features.since: {name[:80]!r} must be a name of times, got one that is a {kind}")
+    features.check(settings.dim_max)
     if isinstance(gamma, str) and warmup == 0:
         raise Invalid(f'kernel.gamma: "{gamma}" comes from the warm-up of the features, and there is none here')
-    plain = isinstance(features, Features) and not configuration.scaled
-    if isinstance(gamma, str) and plain and isinstance(configuration.kernel, PolynomialKernel):
-        raise Invalid(f'kernel.gamma: of a polynomial "{gamma}" needs features.scale "auto", got null')
+    kernel = configuration.kernel
+    if isinstance(gamma, str) and features.square_max is None and kernel.family.power is not None:
+        raise Invalid(f'kernel.gamma: of a {kernel.type} "{gamma}" needs features.scale "auto", got null')
     if configuration.gamma_max <= 0 or (isinstance(gamma, float) and gamma > configuration.gamma_max):
         raise Invalid(
             f"kernel: of scaled features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
@@ -243,15 +216,6 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         if not 0 < bound < BOUND_MAX:
             raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
     return configuration
-
-
-def _too_wide(features: Features | NamedFeatures | TextFeatures, most: int) -> str:
-    """What is wrong with features of more than so many columns."""
-    if not isinstance(features, NamedFeatures):
-        return f"features.dim must be at most {most}, got {features.dim}"
-    texts = features.dim - features.columns_max
-    more = f": a column of texts needs {texts} more" if texts else ""
-    return f"features.columns_max must be at most {most - texts}, got {features.columns_max}{more}"
 
 
 def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

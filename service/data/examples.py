@@ -1,19 +1,15 @@
-"""Examples as they come off the wire, and as rows of numbers.
+"""Examples as they come off the wire. What an x may be a model's features say (features/).
 
-x is an array of numbers (dense) or {"indices": [...], "values": [...]} (sparse); a model takes either form. What is
-learned, stored and compared is one canonical form: the non-zero features in ascending order, in the model's
-precision. So the same point spelled in two ways is the same content.
+What is learned, stored and compared is one canonical form of x, so the same point spelled in two ways is the same
+content.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Sequence
-from itertools import chain
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired
 
-import numpy as np
 from pydantic import (
     ConfigDict,
     Field,
@@ -24,60 +20,29 @@ from pydantic import (
     ValidationError,
     with_config,
 )
-from pydantic_core import PydanticCustomError
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12; type variables have defaults from 3.13 on
 from typing_extensions import TypedDict, TypeVar
 
 from hinged.service import limits
 from hinged.service.data.classes import Label
-from hinged.service.data.inputs import (
-    Inputs,
-    Records,
-    contents_of,
-    x_digests,
-)
-from hinged.service.data.parts import Configuration, Features, NamedFeatures, TextFeatures
+from hinged.service.data.features.base import Features
+from hinged.service.data.features.catalogue import KINDS
+from hinged.service.data.features.rows import X_IS, XInRows
+from hinged.service.data.inputs import Inputs, contents_of, x_digests
+from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
-from hinged.service.data.records import (
-    STRING_CHARS_MAX,
-    TEXT,
-    TEXT_CHARS_MAX,
-    Form,
-    Record,
-    RecordX,
-    TextX,
-    canonical,
-    text_record,
-    too_long,
-)
-from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.errors import Invalid
-from hinged.solvers.core.rows import BadRow, Rows
 
 SERVER_ID = "@"
 """Ids that the server gives begin with this; the number of the example follows."""
 
-SHOW_BYTES_MAX = 4096  # of what a candidate is shown as
-
 STRICT = ConfigDict(extra="forbid", strict=True)
 
-# The first wrong element refuses a body; a list of millions of complaints would fill the memory.
-Numbers = Annotated[list[float], Field(fail_fast=True)]
-Index = Annotated[int, Field(ge=0, lt=2**31)]
+SHOW_BYTES_MAX = 4096  # of what a candidate is shown as
 
-
-@with_config(STRICT)
-class SparseX(TypedDict):
-    """A sparse row."""
-
-    indices: Annotated[list[Index], Field(fail_fast=True)]
-    values: Numbers
-
-
-X = Numbers | SparseX
-XT = TypeVar("XT", default=X)
-"""The form of x that the model's features ask for: X, RecordX where they are named, TextX of texts."""
+XT = TypeVar("XT", default=XInRows)
+"""The type of x that the model's features ask for."""
 
 Y = StrictBool | StrictInt | StrictStr
 Strategy = Literal["random", "gradient", "active", "autoactive"]
@@ -168,17 +133,11 @@ class RankBody(TypedDict, Generic[XT]):
     strategy: NotRequired[Strategy]
 
 
-_BY_FORM: dict[Form, Any] = {"rows": X, "named": RecordX, "text": TextX}
+def _of_kinds(body: Any) -> dict[type[Features], TypeAdapter[Any]]:
+    return {kind: TypeAdapter(body[kind.X]) for kind in KINDS}
 
 
-def _by_form(body: Any) -> dict[Form, TypeAdapter[Any]]:
-    return {form: TypeAdapter(body[x]) for form, x in _BY_FORM.items()}
-
-
-_LEARN, _PREDICT, _POOL, _RANK = map(_by_form, (LearnBody, PredictBody, PoolBody, RankBody))
-_X: dict[Form, TypeAdapter[Any]] = {
-    form: TypeAdapter(x, config=ConfigDict(strict=True) if form == "rows" else None) for form, x in _BY_FORM.items()
-}
+_LEARN, _PREDICT, _POOL, _RANK = map(_of_kinds, (LearnBody, PredictBody, PoolBody, RankBody))
 
 
 Raw = bytes | bytearray
@@ -187,39 +146,39 @@ Body = Raw | dict[str, Any]
 """A body as it came, or what it says: of a frame the parts besides op and ref."""
 
 
-def parse_learn(body: Body, examples_max: int, *, form: Form = "rows") -> list[LabelledExample]:
-    """The labelled examples of a body; form: of x. Invalid says which one is wrong and why."""
-    parsed = _parsed(_LEARN[form], body)
+def parse_learn(body: Body, examples_max: int, features: Features) -> list[LabelledExample]:
+    """The labelled examples of a body; features: of the model. Invalid says which one is wrong and why."""
+    parsed = _parsed(_LEARN[type(features)], body)
     if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
         raise Invalid("send either examples, or one example with x and y; x is missing")
     return _examples(parsed, ("y",), examples_max)
 
 
-def parse_predict(body: Body, examples_max: int, *, form: Form = "rows") -> tuple[list[UnlabelledExample], Details]:
-    """The examples of a body and what is to be said of each besides; form: of x."""
-    parsed = _parsed(_PREDICT[form], body)
+def parse_predict(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
+    """The examples of a body and what is to be said of each besides."""
+    parsed = _parsed(_PREDICT[type(features)], body)
     details = Details(parsed.pop("explain", None) or 0, bool(parsed.pop("probabilities", None)))
     return _examples(parsed, ("x",), examples_max), details
 
 
-def parse_pool(body: Body, examples_max: int, *, form: Form = "rows") -> list[CandidateExample]:
+def parse_pool(body: Body, examples_max: int, features: Features) -> list[CandidateExample]:
     """The candidates of a body."""
-    return _examples(_parsed(_POOL[form], body), ("x",), examples_max)
+    return _examples(_parsed(_POOL[type(features)], body), ("x",), examples_max)
 
 
-def parse_rank(body: Body, examples_max: int, *, form: Form = "rows") -> RankBody:
+def parse_rank(body: Body, examples_max: int, features: Features) -> RankBody:
     """The examples to rank of a body."""
-    parsed: RankBody = _parsed(_RANK[form], body)
+    parsed: RankBody = _parsed(_RANK[type(features)], body)
     _examples({"examples": parsed["examples"]}, ("x",), examples_max)
     return parsed
 
 
-def parse_x(text: str, *, form: Form = "rows") -> Any:
+def parse_x(text: str, features: Features) -> Any:
     """One x as JSON, for a query string."""
     try:
-        return _X[form].validate_json(text)
+        return features.ONE.validate_json(text)
     except ValidationError as error:
-        raise Invalid(f"x: {_example_problem(error, _X[form])}") from None
+        raise Invalid(f"x: {_example_problem(error, features.ONE)}") from None
 
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
@@ -261,10 +220,7 @@ def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
     if loc and loc[-1] == "y" and problem["type"] != "missing":
         return f"{place(loc)}: a label is a string, an integer or a boolean, got {shown(problem['input'])}"
     if loc and loc[-1] == "x" and problem["type"] != "missing":
-        return (
-            f'{place(loc)}: x is an array of numbers or {{"indices": [...], "values": [...]}}, '
-            f"got {shown(problem['input'])}"
-        )
+        return f"{place(loc)}: {X_IS}, got {shown(problem['input'])}"
     return sentence_of(problem, loc, adapter)
 
 
@@ -316,78 +272,7 @@ def show_text(show: Any) -> str:
 
 def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:
     """The canonical form of a batch. Invalid says which example is wrong and why; places: where each x stands."""
-    features = configuration.features
-    if isinstance(features, Features):
-        return to_rows(xs, configuration, places)
-    if isinstance(features, NamedFeatures):
-        for r, x in enumerate(xs):
-            check_strings(x, features, places[r] if places else r)
-    return Records(tuple(xs))
-
-
-def check_strings(record: Record, features: NamedFeatures, index: int, what: str = "examples[{}].x") -> None:
-    """Refuse a string that is longer than its name may have. Invalid."""
-    for name, value in record.items():
-        if type(value) is str and len(value) > STRING_CHARS_MAX and features.kinds.get(name) != "text":
-            problem = too_long(name, value, STRING_CHARS_MAX)
-            raise Invalid(f"{what.format(index)}: {problem.message()}", index=index)
-
-
-def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Rows:
-    """The canonical rows of a batch. Invalid says which example is wrong and why; places: where each x stands."""
-    dim = configuration.features.dim
-    try:
-        if all(isinstance(x, list) and len(x) == dim for x in xs):
-            return dense_rows(_matrix(xs, dim), configuration)
-        indices: list[Sequence[int]] = []
-        values: list[list[float]] = []
-        ends = [0]
-        for index, x in enumerate(xs):
-            if isinstance(x, list):
-                if len(x) != dim:
-                    raise BadRow(index, f"expected {dim} features, got {len(x)}")  # noqa: TRY301
-                indices.append(range(dim))
-                values.append(x)
-            else:
-                if len(x["indices"]) != len(x["values"]):
-                    raise BadRow(  # noqa: TRY301
-                        index, f"{len(x['indices'])} indices, but {len(x['values'])} values"
-                    )
-                indices.append(x["indices"])
-                values.append(x["values"])
-            ends.append(ends[-1] + len(values[-1]))
-        features = np.fromiter(chain.from_iterable(indices), np.int64, ends[-1])
-        numbers = np.fromiter(chain.from_iterable(values), np.float64, ends[-1])
-        return sparse_rows(np.array(ends), features, numbers, configuration)
-    except BadRow as error:
-        index = places[error.row] if places else error.row
-        raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
-
-
-def _matrix(xs: Sequence[Sequence[float]], dim: int) -> np.ndarray[Any, Any]:
-    """A batch of lists of dim floats; NumPy takes nearly twice as long for lists."""
-    matrix: np.ndarray[Any, Any] = np.empty((len(xs), dim))
-    struct.pack_into(f"{matrix.size}d", matrix.data, 0, *chain.from_iterable(xs))
-    return matrix
-
-
-def rows_of(X: np.ndarray[Any, Any], configuration: Configuration, begin: int = 0) -> Rows:
-    """The canonical rows of a matrix (m, dim), which stand there. Invalid says which row is wrong and why."""
-    try:
-        return dense_rows(X, configuration)
-    except BadRow as error:
-        raise Invalid(f"x[{begin + error.row}]: {error.reason}", index=begin + error.row) from None
-
-
-def record_of(x: dict[str, Any], index: int, features: NamedFeatures | TextFeatures) -> Record:
-    """The canonical form of a record. Invalid says what is wrong with it."""
-    try:
-        record = text_record(x.get(TEXT)) if isinstance(features, TextFeatures) else canonical(x, TEXT_CHARS_MAX)
-    except PydanticCustomError as error:
-        raise Invalid(f"x[{index}]: {error.message()}", index=index) from None
-    if isinstance(features, NamedFeatures):
-        check_strings(record, features, index, "x[{}]")
-    return record
+    return configuration.features.inputs(xs, configuration, places)
 
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:

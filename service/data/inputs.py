@@ -16,9 +16,9 @@ import numpy as np
 
 from hinged.frames import BadFrame
 from hinged.service.data.classes import Label, label_key
-from hinged.service.data.records import TEXT, Record, pack_records, unpack_records
+from hinged.service.data.features.records import Record, pack_records, unpack_records
 from hinged.service.data.slices import SPAN_VALUES, Slices
-from hinged.solvers.core.kernels import NORM_MAX
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.rows import Rows, joined
 
 Array = np.ndarray[Any, Any]
@@ -42,12 +42,6 @@ class Records:
     def __len__(self) -> int:
         return len(self.records)
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """About how many numbers they come to, and how many characters there are."""
-        characters = sum(len(value) for record in self.records for value in record.values() if type(value) is str)
-        return max(NAMED_VALUES * len(self.records), characters // 3), characters
-
     def part(self, begin: int, end: int) -> Records:
         """Records begin..end as a batch of their own."""
         return Records(self.records[begin:end])
@@ -58,6 +52,14 @@ class Records:
 
 
 Inputs: TypeAlias = Rows | Records
+
+
+def sizes_of(inputs: Inputs) -> tuple[int, int]:
+    """About how many numbers a batch comes to, and how many characters there are."""
+    if isinstance(inputs, Rows):
+        return inputs.values.size, 0
+    characters = sum(len(value) for record in inputs.records for value in record.values() if type(value) is str)
+    return max(NAMED_VALUES * len(inputs.records), characters // 3), characters
 
 
 def join_inputs(batches: Sequence[Inputs]) -> Inputs:
@@ -177,18 +179,3 @@ def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes
     kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and no label of a number
     keys = {kind: label_key(kind[1]).encode() for kind in set(kinds)}
     return [_sixteen(digest + keys[kind]) for digest, kind in zip(digests, kinds, strict=True)]
-
-
-def shown_x(inputs: Inputs, r: int, form: str) -> Any:
-    """The x of row r as it goes over the wire; form: the type of the features."""
-    if isinstance(inputs, Records):
-        return inputs.records[r].get(TEXT, "") if form == "text" else inputs.records[r]
-    first, last = inputs.indptr[r], inputs.indptr[r + 1]
-    # The shortest decimal that is this number in the model's precision: 0.1, not 0.10000000149011612.
-    values = [float(str(value)) for value in inputs.values[first:last]]
-    if form != "dense":
-        return {"indices": inputs.indices[first:last].tolist(), "values": values}
-    x = [0.0] * inputs.dim
-    for index, value in zip(inputs.indices[first:last].tolist(), values, strict=True):
-        x[index] = value
-    return x

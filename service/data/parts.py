@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from collections.abc import Iterator
+from functools import lru_cache, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
     StrictStr,
     ValidationError,
     WrapValidator,
+    create_model,
     field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from hinged.service.data.classes import Label, label_key, score_name
-from hinged.service.data.columns import Kind
-from hinged.service.data.records import FIELDS_MAX, NAME_CHARS_MAX
-from hinged.service.data.texts import BUCKETS
+from hinged.service.data.features.catalogue import FeaturesPart
+from hinged.service.data.part import AUTO, Part
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
-from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
+from hinged.solvers.core.families import KERNELS, NORM_MAX, Family
+from hinged.solvers.core.kernels import PARAMETERS, Kernel, make_kernel
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import BOUND_MAX
-from hinged.solvers.estimators.scaling import CLIP
 
 POINTS = 10_000
 """Points that a model may hold which does not say."""
@@ -39,11 +39,6 @@ LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
 WINDOW_STEPS, FADING_STEPS = 20, 16  # in which a window, or a half-life, of examples goes by
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
-AUTO = "auto"
-SCALE: Literal["scale"] = "scale"
-"""gamma that the warm-up tells; AUTO is the rule of models that were made before there was this one."""
-WARMUP = 1000  # examples
-CENTRED_MAX = 2**14  # columns: each row of centred ones has them all
 
 
 def _one_reason(value: Any, check: Any) -> Any:
@@ -60,143 +55,69 @@ Gamma = Annotated[
 ]
 
 
-class Part(BaseModel):
-    """A part of a configuration: strict, closed, never changing."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
 _kernel = lru_cache(maxsize=1024, typed=True)(make_kernel)
 """Each batch that is read or learned asks for its model's."""
 
 
-class LinearKernel(Part):
-    """k(x, z) = x.z."""
+class ModelKernel(Part):
+    """A kernel with its parameters, as a configuration says them (solvers/core/families.py)."""
 
-    type: Literal["linear"]
+    if TYPE_CHECKING:
 
-    def build(self, auto: float = 1.0) -> Kernel:  # noqa: ARG002 (it has no gamma)
-        """The kernel for the solvers."""
-        return _kernel("linear")
+        @property
+        def type(self) -> str: ...  # noqa: D102
 
+    @property
+    def family(self) -> Family:
+        """What it is for every value of its parameters."""
+        return KERNELS[self.type]
 
-class PolynomialKernel(Part):
-    """k(x, z) = (gamma x.z + coef0)^degree."""
-
-    type: Literal["polynomial"]
-    gamma: Gamma = 1.0
-    degree: int = Field(3, ge=1, le=16)
-    coef0: float = Field(0.0, ge=0, lt=1e15)
+    @property
+    def said(self) -> float | str | None:
+        """gamma as it was said; None where it has none."""
+        gamma: float | str | None = self.__dict__.get("gamma")
+        return gamma
 
     def build(self, auto: float = 1.0) -> Kernel:
         """The kernel for the solvers; `auto` is what gamma "auto" came to."""
-        return _kernel("polynomial", auto if isinstance(self.gamma, str) else self.gamma, self.degree, self.coef0)
+        said = self.__dict__  # pydantic's, since each batch asks
+        gamma = said.get("gamma", 1.0)
+        gamma = auto if isinstance(gamma, str) else gamma
+        if len(said) < 3:  # of most: fewer arguments are found sooner
+            return _kernel(said["type"], gamma)
+        return _kernel(said["type"], gamma, said.get("degree", 3), said.get("coef0", 0.0))
+
+    def gamma_max(self, square_max: float) -> float:
+        """The largest gamma with which k(x, x) is not too large where x.x is so much at most."""
+        power = self.family.power
+        if power is None:
+            return math.inf
+        # Half of the limit leaves room for rounding.
+        root = float(exp(log(NORM_MAX / 2) / (self.__dict__[power] if isinstance(power, str) else power)))  # type: ignore[no-untyped-call]
+        return (root - float(self.__dict__.get("coef0", 0.0))) / square_max
 
 
-class RadialKernel(Part):
-    """rbf: k(x, z) = exp(-gamma |x - z|^2). laplacian: k(x, z) = exp(-gamma |x - z|_1)."""
-
-    type: Literal["rbf", "laplacian"]
-    gamma: Gamma = SCALE
-
-    def build(self, auto: float = 1.0) -> Kernel:
-        """The kernel for the solvers; `auto` is what gamma "auto" came to."""
-        return _kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
-
-
-Candidates = Annotated[
-    StrictBool,
-    Field(description="whether candidates count for the warm-up as soon as they are offered, without labels"),
-]
+def _kernel_part(names: tuple[str, ...], title: str) -> type[ModelKernel]:
+    """The part of kernels that have the same parameters."""
+    families = [KERNELS[name] for name in names]
+    fields: dict[str, Any] = {"type": (Literal[names], ...)}
+    for name, default in families[0].parameters.items():
+        fields[name] = (Gamma if name == "gamma" else PARAMETERS[name], default)
+    formulas = (f"k(x, z) = {family.formula}." for family in families)
+    meaning = " ".join(formulas if len(names) == 1 else map(": ".join, zip(names, formulas, strict=True)))
+    return create_model(f"{title}Kernel", __base__=ModelKernel, __module__=__name__, __doc__=meaning, **fields)
 
 
-class Features(Part):
-    """The width of x, the form in which it usually comes (either is taken), and what becomes of its numbers.
-
-    Of a configuration that was written before there were scales, it says that there are none.
-    """
-
-    type: Literal["dense", "sparse"]
-    dim: int = Field(gt=0)
-    scale: Literal["auto"] | None = Field(
-        None, description='"auto": the warm-up brings columns to one measure; null: numbers are taken as they are'
-    )
-    warmup: int | None = Field(
-        None, ge=1, le=100_000, description="examples after which scales and gamma are fixed; null: 1000, or fewer"
-    )
-    warmup_candidates: Candidates = False
+def _kernel_parts() -> Iterator[type[ModelKernel]]:
+    radial = tuple(name for name, family in KERNELS.items() if family.distance is not None)
+    yield from (_kernel_part((name,), name.capitalize()) for name in KERNELS if name not in radial)
+    yield _kernel_part(radial, "Radial")
 
 
-class Column(Part):
-    """What the strings of a name are."""
-
-    type: Kind = Field(description="category: each string is a value; time: a day or a time as ISO 8601; text: words")
-
-
-class NamedFeatures(Part):
-    """x is an object of names and values; columns are found in the first `warmup` examples (vocabulary.py)."""
-
-    type: Literal["named"]
-    warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
-    columns_max: int = Field(1024, ge=1, lt=2**30, description="columns, at most; values beyond are ignored")
-    columns: dict[Annotated[str, Field(max_length=NAME_CHARS_MAX)], Column] | None = Field(
-        None, max_length=FIELDS_MAX, description="what the strings of these names are; null: the warm-up tells"
-    )
-    times: StrictBool = Field(
-        False, description="whether the warm-up tells which names have days and times; else they are categories"
-    )
-    identifiers: StrictBool = Field(
-        False,
-        description="whether the warm-up leaves out names of which nearly all strings differ; else they are categories",
-    )
-    since: tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None = Field(
-        None,
-        max_length=FIELDS_MAX,
-        description="names of times that also tell the time since the example before; null: all, as once in each model",
-    )
-    warmup_candidates: Candidates = False
-
-    @field_validator("since", mode="before")
-    @classmethod
-    def _list_to_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """What the strings of some names are."""
-        return {name: column.type for name, column in (self.columns or {}).items()}
-
-    @property
-    def texts(self) -> int:
-        """How many names have texts."""
-        return sum(kind == "text" for kind in self.kinds.values())
-
-    @property
-    def dim(self) -> int:
-        """The width of the rows."""
-        return self.columns_max + (BUCKETS if self.texts else 0)
-
-    @property
-    def square_max(self) -> float:
-        """The largest x.x."""
-        if not self.times and self.columns is None:
-            return CLIP**2 * min(self.columns_max, FIELDS_MAX)
-        circles = 3  # of a moment, beside a number
-        return min(CLIP**2 * self.columns_max, (CLIP**2 + circles) * FIELDS_MAX) + 1.001 * self.texts**2
-
-
-class TextFeatures(Part):
-    """x is a text, of which words and pairs of words are counted (texts.py)."""
-
-    type: Literal["text"]
-    dim: int = Field(BUCKETS, ge=2**8, lt=2**31, description="columns among which a hash spreads the words")
-    warmup: int = Field(1000, ge=1, le=100_000, description="texts after which the weights of words are fixed")
-    warmup_candidates: Candidates = False
-
-    @property
-    def square_max(self) -> float:
-        """The largest x.x, but for rounding."""
-        return 1.001
+if TYPE_CHECKING:
+    KernelPart = ModelKernel
+else:
+    KernelPart = Annotated[reduce(or_, _kernel_parts()), Field(discriminator="type")]
 
 
 class Labelling(Part):
@@ -294,10 +215,6 @@ class HalfLife(Span):
         return Window(examples=examples, seconds=seconds, step=self.step)
 
 
-FeaturesPart = Annotated[Features | NamedFeatures | TextFeatures, Field(discriminator="type")]
-KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
-
-
 class Configuration(Part):
     """A model's configuration. It never changes; another one is another model. Each solver adds its parameters."""
 
@@ -353,45 +270,23 @@ class Configuration(Part):
     @property
     def gamma(self) -> float | str | None:
         """The kernel's, as it was said; None for a linear one."""
-        return None if isinstance(self.kernel, LinearKernel) else self.kernel.gamma
+        return self.kernel.said
 
     @property
     def scaled(self) -> bool:
         """Whether dense or sparse features are brought to one measure."""
-        return isinstance(self.features, Features) and self.features.scale is not None
+        return self.features.scaled
 
     @property
     def warmup(self) -> int:
-        """Examples of the warm-up, 0 where nothing is found by one.
-
-        Where nobody said how many: no more than may be held at once, so that each is still there when it ends.
-        """
-        features = self.features
-        if isinstance(features, NamedFeatures | TextFeatures):
-            return features.warmup
-        if not self.scaled and not isinstance(self.gamma, str):
-            return 0
-        if features.warmup is not None:
-            return features.warmup
-        spans = [span for span in (self.window, self.half_life and self.half_life.window) if span is not None]
-        held = [self.points_max, *(span.examples for span in spans)]
-        return min([WARMUP, *(most for most in held if most is not None)])
+        """Examples of the warm-up, 0 where nothing is found by one."""
+        return self.features.examples_of_warmup(self)
 
     @property
     def gamma_max(self) -> float:
-        """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value; only a polynomial's."""
-        kernel, features = self.kernel, self.features
-        if not isinstance(kernel, PolynomialKernel):
-            return math.inf
-        if isinstance(features, Features):
-            if not self.scaled:
-                return math.inf
-            square_max = CLIP**2 * features.dim  # of a row
-        else:
-            square_max = features.square_max
-        # Half of the limit leaves room for rounding.
-        root = float(exp(log(NORM_MAX / 2) / kernel.degree))  # type: ignore[no-untyped-call]
-        return (root - kernel.coef0) / square_max
+        """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value with itself."""
+        square_max = self.features.square_max
+        return math.inf if square_max is None else self.kernel.gamma_max(square_max)
 
     def weight_of(self, label: Label) -> float:
         """The class's factor of C."""
@@ -400,7 +295,7 @@ class Configuration(Part):
     @model_validator(mode="after")
     def _picture_fits(self) -> Self:
         image = self.show.image if self.show is not None else None
-        if image is not None and (self.features.type != "dense" or image[0] * image[1] != self.features.dim):
+        if image is not None and not self.features.is_picture(*image):
             raise PydanticCustomError(
                 "show",
                 "show.image: rows times columns must be the width of dense features, {dim}, got {rows} x {columns}",

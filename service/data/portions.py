@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from hinged.service.data.examples import Body, Raw
-from hinged.service.data.parts import Configuration, Features
+from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.data.slices import Slices
 from hinged.service.data.trees import SMALL_BYTES, Take, tree
@@ -55,7 +55,7 @@ def limits_of(configuration: Configuration | None, settings: Settings) -> Mappin
     """How long the arrays of examples may be; no configuration: of a model that is to be made of them."""
     dim = settings.dim_max
     if configuration is not None:
-        dim = configuration.features.dim if isinstance(configuration.features, Features) else 0
+        dim = configuration.features.dim if configuration.features.IN_ROWS else 0
     return {"": ELEMENTS_MAX, "examples": settings.batch_examples_max, "x": dim, "indices": dim, "values": dim}
 
 
@@ -67,7 +67,7 @@ def in_portions(
     What is found is a body with all else, and the first example; None where there is nothing else. It is known last,
     for it may stand behind the examples. configuration: of the model; None of one that is to be made.
     """
-    named = configuration is not None and not isinstance(configuration.features, Features)
+    in_rows = configuration is None or configuration.features.IN_ROWS
     first: list[Any] = []
     told: Any
 
@@ -79,7 +79,7 @@ def in_portions(
         with standing_at(begin):
             for index, example in enumerate(examples):
                 if type(example) is dict and (len(example) > PARTS_MAX or type(example.get("x")) is dict):
-                    _check_example(example, f"examples[{index}]", named=named)
+                    _check_example(example, f"examples[{index}]", in_rows=in_rows)
             yield from work({"examples": examples})
 
     if isinstance(body, dict):
@@ -96,7 +96,7 @@ def in_portions(
         told = yield from long_body(body, limits_of(configuration, settings), {"examples": take})
     if not isinstance(told, dict):
         raise Invalid(f"body: an object is expected, got {shown(told)}")
-    _check_example(told, "", named=named)
+    _check_example(told, "", in_rows=in_rows)
     yield
     if not first:
         yield from work(told)
@@ -106,12 +106,12 @@ def in_portions(
     return {**told, "examples": first} if len(told) > 1 else None
 
 
-def _check_example(example: Any, place: str, *, named: bool) -> None:
+def _check_example(example: Any, place: str, *, in_rows: bool) -> None:
     """Refuse what has so many parts that to complain of each would take long."""
     if type(example) is not dict:
         return
     _check_parts(example, place or "body")
-    if not named:
+    if in_rows:
         _check_parts(example.get("x"), f"{place}.x".lstrip("."))
 
 

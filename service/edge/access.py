@@ -114,7 +114,7 @@ class Access:
 
 
 def authorise(connection: HTTPConnection, operation: Operation[..., Any]) -> None:
-    """Note who asks. Unauthenticated or Forbidden where the operation is not for him."""
+    """Note who asks. Unauthenticated or Forbidden where that key may not use the operation."""
     if operation.role is None:
         return
     key = connection.state.caller = connection.app.state.access.caller(connection, basic=operation.basic)

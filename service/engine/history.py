@@ -17,8 +17,7 @@ from functools import partial
 import numpy as np
 
 from hinged.frames import BadFrame
-from hinged.service.data.inputs import Records
-from hinged.service.data.records import Record
+from hinged.service.data.inputs import Inputs
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.scheduling.turns import stand_back
 from hinged.service.errors import (
@@ -158,14 +157,14 @@ class ModelHistory:
                 if rest.ids:
                     yield rest
 
-    def record_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Record | None:
-        """The named values of an example, where what is left of the log has them."""
+    def x_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Inputs | None:
+        """The x of an example, where what is left of the log has it."""
         for at, record in self.store.read(self.name, 0):
             if record.kind == ExamplesLearned.KIND and not was_undone(undone, at):
                 event = ExamplesLearned.decoded(record.payload)
-                if isinstance(event.inputs, Records):
-                    for row in np.flatnonzero(event.keys == number):
-                        return event.inputs.records[row]
+                rows = np.flatnonzero(event.keys == number)
+                if rows.size:
+                    return event.inputs.take(rows[:1])
         return None
 
     def taught(self, undone: Sequence[tuple[int, int]], before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:

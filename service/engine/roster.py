@@ -87,7 +87,7 @@ class Roster:
         """What a model does that there is, and why where it has stopped."""
         running = self.running.get(name)
         if running is not None:
-            failure = running.worker.failure
+            failure = running.worker.failed
             return (SERVING, None) if failure is None else (STOPPED, failure)
         if name in self.loads:
             return COMPILING if name in self.coming else LOADING, None
@@ -95,7 +95,7 @@ class Roster:
 
     def progress(self) -> dict[str, int]:
         """How many models there are, and how many of them are loading, serve and have stopped."""
-        stopped = sum(running.worker.failure is not None for running in self.running.values())
+        stopped = sum(running.worker.failed is not None for running in self.running.values())
         serving, loading = len(self.running) - stopped, sum(name not in self.running for name in self.loads)
         stopped += sum(name not in self.running and name not in self.loads for name in self.broken)
         return {"total": serving + loading + stopped, LOADING: loading, SERVING: serving, STOPPED: stopped}

@@ -1,6 +1,6 @@
 """One writer a model: what is asked of it, and what it is answered.
 
-What changes the model becomes work for its loop (loop.py), which does one piece after the other. Predictions read what
+What changes the model becomes work, of which the actor (actor.py) does one piece after the other. Predictions read what
 was published last and wait for nobody.
 """
 
@@ -19,13 +19,13 @@ from hinged.service.commands.ask import Command, LabelBudget, Wish
 from hinged.service.commands.change import Correct, Forget, Located
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.classes import Label
-from hinged.service.engine.follow import Feed, Follower
+from hinged.service.engine.actor import Actor
+from hinged.service.engine.follow import Follower
 from hinged.service.engine.history import Obstacle
 from hinged.service.engine.jobs.background import JobRunner, Shared
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import LearnAnswer, Learning
 from hinged.service.engine.listing import Listing
-from hinged.service.engine.loop import Loop, Watch
 from hinged.service.engine.work import (
     CatchingUp,
     Commanding,
@@ -40,13 +40,12 @@ from hinged.service.engine.work import (
 from hinged.service.errors import Invalid, NotFound, Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction
-from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 
 
-class Worker:
-    """Owns a model. Everything that changes the model goes through its loop. Methods run on one event loop."""
+class Worker(Actor):
+    """What a model is asked, and how it answers. Methods run on one event loop."""
 
     def __init__(
         self,
@@ -66,82 +65,21 @@ class Worker:
 
         moved: told the position of what was published. turn: waits until the model may learn.
         """
-        self.name = model.name
+        self._event_loop = asyncio.get_running_loop()
+        journal = Journal(model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy)
+        super().__init__(journal, executor, moved, turn)
         self.readers = readers or executor
         self.predictions_served = 0
-        self._event_loop = asyncio.get_running_loop()
-        self._executor = executor
-        self._journal = Journal(
-            model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy
-        )
-        self._loop = Loop(self._journal, executor, Watch(moved, self._look_at_changes, self._let_go), turn)
-        self._jobs = JobRunner(self, self._journal.history, store, beside or executor, shared or Shared(store))
+        self._jobs = JobRunner(self, journal.history, store, beside or executor, shared or Shared(store))
         self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, self._labels)
         if obstacle is None and model.jobs.running():
             self._jobs.wake()
 
-    # -- the model ------------------------------------------------------------------------------------------------
-
-    @property
-    def model(self) -> Model:
-        """The model as it stands; between two changes only for what is asked by `read`."""
-        return self._journal.model
-
-    @property
-    def published(self) -> Published:
-        """What predictions read."""
-        return self._journal.published
-
-    @property
-    def obstacle(self) -> Obstacle | None:
-        """The event before which the model stands, if there is one."""
-        return self._journal.obstacle
-
-    @property
-    def feed(self) -> Feed:
-        """Its newest events."""
-        return self._journal.feed
-
-    @property
-    def snapshots_failed(self) -> int:
-        """Snapshots that the store did not take."""
-        return self._journal.snapshots.failed
-
-    @property
-    def snapshot_age_s(self) -> float:
-        """Seconds for which changes have been in no snapshot, at most."""
-        return self._journal.snapshots.age_s(self.published.position)
-
-    @property
-    def pending_predictions(self) -> int:
-        """Predictions that wait for their labels, in the log or not yet."""
-        return len(self.model.pending) + len(self._loop.unlogged)
-
     @property
     def waiting_examples(self) -> int:
         """Examples that have queued up."""
-        return self._loop.queue.examples
-
-    @property
-    def waiting_requests(self) -> int:
-        """Requests that have queued up."""
-        return len(self._loop.queue)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it takes no more work."""
-        return self._loop.stopped
-
-    @property
-    def failure(self) -> str | None:
-        """Why it stopped after something unforeseen, None if it has not."""
-        return self._loop.failed
-
-    @property
-    def failed(self) -> bool:
-        """Whether it stopped after something unforeseen."""
-        return self._loop.failed is not None
+        return self.queue.examples
 
     # -- what callers use -----------------------------------------------------------------------------------------
 
@@ -154,16 +92,16 @@ class Worker:
 
     def begin_to_learn(self, request: LearnRequest) -> asyncio.Future[LearnAnswer]:
         """The same for who sends more before it is answered: the request waits in the queue on return."""
-        return self._loop.put(Learning([request]))
+        return self.put(Learning([request]))
 
     async def finish(self, epochs: int = 0) -> dict[str, Any]:
         """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; its figures."""
-        figures: dict[str, Any] = await self._loop.put(Finishing(epochs))
+        figures: dict[str, Any] = await self.put(Finishing(epochs))
         return figures
 
     async def roll_back(self, position: int) -> dict[str, Any]:
         """Make the state what it was at a position. Invalid, or Conflict where the log does not reach back to it."""
-        answer: dict[str, Any] = await self._loop.put(RollingBack(position))
+        answer: dict[str, Any] = await self.put(RollingBack(position))
         return answer
 
     async def set_aside(self, position: int | None) -> dict[str, Any]:
@@ -171,7 +109,7 @@ class Worker:
 
         Conflict where it stands before none, or before another than that at `position`.
         """
-        answer: dict[str, Any] = await self._loop.put(SettingAside(position), stopped=self.obstacle is not None)
+        answer: dict[str, Any] = await self.put(SettingAside(position), stopped=self.obstacle is not None)
         return answer
 
     async def snapshot(self, *, first: bool = False) -> int:
@@ -179,7 +117,7 @@ class Worker:
 
         StoreUnavailable if the store did not take it.
         """
-        position, written = await self._loop.put(Snapshotting(), first=first)
+        position, written = await self.put(Snapshotting(), first=first)
         try:  # the shield: a client that goes away must not take it back
             problem = await asyncio.shield(asyncio.wrap_future(written))
         except asyncio.CancelledError:
@@ -196,11 +134,11 @@ class Worker:
 
     def begin_command(self, command: Command) -> asyncio.Future[dict[str, Any]]:
         """The same for who sends more before it is answered."""
-        return self._loop.put(Commanding(command))
+        return self.put(Commanding(command))
 
     async def change(self, command: Forget | Correct | ChangeAnswer) -> dict[str, Any]:
         """What a change of one example answers, which is looked up in the log beside the worker."""
-        self._loop.check_running()
+        self.check_running()
         return await self.command(replace(command, located=await self._locate(command.given)))
 
     async def example(self, given: str) -> dict[str, Any]:
@@ -215,16 +153,16 @@ class Worker:
 
     def listing(self) -> Listing:
         """What it has learned, to be read a page at a time."""
-        return Listing(self._journal.store, self.name, self.read, self.readers)
+        return Listing(self.journal.store, self.name, self.read, self.readers)
 
     async def _locate(self, given: str) -> Located | None:
-        find = partial(self._journal.lookup.locate, self.model, given)
+        find = partial(self.journal.lookup.locate, self.model, given)
         return await self._event_loop.run_in_executor(self._executor, find)
 
     async def snapshots(self) -> list[int]:
         """Positions of the snapshots that the store holds, oldest first."""
-        self._loop.check_running()
-        found = await self._event_loop.run_in_executor(self.readers, self._journal.store.snapshots, self.name)
+        self.check_running()
+        found = await self._event_loop.run_in_executor(self.readers, self.journal.store.snapshots, self.name)
         return sorted(found)
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -240,7 +178,7 @@ class Worker:
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while at in self._jobs.running():
-                    self._loop.check_running()
+                    self.check_running()
                     await self._jobs.end_of(at)
         return self.job(at)
 
@@ -255,13 +193,13 @@ class Worker:
         durable = self.model.configuration.labels.pending_durable
         if self.obstacle is not None and not durable:
             return
-        self._loop.check_running()
+        self.check_running()
         tombstones = self.model.tombstones
         made = [Made(prediction, classes) for prediction in predictions if not tombstones.knows(prediction.id)]
         if durable:
-            await self._loop.put(Keeping(made))
+            await self.put(Keeping(made))
             return
-        self._loop.keep(made)
+        self.take_along(made)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
         """Whose labels are wanted of these predictions."""
@@ -269,47 +207,48 @@ class Worker:
 
     async def describe(self, *, full: bool = False) -> dict[str, Any]:
         """The model in figures, as of after what is under way. full: with every default of its configuration."""
-        figures: dict[str, Any] = await self.read(lambda model: model.describe(self._journal.now_ms(), full=full))
+        figures: dict[str, Any] = await self.read(lambda model: model.describe(self.journal.now_ms(), full=full))
         return figures
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model itself finds, between two changes."""
-        return await self._loop.ask(question)
+        return await self.ask(question)
 
     def follow(self, after: int | None = None) -> Follower:
         """One who is told of the model's events behind a position, or from now on. Invalid if it is not there yet."""
-        self._loop.check_running()
+        self.check_running()
         newest = self.published.position
         if after is not None and not 0 <= after <= newest:
             raise Invalid(f"the log of model {self.name} ends at position {newest}, got {after}")
-        read = partial(self._journal.store.read, self.name)
-        return Follower(self.feed, read, lambda: self.published.position, newest if after is None else after)
+        read = partial(self.journal.store.read, self.name)
+        return Follower(self.journal.feed, read, lambda: self.published.position, newest if after is None else after)
 
     async def stop(self, *, keep_snapshot: bool = True, why: str | None = None) -> None:
         """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
         await self._jobs.stop()
-        await self._loop.stop(keep_snapshot=keep_snapshot, why=why)
+        await super().stop(keep_snapshot=keep_snapshot, why=why)
         usual = "the server stops" if keep_snapshot else f"model {self.name} was deleted"
-        self.feed.end(why or usual, elsewhere=why is not None)
+        self.journal.feed.end(why or usual, elsewhere=why is not None)
 
     # -- the steps of a job (jobs/background.py) ------------------------------------------------------------------
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
         """What a step of a job answers, which comes before all that waits."""
-        return await self._loop.put(work, first=True)
+        return await self.put(work, first=True)
 
-    # -- what the loop tells --------------------------------------------------------------------------------------
+    # -- what the actor tells --------------------------------------------------------------------------------------
 
-    def _look_at_changes(self) -> None:
+    def look_at_changes(self) -> None:
         """Go by what a change has made of the configuration and the jobs."""
+        super().look_at_changes()
         labels = self.model.configuration.labels
         if labels != self._labels:
             self._labels, self._budget = labels, LabelBudget(self.model.configuration.seed, labels)
         self._jobs.look()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Nobody waits any longer for what will not come."""
         self._jobs.release()
 
     def _tell_of_snapshot(self, position: int) -> None:
-        self._event_loop.call_soon_threadsafe(self.feed.tell, position, "snapshot")
+        self._event_loop.call_soon_threadsafe(self.journal.feed.tell, position, "snapshot")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.inputs import Inputs
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.model import Model
 
@@ -44,13 +44,5 @@ class Coming:
 
     def check_x(self, inputs: Inputs) -> None:
         """ValueError for points that are not in the form of the model's features."""
-        if isinstance(inputs, Records) != (self.model.vocabulary is not None):
-            raise ValueError("x has another form than the model's features")
-        if isinstance(inputs, Records):
-            return
-        dim = self.model.configuration.features.dim
-        if not self.model.learner.takes(inputs) or inputs.dim != dim:
-            raise ValueError(
-                f"rows must have {dim} features in the form of the model's configuration, got {inputs.dim} in "
-                f"{inputs.values.dtype} and sizes of {inputs.measure}"
-            )
+        configuration = self.model.configuration
+        configuration.features.check_form(inputs, configuration)

@@ -33,8 +33,7 @@ def described(model: State, now_ms: int, *, full: bool = False) -> dict[str, Any
         figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in model.set_aside]
     encoder = model.learner.warmup.encoder
     if encoder is not None:
-        vocabulary = model.learner.vocabulary
-        warnings = [] if vocabulary is None else vocabulary.warnings(model.learned)
+        warnings = encoder.warnings(model.learned)
         told = {"warnings": warnings} if warnings else {}
         figures["features"] = {**encoder.figures(), "gamma": model.learner.gamma_used, **told}
     arms = model.solver.arms_in_figures()

@@ -9,20 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
-from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.data.records import Record
-from hinged.service.data.rows import is_fit, refit
-from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.model.decisions import numbers_of, together
 from hinged.service.model.metrics import UNKNOWN, Prequential
-from hinged.service.model.warmup import WarmUp, encoded
+from hinged.service.model.warmup import WarmUp
 from hinged.service.model.window import Ages, Left
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Rows, rows_from_csr
@@ -70,12 +67,6 @@ class ModelLearner:
         self.labels.add(label)
         self.solver.add_class(self.configuration.weight_of(label))
         self.metrics.add_class()
-
-    @property
-    def vocabulary(self) -> Vocabulary | None:
-        """Of named features."""
-        encoder = self.warmup.encoder
-        return encoder if isinstance(encoder, Vocabulary) else None
 
     @property
     def room(self) -> int:
@@ -165,7 +156,7 @@ class ModelLearner:
         # Where examples fade, what has left would come back with all its weight; and what is held finishing optimises.
         for _ in range(epochs if self.configuration.half_life is None else 0):
             assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
-            with self.vocabulary.from_the_first() if self.vocabulary is not None else nullcontext():
+            with self.warmup.encoder.from_the_first() if self.warmup.encoder is not None else nullcontext():
                 self._learn_again(epoch())
         self._wait_for_kernels()
         return self.solver.finish()
@@ -186,11 +177,11 @@ class ModelLearner:
 
     def takes(self, inputs: Inputs) -> bool:
         """Whether a batch has the form that the configuration asks for."""
-        return isinstance(inputs, Records) or is_fit(inputs, self.configuration)
+        return self.configuration.features.is_fit(inputs, self.configuration)
 
     def rows(self, inputs: Inputs) -> Inputs:
         """Rows in the form that the configuration asks for; records as they are. BadRow for one too large."""
-        return inputs if isinstance(inputs, Records) else refit(inputs, self.configuration)
+        return self.configuration.features.fit(inputs, self.configuration)
 
     # -- unlearning -----------------------------------------------------------------------------------------------
 
@@ -251,33 +242,33 @@ class ModelLearner:
             else:
                 self.solver.learn_weighted(*example, np.array([weight]))
 
-    def forget_words(self, key: int, record: Record | None) -> None:
+    def forget_words(self, key: int, x: Inputs | None) -> None:
         """Forget the names and values of features that this example has and no other point; before it is dropped.
 
-        record: its named values, where they are known. Only needed where the log no longer tells.
+        x: its own, where it is known. Only needed where the log no longer tells.
         """
-        vocabulary = self.vocabulary
-        if vocabulary is None or vocabulary.warming:
+        encoder = self.warmup.encoder
+        if encoder is None or not encoder.HAS_WORDS or encoder.warming:
             return
         held = self.solver.row_of(key)
         own = set(held.indices.tolist()) if held is not None else set()
-        if record is not None:
-            own |= set(vocabulary.reader().encode([record])[1].tolist())
+        if x is not None:
+            own |= encoder.columns_of(x)
         others = np.isin(self.solver.keys(), [key], invert=True)
-        vocabulary.forget(own - set(self.solver.indices(self.solver.keys()[others]).tolist()))
+        encoder.forget(own - set(self.solver.indices(self.solver.keys()[others]).tolist()))
 
     def forget_strange_words(self, candidates: Inputs | None) -> None:
         """Forget the names and values of features that neither a point nor one of these candidates has.
 
         For a candidate that is forgotten, and of which nothing else is known any more.
         """
-        vocabulary = self.vocabulary
-        if vocabulary is None or vocabulary.warming:
+        encoder = self.warmup.encoder
+        if encoder is None or not encoder.HAS_WORDS or encoder.warming:
             return
         held = set(self.solver.indices(self.solver.keys()).tolist())
-        if isinstance(candidates, Records):
-            held |= set(vocabulary.reader().encode(candidates.records)[1].tolist())
-        vocabulary.forget_but(held)
+        if candidates is not None:
+            held |= encoder.columns_of(candidates)
+        encoder.forget_but(held)
 
     def reconfigure(self, configuration: Configuration) -> None:
         """Another configuration in place: of the same solver, another C, weights or kernel where it is `exact`."""
@@ -318,7 +309,8 @@ class ModelLearner:
 
     def _encoded(self, inputs: Inputs) -> Rows:
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return encoded(self.warmup.encoder, inputs, self.solver.kernel, dim, dtype)
+        encoder = self.warmup.encoder
+        return cast("Rows", inputs) if encoder is None else encoder.rows(inputs, self.solver.kernel, dim, dtype)
 
     def _freeze(self) -> None:
         """Fix the columns by what the warm-up has shown so far, and learn it anew."""
@@ -340,7 +332,7 @@ class ModelLearner:
     @property
     def gamma_used(self) -> float | None:
         """The kernel's gamma, whether it was given or found; None for a linear kernel."""
-        return None if self.configuration.kernel.type == "linear" else float(self.solver.kernel.gamma)
+        return None if self.configuration.gamma is None else float(self.solver.kernel.gamma)
 
     # -- state ----------------------------------------------------------------------------------------------------
 

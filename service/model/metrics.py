@@ -6,8 +6,8 @@ asked for at random. Only the last are a fair sample of what comes, and only the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hinged.solvers.scores.sigmoid import WINDOW, Calibration
 from hinged.solvers.scores.tally import (
     BRIER,
     LOG_LOSS,
+    PrequentialWindow,
     Tally,
     losses_of,
 )
@@ -36,15 +37,26 @@ CONFUSION_CLASSES_MAX = 32  # of a confusion matrix among the figures
 BINS = 10  # of a reliability diagram
 
 
+def _gauge(name: str, meaning: str) -> Any:
+    """A figure of a glance that Prometheus is told, too."""
+    return field(metadata={"gauge": name, "meaning": meaning})
+
+
 @dataclass(frozen=True, slots=True)
 class SourceGlance:
     """The figures of one source that cost next to nothing. NaN where there is none yet."""
 
     source: str
     predicted: int
-    accuracy: float
-    log_loss: float
-    brier: float
+    accuracy: float = _gauge("hinged_accuracy_ratio", "Accuracy over the newest 1,000 of them.")
+    log_loss: float = _gauge("hinged_log_loss", "Log loss over the newest 1,000 of them.")
+    brier: float = _gauge("hinged_brier_score", "Brier score over the newest 1,000 of them.")
+
+
+EXPOSED: Mapping[str, tuple[str, str]] = {
+    each.name: (each.metadata["gauge"], each.metadata["meaning"]) for each in fields(SourceGlance) if each.metadata
+}
+"""What Prometheus is told of each source: by figure, its name there and what it means."""
 
 
 class Prequential:
@@ -138,7 +150,8 @@ class Prequential:
     @property
     def fading_accuracy(self) -> float | None:
         """Of all predictions, the newest counting most; None before the first."""
-        return agreement(self._tallies[ALL].faded)["accuracy"]
+        faded = self._tallies[ALL].faded
+        return accuracy(faded) if faded.any() else None
 
     def reliability(self) -> list[Figures]:
         """How often predictions of the newest 1,000 were right, by the probability that the present fit gives them.
@@ -247,20 +260,23 @@ def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:
     return found
 
 
-def agreement(cells: Array) -> dict[str, float | None]:
-    """Accuracy, balanced accuracy and Cohen's kappa of (weighted) examples by class (rows) and predicted class."""
-    total = float(cells.sum())
-    if not total > 0:
-        return {"accuracy": None, "balanced_accuracy": None, "kappa": None}
-    hits, of_class, of_prediction = np.diagonal(cells), cells.sum(axis=1), cells.sum(axis=0)
+def accuracy(cells: Array) -> float:
+    """The part of (weighted) examples, by class (rows) and predicted class, that was right."""
+    return float(np.diagonal(cells).sum()) / float(cells.sum())
+
+
+def balanced_accuracy(cells: Array) -> float:
+    """The same of each class that occurs, averaged over these classes."""
+    of_class = cells.sum(axis=1)
     present = of_class > 0
-    accuracy = float(hits.sum()) / total
-    chance = float((of_class * of_prediction).sum()) / (total * total)
-    return {
-        "accuracy": accuracy,
-        "balanced_accuracy": float((hits[present] / of_class[present]).mean()),
-        "kappa": (accuracy - chance) / (1 - chance) if chance < 1 else None,
-    }
+    return float((np.diagonal(cells)[present] / of_class[present]).mean())
+
+
+def cohen(cells: Array) -> float | None:
+    """Cohen's kappa: how far accuracy is beyond what chance would bring; None where chance is always right."""
+    total = float(cells.sum())
+    chance = float((cells.sum(axis=1) * cells.sum(axis=0)).sum()) / (total * total)
+    return (accuracy(cells) - chance) / (1 - chance) if chance < 1 else None
 
 
 def area(scores: Array, positive: Array) -> float:
@@ -285,6 +301,25 @@ def auc(scores: Array, classes: Array) -> float | None:
     return float(np.mean(areas)) if areas else None
 
 
+OF_CELLS: Mapping[str, Callable[[Array], float | None]] = {
+    "accuracy": accuracy,
+    "balanced_accuracy": balanced_accuracy,
+    "kappa": cohen,
+}
+"""Figures of counts by class and predicted class: of the window, of its newer half, and of all while they fade."""
+OF_WINDOW: Mapping[str, Callable[[PrequentialWindow], float | None]] = {
+    "log_loss": lambda window: float(window.losses[:, LOG_LOSS].mean()),
+    "brier": lambda window: float(window.losses[:, BRIER].mean()),
+    "auc": lambda window: auc(window.scores, window.classes),
+}
+"""Figures of the newest predictions one by one."""
+
+
+def agreement(cells: Array) -> Figures:
+    """The figures of (weighted) examples by class (rows) and predicted class."""
+    return {name: of(cells) for name, of in OF_CELLS.items()} if cells.any() else dict.fromkeys(OF_CELLS)
+
+
 def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
     window, classes = tally.window, tally.cells.shape[0]
     n, half = window.classes.size, min((tally.seen + 1) // 2, WINDOW)
@@ -298,9 +333,7 @@ def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
         "window": {
             "examples": n,
             **recent,
-            "log_loss": float(window.losses[:, LOG_LOSS].mean()) if n else None,
-            "brier": float(window.losses[:, BRIER].mean()) if n else None,
-            "auc": auc(window.scores, window.classes),
+            **{name: of(window) if n else None for name, of in OF_WINDOW.items()},
         },
         "newest_half": {
             "examples": half,

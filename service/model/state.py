@@ -16,10 +16,8 @@ import numpy as np
 from hinged.frames import BadFrame, decode, encode
 from hinged.service import limits
 from hinged.service.data.classes import Labels, label_key
-from hinged.service.data.inputs import Inputs, Records, join_inputs
+from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.data.rows import refit
-from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.model.annotators import Annotators
 from hinged.service.model.answers import FirstAnswers
 from hinged.service.model.curves import Curves
@@ -31,7 +29,6 @@ from hinged.service.model.pool import Pool
 from hinged.service.model.revisions import Revisions
 from hinged.service.model.schema import FACTS
 from hinged.service.model.tombstones import Tombstones
-from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.solver import Solver, columns_of
 
 Array = np.ndarray[Any, Any]
@@ -87,11 +84,6 @@ class State:
     def solver(self) -> Solver:
         """Of what predicts."""
         return self.learner.solver
-
-    @property
-    def vocabulary(self) -> Vocabulary | None:
-        """Of named features."""
-        return self.learner.vocabulary
 
     @property
     def labels(self) -> Labels:
@@ -267,22 +259,8 @@ class State:
 
     def _check_x(self, batches: list[Inputs]) -> None:
         """Refuse an x that is none of this model's: its form, width, precision, or norms."""
-        dim = self.configuration.features.dim
-        dtype = np.float64 if self.configuration.scaled else self.configuration.dtype
-        wrong = ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
-        if any(isinstance(x, Records) != (self.vocabulary is not None) for x in batches):
-            raise wrong
-        x = join_inputs(batches)
-        if isinstance(x, Records):
-            return
-        if any(batch.dim != dim or batch.values.dtype != dtype for batch in batches):  # type: ignore[union-attr]
-            raise wrong
-        if self.configuration.scaled:
-            refit(x, self.configuration)
-            return
-        rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
-        if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
-            raise wrong
+        if not self.configuration.features.check_held(batches, self.configuration, self.solver.kernel):
+            raise ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
 
 
 def was_undone(undone: Iterable[tuple[int, int]], position: int) -> bool:

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from hinged.service.data.classes import Label
-from hinged.service.data.columns import Outside
+from hinged.service.data.features.reader import AS_THEY_CAME, Outside, Reader
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.model.decisions import numbers_of
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN
-from hinged.service.model.warmup import AnyReader, encoded, seen
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
@@ -50,7 +49,7 @@ class Published:
     """What predictions read. It never changes; learning publishes another."""
 
     view: View
-    reader: AnyReader | None
+    reader: Reader[Any]
     kernel: Kernel
     configuration: Configuration
     labels: tuple[Label, ...]
@@ -63,12 +62,12 @@ class Published:
     def rows(self, inputs: Inputs) -> Rows:
         """A batch as the view takes it, each x by itself."""
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return encoded(self.reader, inputs, self.kernel, dim, dtype)
+        return self.reader.rows(inputs, self.kernel, dim, dtype)
 
     def seen(self, inputs: Inputs) -> tuple[Rows, Outside]:
         """The batch of one request as the view takes it, in order; and what in it lies outside of what was learned."""
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return seen(self.reader, inputs, self.kernel, dim, dtype)
+        return self.reader.seen(inputs, self.kernel, dim, dtype)
 
     def decide(self, inputs: Inputs) -> Decided:
         """Decide on the batch of one request.
@@ -122,7 +121,7 @@ class Published:
         encoder, metrics = learner.warmup.encoder, learner.metrics
         return cls(
             view=learner.solver.view(),
-            reader=encoder.reader() if encoder is not None else None,
+            reader=encoder.reader() if encoder is not None else AS_THEY_CAME,
             kernel=learner.solver.kernel,
             configuration=learner.configuration,
             labels=tuple(learner.labels.labels) if examples else (),

@@ -8,72 +8,21 @@ they show, and learns those of them that have a label again, in the order in whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from hinged.service.data.columns import OUTSIDE_SHOWN, Outside, Reader
-from hinged.service.data.inputs import Inputs, Records
-from hinged.service.data.parts import AUTO, Configuration, NamedFeatures, TextFeatures
-from hinged.service.data.records import TEXT
-from hinged.service.data.scaling import RowReader, Scaling
-from hinged.service.data.spread import Spread
-from hinged.service.data.vocabulary import Vocabulary
-from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.service.data.features.observing import Encoder
+from hinged.service.data.features.spread import Spread
+from hinged.service.data.inputs import Inputs
+from hinged.service.data.part import AUTO
+from hinged.service.data.parts import Configuration
 from hinged.solvers.core.states import COUNT_MAX, StateReader
-from hinged.solvers.estimators.scaling import CLIP, CSR, PLAIN
+from hinged.solvers.estimators.scaling import CSR
 
 Array = np.ndarray[Any, Any]
 
-Encoder: TypeAlias = Vocabulary | Scaling
-AnyReader: TypeAlias = Reader | RowReader
-
 NO_CLASS, NO_KEY = -1, 0  # of a candidate
-
-
-def encoder_of(configuration: Configuration) -> Encoder | None:
-    """What makes rows of x for the solver; None where they are taken as they are."""
-    features = configuration.features
-    if isinstance(features, NamedFeatures):
-        finds = {"find_times": features.times, "find_identifiers": features.identifiers}
-        return Vocabulary(features.warmup, features.columns_max, features.kinds, **finds, since=features.since)
-    if isinstance(features, TextFeatures):
-        return Vocabulary(features.warmup, 0, {TEXT: "text"}, buckets=features.dim)
-    if configuration.warmup == 0:
-        return None
-    return Scaling(features.type if configuration.scaled else PLAIN, features.dim, configuration.warmup)
-
-
-def encoded(by: Encoder | AnyReader | None, inputs: Inputs, kernel: Kernel, dim: int, dtype: type) -> Rows:
-    """A batch as a kernel and a precision see it. A vocabulary gives columns to what has none."""
-    if isinstance(by, Vocabulary | Reader):
-        assert isinstance(inputs, Records)  # noqa: S101  of named features
-        return rows_from_csr(*by.encode(inputs.records), kernel, dim, dtype)
-    assert isinstance(inputs, Rows)  # noqa: S101  of dense and sparse ones
-    if by is None:
-        return inputs
-    return (by.reader() if isinstance(by, Scaling) else by).rows(inputs, kernel, dim, dtype)
-
-
-def seen(by: AnyReader | None, inputs: Inputs, kernel: Kernel, dim: int, dtype: type) -> tuple[Rows, Outside]:
-    """The batch of one request to predict, in order; and what in it lies outside of what was learned.
-
-    Of rows of numbers that are columns at the edge of their scale; of a model without scales nothing is known.
-    """
-    if isinstance(by, Reader):
-        assert isinstance(inputs, Records)  # noqa: S101  of named features
-        csr, outside = by.read(inputs.records)
-        return rows_from_csr(*csr, kernel, dim, dtype), outside
-    rows = encoded(by, inputs, kernel, dim, dtype)
-    if by is None or by.scale.form == PLAIN:
-        return rows, {}
-    far = np.flatnonzero(np.abs(rows.values) >= CLIP)
-    if not far.size:
-        return rows, {}
-    places, begins = np.unique(np.searchsorted(rows.indptr, far, side="right") - 1, return_index=True)
-    columns = np.split(rows.indices[far], begins[1:])
-    return rows, {r: of_row[:OUTSIDE_SHOWN].tolist() for r, of_row in zip(places.tolist(), columns, strict=True)}
 
 
 class WarmUp:
@@ -84,7 +33,7 @@ class WarmUp:
     """
 
     def __init__(self, configuration: Configuration) -> None:
-        self.encoder = encoder_of(configuration)
+        self.encoder: Encoder[Any, Any] | None = configuration.features.encoder(configuration)
         self.candidates = 0
         self._takes_candidates = configuration.features.warmup_candidates
         self._begin()
@@ -124,7 +73,7 @@ class WarmUp:
 
     def observe(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
         """Take the next learned examples, at most `until_freeze`; whether it is time for `freeze`."""
-        items, new = _items(inputs), []
+        items, new = self._encoder.items(inputs), []
         for r, given in enumerate(ids):
             place = self._places.pop(given, None) if given is not None else None
             if place is None:
@@ -139,7 +88,7 @@ class WarmUp:
         if not (self._takes_candidates and self.active):
             return
         new = [r for r, given in enumerate(ids) if given not in self._places][: self._encoder.left]
-        items, waiting = _items(inputs.take(np.array(new, np.int64))), [ids[r] for r in new]
+        items, waiting = self._encoder.items(inputs.take(np.array(new, np.int64))), [ids[r] for r in new]
         while items and self.active:
             m = min(self.until_freeze, len(items))
             self.candidates += m
@@ -179,7 +128,7 @@ class WarmUp:
         return found
 
     @property
-    def _encoder(self) -> Encoder:
+    def _encoder(self) -> Encoder[Any, Any]:
         assert self.encoder is not None  # noqa: S101  what has no encoder has nothing to observe
         return self.encoder
 
@@ -235,10 +184,3 @@ class WarmUp:
         self._find_places()
         if sum(waits) > self.candidates:
             raise ValueError(f"the state has observed {self.candidates} candidates, and holds {sum(waits)}")
-
-
-def _items(inputs: Inputs) -> list[Any]:
-    """Each x as an encoder observes it."""
-    if isinstance(inputs, Records):
-        return list(inputs.records)
-    return [inputs.part(r, r + 1) for r in range(len(inputs))]

@@ -65,8 +65,8 @@ from hinged.solvers.core.counts import (
     NEEDS_ROW_ROOM,
     NONE,
 )
+from hinged.solvers.core.families import RBF
 from hinged.solvers.core.kernels import (
-    RBF,
     Kernel,
 )
 from hinged.solvers.core.parameters import Since

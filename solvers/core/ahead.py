@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
+from hinged.solvers.core.families import LAPLACIAN
+from hinged.solvers.core.kernels import Kernel, inner_to_kernel
 from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.rows import LabelledRows

@@ -13,7 +13,8 @@ import numpy as np
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
+from hinged.solvers.core.families import LAPLACIAN
+from hinged.solvers.core.kernels import Kernel, inner_to_kernel
 from hinged.solvers.core.points import Points
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.simd.lanes import LANES, dot

@@ -1,9 +1,4 @@
-"""Mercer kernels and kernel rows.
-
-    linear      k(x, z) = x.z
-    polynomial  k(x, z) = (gamma x.z + coef0)^degree
-    rbf         k(x, z) = exp(-gamma |x - z|^2)
-    laplacian   k(x, z) = exp(-gamma |x - z|_1)
+"""Mercer kernels and kernel rows. Which there are stands in families.py.
 
 A kernel value is a function of its two points alone, to the last bit: whatever the batch, the slot, the state of the
 cache or the memory layout. All follow from one definition: the inner sum runs over the features in ascending order,
@@ -23,22 +18,22 @@ the same bits.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from annotated_types import Ge, Le, Lt
 from numba import types
 from numba.extending import overload
 
 from hinged.solvers.core.elementary import exp
+from hinged.solvers.core.families import KERNELS, LAPLACIAN, LINEAR, POLYNOMIAL, RADIAL
 from hinged.solvers.core.simd.vectors import Value, elementwise
 from hinged.solvers.jit.compiled import compiled, in_place
 from hinged.solvers.jit.handed import handed
 
-LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
-KERNELS = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "laplacian": LAPLACIAN}
-
-NORM_MAX = 1e37
-"""Largest squared norm (1-norm for the Laplacian) and k(x, x) of a row: sums of two stay below float32's end."""
+PARAMETERS: Mapping[str, Any] = {"degree": Annotated[int, Ge(1), Le(16)], "coef0": Annotated[float, Ge(0), Lt(1e15)]}
+"""What a kernel may have beside gamma, which is a number > 0 or found by a warm-up."""
 
 BLOCK = 1024
 """Points that one pass of a row computation takes: their sums stay in the first-level cache."""
@@ -62,7 +57,7 @@ class Kernel(NamedTuple):
 
 def is_radial(kernel: Kernel) -> bool:
     """Whether it is one of a distance: its norms and k(x, x) are the same for every gamma."""
-    return kernel.code in (RBF, LAPLACIAN)
+    return kernel.code in RADIAL
 
 
 def measure_of(kernel: Kernel) -> Kernel:
@@ -74,7 +69,7 @@ def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0
     """Check a kernel's parameters. ValueError names what was got and what is allowed."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
-    return checked_kernel(Kernel(KERNELS[name], gamma, degree, coef0))
+    return checked_kernel(Kernel(KERNELS[name].code, gamma, degree, coef0))
 
 
 def checked_kernel(kernel: Kernel) -> Kernel:

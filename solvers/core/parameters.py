@@ -152,6 +152,12 @@ def _read(name: str, annotation: Any, default: Any) -> Parameter:
     return Parameter(name, annotation, default, meaning, _rule(kind, said), since, Unserved not in said)
 
 
+def rule_of(annotation: Any) -> Constraint:
+    """What a value must be whose type has its bounds with it."""
+    kind, *said = get_args(annotation)
+    return _rule(kind, said)
+
+
 def _rule(kind: Any, said: list[Any]) -> Constraint:
     """The rule of a type and its bounds."""
     if get_origin(kind) in (Union, UnionType):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.kernels import (
-    NORM_MAX,
     Kernel,
     measure_of,
     row_norms,

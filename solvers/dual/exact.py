@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core.counts import LEARNED, NONE
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.kernels import (
-    NORM_MAX,
     Kernel,
     checked_kernel,
     row_norms,

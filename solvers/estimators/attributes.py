@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.kernels import LINEAR
+from hinged.solvers.core.families import LINEAR
 from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner

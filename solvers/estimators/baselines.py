@@ -12,6 +12,7 @@ from hinged.solvers.core.parameters import one_of
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.classifier import BoundedClassifier
 from hinged.solvers.estimators.sklearn import BudgetClassifier, EpochClassifier
+from hinged.solvers.online.features import KERNELS_OF_FOGD
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -121,7 +122,7 @@ class FOGDClassifier(EpochClassifier):
     """
 
     solver = "fogd"
-    own_rules = {"kernel": one_of("rbf", "laplacian")}  # noqa: RUF012  nobody writes into it
+    own_rules = {"kernel": one_of(*KERNELS_OF_FOGD)}  # noqa: RUF012  nobody writes into it
 
     frequencies: int = 1000
     eta: float = 0.2

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hinged.frames import encode
-from hinged.solvers.core.kernels import KERNELS, Kernel, make_kernel
+from hinged.solvers.core.families import KERNELS, NAME_OF
+from hinged.solvers.core.kernels import Kernel, make_kernel
 
 if TYPE_CHECKING:
     from hinged.solvers.estimators.classifier import SolverClassifier
@@ -77,10 +78,8 @@ def _parameter(name: str, value: Any) -> Any:
 
 def kernel_facts(kernel: Kernel) -> dict[str, Any]:
     """A kernel by its name, with the parameters that it has."""
-    name = next(name for name, code in KERNELS.items() if code == kernel.code)
-    gamma = {} if name == "linear" else {"gamma": kernel.gamma}
-    rest = {"degree": kernel.degree, "coef0": kernel.coef0} if name == "polynomial" else {}
-    return {"type": name, **gamma, **rest}
+    name = NAME_OF[kernel.code]
+    return {"type": name, **{parameter: getattr(kernel, parameter) for parameter in KERNELS[name].parameters}}
 
 
 def kernel_of(facts: dict[str, Any]) -> Kernel:

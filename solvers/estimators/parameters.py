@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.kernels import KERNELS
-from hinged.solvers.core.parameters import FLAG, NONE, Constraint, integer, number, one_of, rules_of
+from hinged.solvers.core.families import KERNELS
+from hinged.solvers.core.kernels import PARAMETERS
+from hinged.solvers.core.parameters import FLAG, NONE, Constraint, integer, number, one_of, rule_of, rules_of
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import PRECISIONS
 from hinged.solvers.estimators.scaling import AUTO
@@ -50,8 +51,7 @@ RULES: dict[str, Constraint] = {
     **rules_of(Solver),
     "kernel": one_of(*KERNELS, "poly"),
     "gamma": POSITIVE | one_of("scale") | one_of("auto"),
-    "degree": integer(1, 16),
-    "coef0": number(least=0.0),
+    **{name: rule_of(annotation) for name, annotation in PARAMETERS.items()},
     "scale": NONE | one_of(AUTO),
     "class_weight": NONE | one_of("balanced") | Constraint(_are_weights, "a dict of numbers > 0 by class"),
     "random_state": NONE

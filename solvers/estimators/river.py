@@ -19,7 +19,8 @@ from river import base
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.elementary import exp
-from hinged.solvers.core.kernels import KERNELS, make_kernel
+from hinged.solvers.core.families import KERNELS
+from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.parameters import NONE, check, integer, number, one_of, rules_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.states import BOUND_MAX

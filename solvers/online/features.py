@@ -32,11 +32,10 @@ from hinged.solvers.core.elementary import (
     cosine_and_sine,
     log,
 )
+from hinged.solvers.core.families import LAPLACIAN, NAME_OF, RBF
 from hinged.solvers.core.kernels import (
-    LAPLACIAN,
     Kernel,
     inner_columns,
-    is_radial,
 )
 from hinged.solvers.core.random import next_random
 from hinged.solvers.core.reports import Certificate, certificate_of
@@ -52,6 +51,11 @@ Array = np.ndarray[Any, Any]
 COSINE_WORK = 40  # of a feature, for its cosine or sine, and of a direction that is drawn
 DRAWS_MAX = 2**26
 """Entries of omega: half a gigabyte in float64."""
+
+
+TRANSFORMED = (RBF, LAPLACIAN)
+"""Kernels of which `draw_omega` knows the Fourier transform."""
+KERNELS_OF_FOGD = tuple(NAME_OF[code] for code in TRANSFORMED)
 
 
 @compiled
@@ -171,8 +175,8 @@ class FOGD(Solver):
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not is_radial(kernel):
-            raise ValueError("kernel must be rbf or laplacian: others have no random Fourier features")
+        if kernel.code not in TRANSFORMED:
+            raise ValueError(f"kernel must be {' or '.join(KERNELS_OF_FOGD)}: others have no random Fourier features")
         if frequencies > DRAWS_MAX // dim:
             raise ValueError(f"frequencies times dim must be at most {DRAWS_MAX}, got {frequencies} * {dim}")
         self.eta = float(eta)

@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from hinged.solvers.core.kernels import LINEAR, Kernel
+from hinged.solvers.core.families import KERNELS, NAME_OF
+from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.parameters import Since
 from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View
 from hinged.solvers.core.rows import Rows
@@ -281,7 +282,7 @@ class Race(Solver):
     def arms_in_figures(self) -> list[dict[str, Any]]:
         """Each arm's solver, C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
         rates = accuracies(self.standings, self.learned) if self.learned else [None] * len(self.arms)
-        gammas = self.kernel.code != LINEAR
+        gammas = "gamma" in KERNELS[NAME_OF[self.kernel.code]].parameters
         return [
             {
                 "solver": arm.solver,

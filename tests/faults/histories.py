@@ -172,7 +172,7 @@ async def settled_digest(worker):
             at, digest, busy = await worker.read(lambda m: (m.position, digest_of(m), bool(m.jobs.running())))
         except ServiceError:
             return None
-        if not busy and not worker._loop.unlogged and not worker._journal.unresolved:
+        if not busy and not worker.unlogged and not worker.journal.unresolved:
             return at, digest
         await asyncio.sleep(0.01)
     return None

@@ -6,8 +6,8 @@ from contextlib import closing
 import numpy as np
 
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.features.records import canonical
 from hinged.service.data.inputs import Records
-from hinged.service.data.records import canonical
 from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict
 from hinged.service.model.events import decode_event

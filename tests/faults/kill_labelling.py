@@ -304,7 +304,7 @@ def check_model(store, name, told):
         ),
         "lost predictions": len(told.lost_predictions) if configuration.labels.pending_durable else 0,
         "predictions not durable": 0 if configuration.labels.pending_durable else len(told.lost_predictions),
-        "warm": recovered.vocabulary is None or not recovered.vocabulary.warming,
+        "warm": recovered.configuration.features.IN_ROWS or not recovered.learner.warmup.active,
         "snapshots": store.snapshots(name),
         "recovered = folded": digest_of(recovered) == digest_of(folded) and recovered.position == folded.position,
     }

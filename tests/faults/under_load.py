@@ -28,7 +28,7 @@ import httpx
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.model.events import decode_event
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.model import Model
@@ -129,7 +129,7 @@ def uninterrupted(name, log, traffic_examples):
     model.apply(1, log[0])
     answers = {}
     for given, identity, x, y in traffic_examples:
-        rows = to_rows([x], configuration)
+        rows = to_inputs([x], configuration)
         plan = make_plan(model, [LearnRequest([given], [y], rows, digests(rows, [y]))], lambda ids: {}, 256, 0)
         outcomes = [model.apply(model.position + 1, event) for event in plan.events]
         number, score = outcomes[-1].predictions[0], outcomes[-1].scores[0]
@@ -186,7 +186,7 @@ def configuration_of(name):
 
 
 def content_of(name, spelled):
-    return digests(to_rows([eval(spelled[0], {})], configuration_of(name)), [spelled[1]])[0]  # noqa: S307
+    return digests(to_inputs([eval(spelled[0], {})], configuration_of(name)), [spelled[1]])[0]  # noqa: S307
 
 
 def labels_of(log):

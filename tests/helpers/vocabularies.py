@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from hinged.service.data.vocabulary import Vocabulary
+from hinged.service.data.features.vocabulary import Vocabulary
 
 
 def dense(rows, width):

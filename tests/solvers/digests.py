@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from hinged.service.data.vocabulary import Vocabulary
+from hinged.service.data.features.vocabulary import Vocabulary
 from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense

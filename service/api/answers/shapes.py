@@ -8,10 +8,10 @@ from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hinged.answers import ShownExample
-from hinged.service.api.examples.shapes import AnyX
 from hinged.service.api.labels.shapes import HEAD, Name
 from hinged.service.api.openapi import AT, Shape
 from hinged.service.data.examples import STRICT, Y
+from hinged.service.data.features.catalogue import AnyX
 
 
 @with_config(STRICT)

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, cast
 
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
-from hinged.service.api.wire import form_of
 from hinged.service.commands.planned import LearnRequest, Provenance
 from hinged.service.data.answers import Answer, Parts
 from hinged.service.data.batches import read_batch
@@ -57,7 +56,7 @@ def may_bring_x(context: Context, _: Raw) -> bool:
     return context.key.plays("writer")
 
 
-LEARN = Handling(learn, may_bring_x)
+LEARNING = Handling(learn, may_bring_x)
 
 
 def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
@@ -71,11 +70,11 @@ def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
 def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
     """The request of each body, or why it is refused: read as one, where nothing is wrong with that."""
     configuration, settings = context.worker.published.configuration, context.settings
-    form, most, brings_x = form_of(configuration), settings.batch_examples_max, context.key.plays("writer")
+    features, most, brings_x = configuration.features, settings.batch_examples_max, context.key.plays("writer")
     found: list[list[LabelledExample] | ServiceError] = []
     for body in bodies:
         try:
-            examples = parse_learn(body, most, form=form)
+            examples = parse_learn(body, most, features)
             if not brings_x:
                 check_examples(context.key, examples)
             found.append(examples)
@@ -134,10 +133,10 @@ def read_request(
     elsewhere: Sequence[Provenance] = (),
 ) -> Slices[LearnRequest]:
     """The request of a body. Invalid; Forbidden where this key may not send what it brings."""
-    form, parts = form_of(configuration), []
+    features, parts = configuration.features, []
 
     def read(portion: Body) -> Slices[None]:
-        examples = parse_learn(portion, settings.batch_examples_max, form=form)
+        examples = parse_learn(portion, settings.batch_examples_max, features)
         if key is not None:
             check_examples(key, examples)
         yield
@@ -148,7 +147,7 @@ def read_request(
         return parts[0]
     rest = yield from in_portions(body, configuration, settings, read)
     if rest is not None:
-        parse_learn(rest, settings.batch_examples_max, form=form)
+        parse_learn(rest, settings.batch_examples_max, features)
     return (yield from _joined(parts, reader(body, settings, elsewhere)))
 
 

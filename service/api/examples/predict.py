@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.examples.learn import RESULT_VALUES
-from hinged.service.api.wire import form_of
 from hinged.service.commands.predict import Decisions, make_decisions
 from hinged.service.data.answers import VALUES_MAX, Answer, Parts
 from hinged.service.data.batches import read_batch
@@ -23,7 +22,7 @@ from hinged.service.data.examples import (
     to_inputs,
 )
 from hinged.service.data.inputs import Inputs, join_long
-from hinged.service.data.parts import Configuration, NamedFeatures
+from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.shortcut import Outcome
@@ -49,7 +48,7 @@ async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | 
         if is_long(body):
             ids, inputs, details = await sliced(_read_predict(body, published.configuration, settings))
             return [await _predict(worker, ids, inputs, details, published)]
-        examples, details = parse_predict(body, settings.batch_examples_max, form=form_of(published.configuration))
+        examples, details = parse_predict(body, settings.batch_examples_max, published.configuration.features)
         return [await predict_examples(worker, published, examples, details)]
     except ServiceError as error:
         return [error]
@@ -62,16 +61,16 @@ def is_short(context: Context, body: Raw) -> bool:
     return len(body) * size <= 8 * VALUES_MAX or body.count(b"{") * size <= VALUES_MAX
 
 
-PREDICT = Handling(predict, is_short)
+PREDICTING = Handling(predict, is_short)
 
 
 async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence[Body]) -> list[Outcome]:
     published = worker.published
-    form = form_of(published.configuration)
+    features = published.configuration.features
 
     def parsed(body: Body) -> tuple[list[UnlabelledExample], Details] | ServiceError:
         try:
-            return parse_predict(body, settings.batch_examples_max, form=form)
+            return parse_predict(body, settings.batch_examples_max, features)
         except ServiceError as error:
             return error
 
@@ -92,7 +91,7 @@ async def _as_one(
 ) -> list[Outcome]:
     """What is answered to bodies that were parsed; nothing where they cannot be made of one."""
     features, every = published.configuration.features, [*chain.from_iterable(examples for examples, _ in read)]
-    tells_since = isinstance(features, NamedFeatures) and features.since != ()  # the x before it, in its own request
+    tells_since = features.in_order  # how long it is since the x before it, in its own request
     is_much = answer_size(published, Details()) * len(every) > VALUES_MAX
     if len(read) < 2 or tells_since or is_much or any(any(details) for _, details in read):
         return []
@@ -121,14 +120,14 @@ def _read_predict(
 
     def read(portion: Body) -> Slices[None]:
         nonlocal details
-        examples, details = parse_predict(portion, settings.batch_examples_max, form=form_of(configuration))
+        examples, details = parse_predict(portion, settings.batch_examples_max, configuration.features)
         ids.extend(_ids(examples))
         yield
         parts.append(to_inputs([example["x"] for example in examples], configuration))
 
     rest = yield from in_portions(body, configuration, settings, read)
     if rest is not None:
-        _, details = parse_predict(rest, settings.batch_examples_max, form=form_of(configuration))
+        _, details = parse_predict(rest, settings.batch_examples_max, configuration.features)
     _check_explained(details, len(ids))
     return ids, (yield from join_long(parts)), details
 

@@ -9,10 +9,8 @@ from starlette.responses import Response
 
 from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
 from hinged.operations.base import DEFAULT, Operation
-from hinged.service.api.examples.learn import LEARN as LEARNING
-from hinged.service.api.examples.learn import read_request, shown_learned
-from hinged.service.api.examples.predict import PREDICT as PREDICTING
-from hinged.service.api.examples.predict import predict_examples
+from hinged.service.api.examples.learn import LEARNING, read_request, shown_learned
+from hinged.service.api.examples.predict import PREDICTING, predict_examples
 from hinged.service.api.examples.shapes import (
     FINISH,
     FINISH_BODY,
@@ -24,7 +22,6 @@ from hinged.service.api.examples.shapes import (
 )
 from hinged.service.api.serving import Group, examples_dispatched
 from hinged.service.api.wire import (
-    form_of,
     read_examples,
     read_optional,
     registry_of,
@@ -37,9 +34,9 @@ from hinged.service.data.examples import (
     parse_learn,
     parse_x,
 )
+from hinged.service.data.features.base import Features
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
-from hinged.service.data.records import Form
 from hinged.service.data.slices import Slices, at_once, sliced
 from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.edge.middleware import JSON
@@ -88,7 +85,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
-    xs, lacking = await sliced(_xs_of(body, form_of(registry.default_template()), request))
+    xs, lacking = await sliced(_xs_of(body, registry.default_template().features, request))
     require(request, "admin")
     if lacking:
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
@@ -100,7 +97,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     return JSON(shown_learned(worker, await worker.learn(await read(worker.published.configuration))))
 
 
-def _xs_of(body: Body, form: Form, request: Request) -> Slices[tuple[list[Any], int]]:
+def _xs_of(body: Body, features: Features, request: Request) -> Slices[tuple[list[Any], int]]:
     """The x of the first example, and how many examples have none."""
     settings = registry_of(request).settings
     xs: list[Any] = []
@@ -108,7 +105,7 @@ def _xs_of(body: Body, form: Form, request: Request) -> Slices[tuple[list[Any], 
 
     def read(portion: Body) -> Slices[None]:
         nonlocal lacking
-        found = parse_learn(portion, settings.batch_examples_max, form=form)
+        found = parse_learn(portion, settings.batch_examples_max, features)
         check_examples(caller(request), found)
         yield
         lacking += sum("x" not in example for example in found)
@@ -150,7 +147,7 @@ async def predict_one(
     worker = registry.get(model)
     _check_position(worker, min_position)
     published = worker.published
-    example: UnlabelledExample = {"x": parse_x(x, form=form_of(published.configuration))}
+    example: UnlabelledExample = {"x": parse_x(x, published.configuration.features)}
     return JSON(await predict_examples(worker, published, [example], Details()))
 
 

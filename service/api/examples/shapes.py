@@ -11,10 +11,9 @@ from typing_extensions import TypedDict
 
 from hinged.answers import Learned, Predicted
 from hinged.service.api.openapi import Shape
-from hinged.service.data.examples import STRICT, LearnBody, PredictBody, X
-from hinged.service.data.records import RecordX, TextX
+from hinged.service.data.examples import STRICT, LearnBody, PredictBody
+from hinged.service.data.features.catalogue import AnyX
 
-AnyX = X | RecordX | TextX
 EPOCHS_MAX = 100
 
 

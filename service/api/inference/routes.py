@@ -40,13 +40,13 @@ from hinged.service.api.wire import (
 )
 from hinged.service.commands.predict import make_decisions
 from hinged.service.data.answers import json_pieces
-from hinged.service.data.columns import Reader
-from hinged.service.data.examples import record_of, rows_of
+from hinged.service.data.features.named import RecordFeatures
+from hinged.service.data.features.records import FIELDS_MAX
+from hinged.service.data.features.rows import rows_of
 from hinged.service.data.inputs import Inputs, Records, join_long
-from hinged.service.data.parts import Configuration, Features, NamedFeatures, TextFeatures
+from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, long_body
 from hinged.service.data.problems import shown
-from hinged.service.data.records import FIELDS_MAX, TEXT
 from hinged.service.data.slices import Slices, freed, sliced, spans
 from hinged.service.data.tensors import (
     AT_ONCE,
@@ -130,19 +130,8 @@ async def model_ready(model: str, request: Request) -> Response:
 
 
 def _inputs_of(published: Published, configuration: Configuration) -> list[dict[str, Any]]:
-    if isinstance(configuration.features, TextFeatures):
-        return [{"name": X, "datatype": "BYTES", "shape": [-1, 1]}]
-    if not isinstance(published.reader, Reader):
-        datatype = "FP64" if configuration.scaled or configuration.precision == "float64" else "FP32"
-        return [{"name": X, "datatype": datatype, "shape": [-1, configuration.features.dim]}]
-    names = published.reader.names
-    found: list[dict[str, Any]] = []
-    for name, values in list(names.fields.items()):
-        kinds = {type(value) for value in list(values)}
-        datatype = "BYTES" if kinds & {str, tuple} or name in names.texts else "BOOL" if kinds == {bool} else "FP64"
-        found.append({"name": name, "datatype": datatype, "shape": [-1]})
-    more = sorted(names.texts - {tensor["name"] for tensor in found})
-    return found + [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in more]
+    columns = configuration.features.columns_of(configuration, published.reader)
+    return [{"name": name, "datatype": datatype, "shape": shape} for name, datatype, shape in columns]
 
 
 def _worker(request: Request, model: str) -> Worker:
@@ -236,7 +225,7 @@ def _let_go(body: InferBody) -> Slices[None]:
 def _read_long(text: memoryview, configuration: Configuration, settings: Settings) -> Slices[Any]:
     """A long body: its tensors are checked without their data, which is a matter of each tensor."""
     rows = settings.batch_examples_max
-    most = rows * configuration.features.dim if isinstance(configuration.features, Features) else rows
+    most = rows * (configuration.features.dim if configuration.features.IN_ROWS else 1)
     told = yield from long_body(text, {"": ELEMENTS_MAX, "inputs": FIELDS_MAX, "data": most})
     if not isinstance(told, dict):
         raise Invalid(f"body: an object is expected, got {shown(told)}")
@@ -285,12 +274,12 @@ def _inputs(
                 raise Invalid(f"input {name[:80]!r}: binary_data_size must be 0 to {len(binary) - at}, got {size!r}")
             part = binary[at : at + size]
             at += size
-        if isinstance(configuration.features, Features):
+        if configuration.features.IN_ROWS:
             _check_shape(tensor["shape"], configuration.features.dim)
         values[name] = yield from read_tensor(tensor, part)
     if at != len(binary):
         raise Invalid(f"{len(binary) - at} bytes behind the JSON belong to no input")
-    if not isinstance(configuration.features, Features):
+    if isinstance(configuration.features, RecordFeatures):
         return (yield from _records(values, tensors, configuration.features))
     x = values.get(X)
     if len(values) != 1 or not isinstance(x, np.ndarray) or x.dtype == bool:
@@ -311,12 +300,12 @@ def _check_shape(shape: list[int], dim: int) -> None:
 
 
 def _records(
-    values: dict[str, Array | list[str]], tensors: list[InputTensor], features: NamedFeatures | TextFeatures
+    values: dict[str, Array | list[str]], tensors: list[InputTensor], features: RecordFeatures
 ) -> Slices[Records]:
-    if isinstance(features, TextFeatures):
+    if features.LONE is not None:
         if list(values) != [X] or tensors[0]["datatype"] != "BYTES":
             raise Invalid(f"the input is one tensor of BYTES {X!r} of shape [n, 1]")
-        values = {TEXT: values[X]}
+        values = {features.LONE: values[X]}
     rows = tensors[0]["shape"][0]
     for tensor in tensors:
         if tensor["shape"][0] != rows or tensor["shape"][1:] not in ([], [1]):
@@ -328,7 +317,7 @@ def _records(
     xs = (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
     found = []
     for r, x in enumerate(xs):
-        found.append(record_of(x, r, features))
+        found.append(features.record_of(x, r))
         if r % RECORDS == RECORDS - 1:
             yield
     return Records(tuple(found))

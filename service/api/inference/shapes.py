@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hinged.service.api.openapi import Shape
-from hinged.service.data.records import FIELDS_MAX
+from hinged.service.data.features.records import FIELDS_MAX
 from hinged.service.data.tensors import InputTensor, OutputTensor, Parameters
 
 OUTPUTS = ("prediction", "scores", "classes", "outside")

@@ -33,7 +33,6 @@ from hinged.service.api.labels.shapes import (
 )
 from hinged.service.api.serving import Group, dispatched, examples_dispatched
 from hinged.service.api.wire import (
-    form_of,
     parsed,
     read_command,
     read_json,
@@ -138,7 +137,7 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
     offers: list[Offer] = []
 
     def read_portion(portion: Body) -> Slices[None]:
-        examples = parse_pool(portion, settings.batch_examples_max, form=form_of(configuration))
+        examples = parse_pool(portion, settings.batch_examples_max, configuration.features)
         ids = [example["id"] for example in examples]
         check_ids(ids)
         labels = [example.get("y") for example in examples]
@@ -157,7 +156,7 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
     if is_long(body):
         rest = yield from in_portions(body, configuration, settings, read_portion)
         if rest is not None:
-            parse_pool(rest, settings.batch_examples_max, form=form_of(configuration))
+            parse_pool(rest, settings.batch_examples_max, configuration.features)
     else:
         at_once(read_portion(body))
 
@@ -302,7 +301,7 @@ def _read_rank(
     told: list[RankBody] = []
 
     def read(portion: Body) -> Slices[None]:
-        told[:] = [parse_rank(portion, settings.batch_examples_max, form=form_of(configuration))]
+        told[:] = [parse_rank(portion, settings.batch_examples_max, configuration.features)]
         examples = told[0]["examples"]
         given = [example.get("id") for example in examples]
         check_ids(given)
@@ -314,7 +313,7 @@ def _read_rank(
     if is_long(body):
         rest = yield from in_portions(body, configuration, settings, read)
         if rest is not None:
-            told[:] = [parse_rank(rest, settings.batch_examples_max, form=form_of(configuration))]
+            told[:] = [parse_rank(rest, settings.batch_examples_max, configuration.features)]
     else:
         at_once(read(body))
     return told[0], ids, (yield from join_long(inputs)), labels

@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 
 from hinged.answers import Queries
 from hinged.service import limits
-from hinged.service.api.examples.shapes import AnyX
 from hinged.service.api.openapi import AT, Shape
 from hinged.service.data.examples import STRICT, PoolBody, RankBody, Strategy
+from hinged.service.data.features.catalogue import AnyX
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 LeaseTime = Annotated[float, Field(ge=0.001, le=limits.LEASE_S_MAX)]

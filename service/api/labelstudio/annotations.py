@@ -8,7 +8,6 @@ forgotten examples have none.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -17,14 +16,12 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from hinged.service.api.examples.learn import learn_request
-from hinged.service.api.wire import form_of
 from hinged.service.commands.change import Correct, Forget, Hear
 from hinged.service.commands.planned import Provenance
 from hinged.service.data.classes import Label, same_label
 from hinged.service.data.examples import parse_learn
-from hinged.service.data.records import TEXT, Form
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Conflict, Gone, Invalid, NotFound, QueueFull, ServiceError
+from hinged.service.errors import Conflict, Gone, NotFound, QueueFull, ServiceError
 from hinged.service.model.model import Model
 from hinged.service.model.revisions import REMOVED_MS
 from hinged.service.settings import Settings
@@ -33,8 +30,6 @@ log = logging.getLogger(__name__)
 
 SOON_S = 0.08
 """A webhook is a part of the annotator's own request: after so long it is answered, whatever is still to be done."""
-CELL_CHARS_MAX = 2**18
-"""Of an x that is a text of JSON, which is parsed in one go: 3 ms."""
 WAITING_MAX = 1_000
 
 
@@ -129,9 +124,9 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
             await worker.change(Forget(given))
             return "forgotten"
         configuration = worker.published.configuration
-        x = x_of(data, form=form_of(configuration))
+        x = configuration.features.of_fields(data)
         body = {"examples": [{"id": given, "x": x, "y": label}]}
-        examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
+        examples = parse_learn(body, settings.batch_examples_max, configuration.features)
         elsewhere = [Provenance(annotation.annotator, annotation.source, changed_ms)]
         try:
             answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
@@ -150,41 +145,3 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
             await worker.command(Hear(given, changed_ms))
         return "ignored"
     return "known" if answer.results[0].duplicate else "learned"
-
-
-def x_of(data: Mapping[str, Any], *, form: Form) -> Any:
-    """The x of a task: its part `x`; of a text `text` or its only string, of named features all of its plain fields.
-
-    Invalid where it has none.
-    """
-    x = data.get("x")
-    if form == "text":
-        return _text_of(data)
-    if form == "named":
-        if isinstance(x, Mapping):
-            return x
-        return {
-            name: value
-            for name, value in data.items()
-            if not name.startswith("_") and (value is None or isinstance(value, str | int | float))
-        }
-    if isinstance(x, str):  # a cell of a table
-        if len(x) > CELL_CHARS_MAX:
-            raise Invalid(f"a task's x as a text has at most {CELL_CHARS_MAX} characters, got {len(x)}")
-        try:
-            x = json.loads(x)
-        except (ValueError, RecursionError):
-            x = None
-    if not isinstance(x, list | dict):
-        raise Invalid("a task's data needs x, numbers or indices and values: the model's features have no names")
-    return x
-
-
-def _text_of(data: Mapping[str, Any]) -> str:
-    for name in ("x", TEXT):
-        if isinstance(data.get(name), str):
-            return str(data[name])
-    texts = [value for name, value in data.items() if isinstance(value, str) and not name.startswith("_")]
-    if len(texts) != 1:
-        raise Invalid(f"a task's data needs a text under {TEXT!r}: it has {len(texts)} strings")
-    return texts[0]

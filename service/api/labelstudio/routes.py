@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from hinged.operations import LabelOperations
 from hinged.operations.base import Operation
-from hinged.service.api.labelstudio.annotations import Inbox, take_in, x_of
+from hinged.service.api.labelstudio.annotations import Inbox, take_in
 from hinged.service.api.labelstudio.reconciling import reconciled, reconciled_if_known
 from hinged.service.api.labelstudio.shapes import (
     HEALTH,
@@ -34,7 +34,7 @@ from hinged.service.api.labelstudio.shapes import (
 )
 from hinged.service.api.labelstudio.webhooks import told
 from hinged.service.api.serving import Group
-from hinged.service.api.wire import form_of, parsed, read_command, read_lists, registry_of
+from hinged.service.api.wire import parsed, read_command, read_lists, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
 from hinged.service.data.answers import Parts
@@ -118,9 +118,9 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
 
 def _inputs(data: dict[str, Any], configuration: Configuration) -> Inputs | None:
     """The x of a task; None where it is none of the model's, for others are asked about with it."""
-    form = form_of(configuration)
+    features = configuration.features
     try:
-        (example,), _ = parse_predict({"x": x_of(data, form=form)}, 1, form=form)
+        (example,), _ = parse_predict({"x": features.of_fields(data)}, 1, features)
         return to_inputs([example["x"]], configuration)
     except Invalid:
         return None

@@ -30,7 +30,7 @@ from hinged.service.engine.registry import Registry
 from hinged.service.engine.roster import COMPILING, LOADING, SERVING
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
-from hinged.service.model.metrics import ALL
+from hinged.service.model.metrics import ALL, EXPOSED
 from hinged.service.store.times import BOUNDS_S, Seen, Times
 from hinged.version import __version__
 
@@ -54,7 +54,7 @@ COUNTERS: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_examples_learned", "Examples learned.", lambda w: w.model.learned),
     ("hinged_predictions_served", "Examples predicted for clients since the start.", lambda w: w.predictions_served),
     ("hinged_drifts", "Times that the errors of streamed examples rose.", lambda w: w.model.metrics.drift.count),
-    ("hinged_snapshots_failed", "Snapshots since the start that were not kept.", lambda w: w.snapshots_failed),
+    ("hinged_snapshots_failed", "Snapshots since the start that were not kept.", lambda w: w.journal.snapshots.failed),
 )
 GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_log_position", "Position of the newest event in the model's log.", lambda w: w.published.position),
@@ -69,10 +69,18 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
         "Candidates that somebody works on.",
         lambda w: w.model.pool.leased(_now_ms()),
     ),
-    ("hinged_pending_predictions", "Predictions that wait for their labels.", lambda w: w.pending_predictions),
-    ("hinged_snapshot_age_seconds", "Time for which changes have been in no snapshot.", lambda w: w.snapshot_age_s),
-    ("hinged_queue_examples", "Examples that wait to be learned.", lambda w: w.waiting_examples),
-    ("hinged_queue_requests", "Requests that wait for the model.", lambda w: w.waiting_requests),
+    (
+        "hinged_pending_predictions",
+        "Predictions that wait for their labels.",
+        lambda w: len(w.model.pending) + len(w.unlogged),
+    ),
+    (
+        "hinged_snapshot_age_seconds",
+        "Time for which changes have been in no snapshot.",
+        lambda w: w.journal.snapshots.age_s(w.published.position),
+    ),
+    ("hinged_queue_examples", "Examples that wait to be learned.", lambda w: w.queue.examples),
+    ("hinged_queue_requests", "Requests that wait for the model.", lambda w: len(w.queue)),
 )
 
 
@@ -267,16 +275,15 @@ def _of_whole(worker: Worker) -> Iterator[None]:
 def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     labels = ["model", "source"]
     scored = CounterMetricFamily("hinged_predictions_scored", "Predictions whose labels have come.", labels=labels)
-    accuracy = GaugeMetricFamily("hinged_accuracy_ratio", "Accuracy over the newest 1,000 of them.", labels=labels)
-    log_loss = GaugeMetricFamily("hinged_log_loss", "Log loss over the newest 1,000 of them.", labels=labels)
-    brier = GaugeMetricFamily("hinged_brier_score", "Brier score over the newest 1,000 of them.", labels=labels)
+    gauges = {figure: GaugeMetricFamily(name, said, labels=labels) for figure, (name, said) in EXPOSED.items()}
     for name, worker in workers:
         with _of_whole(worker):
             for glance in worker.model.metrics.glance():
                 where = [name, glance.source]
                 if glance.source != ALL:  # a sum over the sources is what they are together
                     scored.add_metric(where, glance.predicted)
-                for family, value in ((accuracy, glance.accuracy), (log_loss, glance.log_loss), (brier, glance.brier)):
+                for figure, family in gauges.items():
+                    value = getattr(glance, figure)
                     if not math.isnan(value):
                         family.add_metric(where, value)
-    yield from (scored, accuracy, log_loss, brier)
+    yield from (scored, *gauges.values())

@@ -98,7 +98,7 @@ class Frames:
     async def run(self) -> None:
         """Read and answer until the client leaves, the model is deleted, or the server stops."""
         reading, writing = asyncio.create_task(self._read()), asyncio.create_task(self._write())
-        ends = [asyncio.create_task(end.wait()) for end in (self._stop, self._worker.feed.over)]
+        ends = [asyncio.create_task(end.wait()) for end in (self._stop, self._worker.journal.feed.over)]
         over: Close | None = None  # the model is here no more
         try:
             await asyncio.wait([reading, writing, *ends], return_when=asyncio.FIRST_COMPLETED)
@@ -109,7 +109,7 @@ class Frames:
             elif self._stop.is_set():
                 close = STOPPED
             else:
-                feed = self._worker.feed
+                feed = self._worker.journal.feed
                 close = over = Close(COME_BACK if feed.elsewhere else DELETED, feed.reason)
             if close is not None:
                 await _cancelled(reading)

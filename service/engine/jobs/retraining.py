@@ -171,7 +171,7 @@ class Retraining:
         """Drop and relabel points where they stand: the log does not tell what else there was to learn."""
         for job in self.jobs:
             if job.kind == "forget" and job.number is not None:
-                learner.forget_words(job.number, self.history.record_of(job.number, self.undone))
+                learner.forget_words(job.number, self.history.x_of(job.number, self.undone))
                 learner.forget([job.number])
             if job.kind == "forget" and job.number is None:
                 learner.forget_strange_words(join_inputs(candidates) if candidates else None)

@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 from hinged.frames import BadFrame, decode
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.features.scaling import Scaling
 from hinged.service.data.parameters import CONFIGURATION_OF
 from hinged.service.data.parts import POINTS
 from hinged.service.data.problems import first_problem
-from hinged.service.data.scaling import Scaling
 from hinged.service.errors import Invalid
 from hinged.service.model.model import Model
 from hinged.service.model.schema import STRICT, Count

@@ -9,10 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hinged.frames import decode
-from hinged.service.data.inputs import Inputs, Records, join_inputs
-from hinged.service.data.records import Record
-from hinged.service.data.rows import sparse_rows
-from hinged.service.data.scaling import Scaling
+from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.changes import ExampleForgotten, LabelCorrected
 from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
@@ -92,25 +89,11 @@ def _learned(model: Model, examples: Inputs) -> ExamplesLearned:
 
 def _examples(learner: ModelLearner) -> Inputs:
     """A few examples as the model's own are, and some that are new."""
-    if learner.vocabulary is not None:
-        figures = learner.vocabulary.figures().get("fields", [])
-        numbered = [field["name"] for field in figures if field["number"]][: EXAMPLES - 1]
-        known: list[Record] = [dict.fromkeys([name], 1.0) for name in numbered]
-        times = [field["name"] for field in figures if "time" in field][:EXAMPLES]
-        known += [dict.fromkeys([name], "2026-05-01T12:00Z") for name in times]
-        texts = [name for name, kind in learner.vocabulary.kinds.items() if kind == "text"][:EXAMPLES]
-        known += [dict.fromkeys([name], "rehearsed again") for name in texts]
-        return Records((*learner.vocabulary.observed[:EXAMPLES], *known, {}, {"rehearsed": "again"}))
-    configuration = learner.configuration
-    indptr, indices = np.array([0, 0, 1, 2]), np.array([0, configuration.features.dim - 1])
-    found: list[Inputs] = [sparse_rows(indptr, indices, np.array([1.0, -0.5]), configuration)]
-    if isinstance(learner.warmup.encoder, Scaling):
-        return join_inputs([*learner.warmup.encoder.observed[:EXAMPLES], *found])
-    for key in learner.solver.keys()[-EXAMPLES:].tolist():
-        held = learner.solver.row_of(key)
-        if held is not None:
-            found.append(held)
-    return join_inputs([*found[1:], found[0]])
+    new = learner.configuration.features.examples(learner.configuration)
+    if learner.warmup.encoder is not None:
+        return join_inputs([*learner.warmup.encoder.examples(EXAMPLES), new])
+    held = (learner.solver.row_of(key) for key in learner.solver.keys()[-EXAMPLES:].tolist())
+    return join_inputs([*(row for row in held if row is not None), new])
 
 
 def _check_answers(model: Model, examples: Inputs) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.service.commands.ask import Offer
-from hinged.service.data.examples import to_rows
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, Invalid, StoreUnavailable
@@ -32,10 +32,10 @@ async def do(worker, what, seed, n):
     elif what == "finish":
         await worker.finish(epochs=n % 2)
     elif what == "offer":
-        rows = to_rows([[seed, k] for k in range(n)], model.configuration)
+        rows = to_inputs([[seed, k] for k in range(n)], model.configuration)
         await worker.command(Offer([f"c{seed}-{k}" for k in range(n)], rows, x_digests(rows), [None] * n))
     elif what == "predict":
-        rows = to_rows([[k, seed] for k in range(n)], model.configuration)
+        rows = to_inputs([[k, seed] for k in range(n)], model.configuration)
         waiting = [
             Prediction(f"p{seed}-{k}", rows.part(k, k + 1), digest, np.zeros(0), -1, 0, time.time_ns() // 1_000_000)
             for k, digest in enumerate(x_digests(rows))

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from hinged.service.data.records import STRING_CHARS_MAX, TEXT_CHARS_MAX
+from hinged.service.data.features.records import STRING_CHARS_MAX, TEXT_CHARS_MAX
 from tests.helpers.changes import NEEDLE, found_in, until_ended
 from tests.helpers.http_client import BASE, AskedModel, Asking, example, refusal
 from tests.helpers.server import RunningServer

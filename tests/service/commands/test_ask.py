@@ -14,9 +14,9 @@ from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.features.records import canonical
 from hinged.service.data.inputs import x_digests
 from hinged.service.data.parts import Labelling
-from hinged.service.data.records import canonical
 from hinged.service.errors import Conflict, NotFound, ServiceError
 from hinged.service.model.events import decode_event
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished

@@ -13,7 +13,7 @@ from hinged.service.commands import learn as planning
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import AllNew
-from hinged.service.data.examples import to_rows
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.learning import answer_of
 from hinged.service.model.pending import Prediction
@@ -37,11 +37,11 @@ async def settled(worker):
     for at in range(0, 50, 10):
         await worker.learn(learning(worker.model, first[at : at + 10]))
     await worker.learn(learning(worker.model, [(None, [3.0, 1.0], 1), (None, [1.0, 3.0], True)]))
-    rows = to_rows([[0.5, 1.0], [1.0, 0.0]], worker.model.configuration)
+    rows = to_inputs([[0.5, 1.0], [1.0, 0.0]], worker.model.configuration)
     await worker.command(Offer(["pool-1", "pool-2"], rows, x_digests(rows), [None, None]))
     await worker.command(Ask(1, "ann", "random", 60_000, None, 10))
     one = rows.part(0, 1)
-    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker._journal.now_ms())])
+    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker.journal.now_ms())])
 
 
 def outcome(worker, plan):
@@ -58,7 +58,7 @@ def outcome(worker, plan):
 
 def known_of(worker):
     """What finds the first answers that the log holds."""
-    return partial(worker._journal.lookup.first_answers, worker.model)
+    return partial(worker.journal.lookup.first_answers, worker.model)
 
 
 @pytest.fixture(scope="module")

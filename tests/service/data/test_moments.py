@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hinged.service.data.moments import SINCE, aspects_of, moment_of
+from hinged.service.data.features.columns.moments import SINCE, aspects_of, moment_of
 
 
 def aspects(text, before=None):

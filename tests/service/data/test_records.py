@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hinged.service.data.examples import parse_learn, parse_predict, parse_x
-from hinged.service.data.records import (
+from hinged.service.data.features.named import NamedFeatures
+from hinged.service.data.features.records import (
     FIELDS_MAX,
     NAME_CHARS_MAX,
     STRING_CHARS_MAX,
@@ -14,15 +15,19 @@ from hinged.service.data.records import (
     pack_records,
     unpack_records,
 )
+from hinged.service.data.features.rows import RowFeatures
+from hinged.service.data.features.text import TextFeatures
 from hinged.service.errors import Invalid
 
 text = st.text(st.characters(codec="utf-8"), max_size=8)
 values = st.none() | st.booleans() | text | st.integers(-(2**70), 2**70) | st.floats(-1e100, 1e100)
 objects = st.dictionaries(text, values, max_size=6)
 
+NAMED = NamedFeatures(type="named")
+
 
 def parsed(x):
-    return parse_x(json.dumps(x), form="named")
+    return parse_x(json.dumps(x), NAMED)
 
 
 @given(objects, st.randoms(use_true_random=False))
@@ -45,7 +50,7 @@ def test_a_canonical_record_says_what_was_sent_and_stays_as_it_is(x):
 
 def test_one_number_has_one_spelling_and_other_values_stay_apart():
     spelled = ('{"a": 1}', '{"a": 1.0}', '{"a": 1e0}', '{"a": 10e-1, "b": null}')
-    assert {json.dumps(parse_x(one, form="named")) for one in spelled} == {'{"a": 1}'}
+    assert {json.dumps(parse_x(one, NAMED)) for one in spelled} == {'{"a": 1}'}
     assert json.dumps(parsed({"a": -0.0})) == '{"a": 0}'
     assert len({json.dumps(parsed({"a": value})) for value in (1, True, "1", "true", 1.5)}) == 5
     assert parsed({"a": 2**53 + 1}) == {"a": 2**53}
@@ -82,7 +87,7 @@ def test_what_is_no_packed_batch_is_refused():
 )
 def test_a_record_beyond_the_limits_is_refused_with_its_place(x, reason):
     with pytest.raises(Invalid) as refused:
-        parse_learn(f'{{"examples": [{{"x": {{}}, "y": 1}}, {{"x": {x}, "y": 1}}]}}'.encode(), 9, form="named")
+        parse_learn(f'{{"examples": [{{"x": {{}}, "y": 1}}, {{"x": {x}, "y": 1}}]}}'.encode(), 9, NAMED)
     assert refused.value.message.startswith("examples[1].x: ")
     assert reason in refused.value.message
     assert refused.value.details == {"index": 1}
@@ -97,12 +102,13 @@ def test_a_record_full_of_mistakes_costs_no_more_than_its_first_one():
     body = json.dumps({"examples": [{"x": {f"{n}": [] for n in range(FIELDS_MAX)}}] * 200}).encode()
     started = time.process_time()
     with pytest.raises(Invalid, match=r"0.*x: "):
-        parse_predict(body, 1000, form="named")
+        parse_predict(body, 1000, NAMED)
     assert time.process_time() - started < 0.5
 
 
 def test_models_of_rows_take_no_records_and_models_of_records_no_rows():
-    for form, x in (("rows", '{"a": 1}'), ("named", '{"indices": [0], "values": [1]}'), ("named", "[1]"),
-                    ("rows", '"a"'), ("named", '"a"'), ("text", '{"a": 1}'), ("text", "[1]")):  # fmt: skip
+    rows, text = RowFeatures(type="dense", dim=1), TextFeatures(type="text")
+    for features, x in ((rows, '{"a": 1}'), (NAMED, '{"indices": [0], "values": [1]}'), (NAMED, "[1]"),
+                        (rows, '"a"'), (NAMED, '"a"'), (text, '{"a": 1}'), (text, "[1]")):  # fmt: skip
         with pytest.raises(Invalid):
-            parse_x(x, form=form)
+            parse_x(x, features)

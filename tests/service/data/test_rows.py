@@ -1,4 +1,4 @@
-"""Rows of numbers in the form that a configuration asks for: service/data/rows.py."""
+"""Rows of numbers in the form that a configuration asks for: service/data/features/rows.py."""
 
 import json
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hinged.service.data.configuration import new_configuration
+from hinged.service.data.features.rows import dense_rows, sparse_rows
 from hinged.service.data.inputs import inputs_state, read_inputs
-from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.settings import Settings
 from hinged.solvers.core.rows import BadRow
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hinged.service.data.texts import BUCKETS, counts_of, even, weights_of, words_of
+from hinged.service.data.features.columns.texts import BUCKETS, counts_of, even, weights_of, words_of
 
 
 def counted(text, buckets=BUCKETS):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hinged.service.data.records import canonical
-from hinged.service.data.spread import spread_of
-from hinged.service.data.vocabulary import NAMES_SHOWN, Vocabulary
+from hinged.service.data.features.records import canonical
+from hinged.service.data.features.spread import spread_of
+from hinged.service.data.features.vocabulary import NAMES_SHOWN, Vocabulary
 from hinged.solvers.estimators.scaling import CLIP
 from tests.helpers.vocabularies import dense, streamed, taught, whole
 
@@ -100,7 +100,7 @@ def test_of_too_many_columns_in_the_warm_up_the_most_frequent_stay():
 @given(st.data(), st.integers(0, 12), st.integers(1, 20))
 def test_how_a_stream_is_batched_does_not_matter_to_the_bit(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
-    one, other = (Vocabulary(warmup, columns_max, kinds, find_times=bool(kinds), buckets=300) for _ in "12")
+    one, other = (Vocabulary(warmup, columns_max, kinds, found=["time"] if kinds else (), buckets=300) for _ in "12")
     by_one = streamed(one, records, iter(lambda: 1, 0))
     batched = streamed(other, records, iter(lambda: data.draw(st.integers(1, 9)), 0))
     assert [part.tobytes() for part in by_one] == [part.tobytes() for part in batched]
@@ -114,7 +114,7 @@ def test_how_a_stream_is_batched_does_not_matter_to_the_bit(kinds, data, warmup,
 def test_a_state_goes_on_as_if_it_had_never_been_kept(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
     at = data.draw(st.integers(0, len(records)))
-    one, other = (Vocabulary(warmup, columns_max, kinds, find_times=bool(kinds), buckets=300) for _ in "12")
+    one, other = (Vocabulary(warmup, columns_max, kinds, found=["time"] if kinds else (), buckets=300) for _ in "12")
     streamed(one, records[:at], iter(lambda: 5, 0))
     facts, arrays = one.state()
     other.load(json.loads(json.dumps(facts)), {name: array.copy() for name, array in arrays.items()})

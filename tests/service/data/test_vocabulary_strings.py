@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hinged.service.data.moments import ASPECTS
-from hinged.service.data.vocabulary import Vocabulary
+from hinged.service.data.features.columns.moments import ASPECTS
+from hinged.service.data.features.vocabulary import Vocabulary
 from tests.helpers.vocabularies import dense, streamed, taught, whole
 
 WHEN = [f"2026-05-{day:02}T{hour:02}:00" for day in (1, 2, 3) for hour in (0, 6, 12, 18)]
 
 
 def test_strings_that_are_days_and_times_become_circles_and_the_time_since():
-    vocabulary = Vocabulary(12, 100, find_times=True, since=["when"])
+    vocabulary = Vocabulary(12, 100, found=["time"], since=["when"])
     vocabulary.observe([{"b": when[:8], "day": when[:10], "when": when} for when in WHEN])
     table = dense(vocabulary.freeze(), len(vocabulary))
     columns = [tuple(c) if type(c[1]) is not list else (c[0], *c[1]) for c in vocabulary.state()[0]["columns"]]
@@ -34,7 +34,7 @@ def test_strings_that_are_days_and_times_become_circles_and_the_time_since():
 
 def test_strings_are_times_where_it_is_said_and_categories_where_it_is_not():
     records = [{"a": "2026-05-01", "b": "2026-05-01", "c": "soon"}] * 3
-    vocabulary = Vocabulary(3, 100, {"b": "category", "c": "time"}, find_times=True)
+    vocabulary = Vocabulary(3, 100, {"b": "category", "c": "time"}, found=["time"])
     vocabulary.observe(records)
     vocabulary.freeze()
     assert {field["name"]: field.get("time", False) for field in vocabulary.figures()["fields"]} == {
@@ -46,10 +46,10 @@ def test_strings_are_times_where_it_is_said_and_categories_where_it_is_not():
 
 
 def test_a_few_strings_that_are_no_times_leave_no_trace_among_many_that_are():
-    vocabulary = Vocabulary(40, 100, find_times=True)
+    vocabulary = Vocabulary(40, 100, found=["time"])
     vocabulary.observe([{"when": "2026-05-01"}] * 38 + [{"when": "unknown"}] * 2)
     assert np.diff(vocabulary.freeze()[0])[-3:].tolist() == [4, 0, 0]
-    other = Vocabulary(40, 100, find_times=True)
+    other = Vocabulary(40, 100, found=["time"])
     other.observe([{"when": "2026-05-01"}] * 37 + [{"when": "unknown"}] * 3)
     other.freeze()
     assert other.figures()["fields"] == [{"name": "when", "number": False, "values": 2}]
@@ -79,7 +79,7 @@ def test_the_time_since_is_that_since_the_example_learned_before():
 
 
 def test_a_name_of_times_is_forgotten_with_the_last_of_its_columns():
-    vocabulary = Vocabulary(2, 100, find_times=True)
+    vocabulary = Vocabulary(2, 100, found=["time"])
     vocabulary.observe([{"when": WHEN[0]}, {"when": WHEN[1], "a": 1}])
     vocabulary.freeze()
     told = vocabulary.reader().encode([{"when": WHEN[0]}])[1].tolist()
@@ -109,10 +109,10 @@ def test_of_strings_with_spaces_that_are_all_different_the_warning_says_what_the
 
 
 def test_times_that_found_no_column_are_times_still_once_the_state_was_kept():
-    vocabulary = Vocabulary(1, 1, find_times=True)
+    vocabulary = Vocabulary(1, 1, found=["time"])
     vocabulary.observe([{"a": True, "t": "2026-05-01"}])
     vocabulary.freeze()
-    other = Vocabulary(1, 1, find_times=True)
+    other = Vocabulary(1, 1, found=["time"])
     other.load(*vocabulary.state())
     for one in (vocabulary, other):
         one.encode([{"t": "2026-05-02"}])
@@ -123,7 +123,7 @@ PASSENGERS = [{"name": f"Doe, Mr. {n}", "ticket": f"{n % 80}", "port": "SCQ"[n %
 
 
 def boarded(records=PASSENGERS, warmup=100, columns_max=1000, kinds=None):
-    vocabulary = Vocabulary(warmup, columns_max, kinds, find_identifiers=True)
+    vocabulary = Vocabulary(warmup, columns_max, kinds, found=["identifier"])
     vocabulary.observe(records[:warmup])
     vocabulary.freeze()
     return vocabulary
@@ -172,7 +172,7 @@ def test_what_counts_as_nearly_all_different(records, left_out):
 
 
 def test_days_and_times_that_are_all_different_are_days_and_times():
-    vocabulary = Vocabulary(84, 100, find_times=True, find_identifiers=True)
+    vocabulary = Vocabulary(84, 100, found=["time", "identifier"])
     vocabulary.observe([{"when": f"2026-05-{1 + n % 28:02}T{n // 28:02}:00"} for n in range(84)])
     vocabulary.freeze()
     assert vocabulary.figures()["fields"][0]["time"]
@@ -180,7 +180,7 @@ def test_days_and_times_that_are_all_different_are_days_and_times():
 
 
 def test_a_name_that_seemed_to_be_an_identifier_early_on_is_a_category_once_its_strings_come_again():
-    vocabulary = Vocabulary(128, 1000, find_identifiers=True)
+    vocabulary = Vocabulary(128, 1000, found=["identifier"])
     vocabulary.observe([{"a": f"{n}"} for n in range(64)])
     assert vocabulary.freeze()[1].size == 0
     vocabulary.observe([{"a": f"{n}"} for n in range(64)])
@@ -201,12 +201,12 @@ def test_what_is_left_out_does_not_depend_on_batches_and_survives_a_state(data, 
     spans = {name: data.draw(st.integers(1, 100)) for name in "abc"}
     records = [{name: f"{n % span}" for name, span in spans.items()} | {"n": n} for n in range(80)]
     at = data.draw(st.integers(0, 80))
-    one, other, third = (Vocabulary(warmup, columns_max, {"c": "category"}, find_identifiers=True) for _ in "123")
+    one, other, third = (Vocabulary(warmup, columns_max, {"c": "category"}, found=["identifier"]) for _ in "123")
     expected = streamed(one, records, iter(lambda: 1, 0))
     got = streamed(other, records, iter(lambda: data.draw(st.integers(1, 30)), 0))
     assert [part.tobytes() for part in expected] == [part.tobytes() for part in got]
     streamed(third, records[:at], iter(lambda: 7, 0))
-    fourth = Vocabulary(warmup, columns_max, {"c": "category"}, find_identifiers=True)
+    fourth = Vocabulary(warmup, columns_max, {"c": "category"}, found=["identifier"])
     fourth.load(*json.loads(json.dumps([third.state()[0]])), third.state()[1])
     assert whole(fourth) == whole(third)
     streamed(fourth, records[at:], iter(lambda: 7, 0))
@@ -251,7 +251,7 @@ TIMED = st.lists(
 def test_a_request_is_read_for_a_prediction_as_it_would_be_learned_in_that_order(seen, asked, since, ordered):
     """Columns that are known; times in any order, or in theirs."""
     records = [{"a": r, "then": when, "when": when} for r, when in enumerate(sorted(seen))]
-    vocabulary = Vocabulary(len(records), 100, find_times=True, since=since)
+    vocabulary = Vocabulary(len(records), 100, found=["time"], since=since)
     vocabulary.observe(records)
     vocabulary.freeze()
     if ordered:
@@ -270,7 +270,7 @@ def test_a_model_from_before_it_was_asked_for_learns_the_time_since_as_ever_and_
     near = [{"when": when} for when in WHEN[:2]] + [{"when": "2026-05-01T07:00"}]
     found = {}
     for since in (None, ("when",)):
-        vocabulary = Vocabulary(3, 100, find_times=True, since=since)
+        vocabulary = Vocabulary(3, 100, found=["time"], since=since)
         vocabulary.observe(near)
         vocabulary.freeze()
         (place,) = [p for p, column in enumerate(vocabulary.state()[0]["columns"]) if column[1] == ["since"]]

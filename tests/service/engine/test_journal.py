@@ -7,7 +7,7 @@ import pytest
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Challenge, Configure, Forget
-from hinged.service.data.examples import to_rows
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
@@ -102,7 +102,7 @@ def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_is_not_there(journ
 def test_a_swap_that_is_not_written_has_changed_nothing(journal, store, monkeypatch, solver):
     """Not what waits, which would be read for another kernel, nor a challenger that forgets in place."""
     learn(journal, 1)
-    rows = to_rows([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
+    rows = to_inputs([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
     do(journal, Commanding(Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])
     swap(journal, Challenge("shadow", {"solver": solver, "C": 3}, Settings()))
     where = journal.lookup.locate(journal.model, "s1-1")
@@ -136,7 +136,7 @@ def swap(journal, command=None):
 @pytest.mark.parametrize("failure", [StoreUnavailable("the store is away"), Damaged("event 2 is damaged")])
 def test_what_was_to_be_forgotten_and_was_not_still_waits_for_its_label(journal, store, monkeypatch, failure):
     learn(journal, 1)
-    rows = to_rows([[0.5, 0.5]], journal.model.configuration)
+    rows = to_inputs([[0.5, 0.5]], journal.model.configuration)
     waits = Prediction("w", rows, x_digests(rows)[0], np.zeros(0), -1, 0, journal.now_ms())
 
     def fail(*_):

@@ -10,7 +10,7 @@ import pytest
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Configure
-from hinged.service.data.examples import to_rows
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
@@ -66,7 +66,7 @@ async def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_
     at = worker.obstacle.position
     assert digest_of(worker.model) == before
     assert worker.published.position == at - 1
-    assert worker.failure.startswith(f"event {at} (learned)")
+    assert worker.failed.startswith(f"event {at} (learned)")
     with pytest.raises(Unavailable, match="POST /models/m/skip"):
         await worker.learn(learning(worker.model, examples_of(2, 1)))
     recovered, obstacle = ModelHistory(store, "m", **SIZES).reached()
@@ -163,13 +163,13 @@ def test_a_store_that_is_away_during_further_epochs_is_waited_for(tmp_path):
         async with working(store) as worker:
             for seed in range(5):
                 await worker.learn(learning(worker.model, examples_of(seed, 6)))
-            learned = worker._journal.history.learned
+            learned = worker.journal.history.learned
 
             def then_away(model, before, *, patiently=False):
                 yield from learned(model, before, patiently=patiently)
                 store.times += 0 if patiently else 3  # once the worker has looked whether the log can be read
 
-            worker._journal.history.learned = then_away
+            worker.journal.history.learned = then_away
             answer = await worker.finish(epochs=2)
             assert store.times == 0
             assert answer["converged"]
@@ -199,11 +199,11 @@ async def test_what_was_read_between_a_change_and_the_way_back_is_learned_as_the
     await done(worker, there)
     between = [(f"b{k}", [k / 10, 0.1], "ab"[k % 2]) for k in range(12)]
     requests = [learning(worker.model, [example]) for example in between]
-    rows = to_rows([[0.3, 0.7]], worker.model.configuration)
+    rows = to_inputs([[0.3, 0.7]], worker.model.configuration)
     published = worker.published
     decided = published.decide(rows)
     waiting = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], int(decided.numbers[0]), 0, 0)
-    offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_rows([[0.3, 0.7]], c), [b"0" * 16]))
+    offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_inputs([[0.3, 0.7]], c), [b"0" * 16]))
     await done(worker, back)
     await asyncio.gather(*(worker.learn(request) for request in requests), worker.keep([waiting], published.labels))
     await worker.command(offer)
@@ -231,7 +231,7 @@ async def test_a_prediction_of_a_state_that_a_rollback_undid_does_not_wait_for_i
     await worker.learn(learning(worker.model, [("1", [0.0, 1.0], "a"), ("2", [1.0, 0.0], "b")]))
     back_to = worker.model.position
     await worker.learn(learning(worker.model, [("3", [1.0, 1.0], "c"), ("4", [1.0, 2.0], "d")]))
-    rows = to_rows([[1.0, 1.5]], worker.model.configuration)
+    rows = to_inputs([[1.0, 1.5]], worker.model.configuration)
     published = worker.published
     decided = published.decide(rows)
     made = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], 3, 0, 10**15)

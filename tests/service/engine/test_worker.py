@@ -15,7 +15,7 @@ from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.leases import Renew
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
@@ -58,7 +58,7 @@ def run(store, scenario, **settings):
 
 def request(*examples):
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, new_configuration(json.dumps(BASE), Settings()))
+    rows = to_inputs(xs, new_configuration(json.dumps(BASE), Settings()))
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 
 
@@ -166,8 +166,8 @@ def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
     async def scenario(worker):
         for k in range(30):
             await worker.learn(request((f"e{k}", [k % 5, k % 3], "np"[k % 2])))
-            if worker._journal.snapshots.newest:  # while one is being written none is begun
-                await asyncio.wrap_future(worker._journal.snapshots.newest)
+            if worker.journal.snapshots.newest:  # while one is being written none is begun
+                await asyncio.wrap_future(worker.journal.snapshots.newest)
         return digest_of(worker.model)
 
     digest = run(store, scenario, snapshot_examples=10)
@@ -214,7 +214,7 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
                 await worker.learn(request(("c", [1.0, 1.0], "p")))
         with pytest.raises(Unavailable, match="has stopped"):
             await worker.learn(request(("d", [1.0, 1.0], "p")))
-        assert predictions_of(worker.published, to_rows([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
+        assert predictions_of(worker.published, to_inputs([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
 
     run(store, scenario)
     assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start
@@ -320,7 +320,7 @@ def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(
 
 
 def waiting_prediction(model, given):
-    inputs = to_rows([[0.5, 0.5]], model.configuration)
+    inputs = to_inputs([[0.5, 0.5]], model.configuration)
     return Prediction(given, inputs, x_digests(inputs)[0], np.zeros(0), -1, 0, 0)
 
 
@@ -354,12 +354,12 @@ async def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(wor
 
 @on_failing_store(snapshot_examples=10)
 async def test_questions_and_leases_are_reason_enough_for_a_snapshot(worker, store):
-    inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
+    inputs = to_inputs([[0.5, 0.5]], worker.model.configuration)
     await worker.command(Offer(["c"], inputs, x_digests(inputs), [None]))
     answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
     for _ in range(20):
         await worker.command(Renew(answer["queries"][0]["lease"]))
-    await asyncio.wrap_future(worker._journal.snapshots.newest)
+    await asyncio.wrap_future(worker.journal.snapshots.newest)
     assert store.snapshots("m")
 
 
@@ -367,7 +367,7 @@ async def test_questions_and_leases_are_reason_enough_for_a_snapshot(worker, sto
 async def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(worker):
     worker.model.answers.kept = 1
     await worker.learn(request(A, B))
-    inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
+    inputs = to_inputs([[0.5, 0.5]], worker.model.configuration)
     answer = await worker.command(Offer(["a"], inputs, x_digests(inputs), [None]))
     assert answer["added"] == 0
 

@@ -12,7 +12,7 @@ from hinged.service.commands.figures import curves_of
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.parameters import SOLVER_NAMES
 from hinged.service.model.curves import FIGURES, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
@@ -36,7 +36,7 @@ def new_model(**changes):
 def learn(model, examples):
     """Learn them as one micro-batch."""
     xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, model.configuration)
+    rows = to_inputs(xs, model.configuration)
     request = LearnRequest([None] * len(xs), labels, rows, digests(rows, labels))
     for event in make_plan(model, [request], lambda ids: {}, 8, model.at_ms + PAUSE_MS).events:
         model.apply(model.position + 1, event)

@@ -12,7 +12,7 @@ from hinged.frames import BadFrame
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Conflict, Invalid, ModelFull
 from hinged.service.model.events import decode_event
@@ -38,7 +38,7 @@ def new_model(**changes):
 def request(model, examples):
     """A learn request of (id, x, y)."""
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, model.configuration)
+    rows = to_inputs(xs, model.configuration)
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 
 
@@ -148,7 +148,7 @@ def test_predictions_are_made_right_before_each_example_also_inside_a_micro_batc
     answers = []
     for e in examples:
         published = one_by_one.published()
-        answers.append(predictions_of(published, to_rows([e[1]], one_by_one.configuration))[0])
+        answers.append(predictions_of(published, to_inputs([e[1]], one_by_one.configuration))[0])
         learn(one_by_one, [e])
     learn(at_once, examples)
     for (given_id, _, _), (label, scores) in zip(examples, answers, strict=True):

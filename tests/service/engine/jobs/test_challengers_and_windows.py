@@ -105,8 +105,8 @@ def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, 
 @on_worker(configuration={"window": {"seconds": 0.5}})
 async def test_what_is_older_than_so_many_seconds_leaves(worker, store):
     await worker.learn(learning(worker.model, examples_of(1, 9)))
-    later = worker._journal.now_ms() + 600
-    worker._journal.now_ms = lambda: later
+    later = worker.journal.now_ms() + 600
+    worker.journal.now_ms = lambda: later
     await worker.learn(learning(worker.model, examples_of(2, 9)))
     assert worker.model.solver.keys().min() > 9
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
@@ -116,8 +116,8 @@ async def test_what_is_older_than_so_many_seconds_leaves(worker, store):
 async def test_with_a_half_life_in_seconds_what_was_learned_fades_and_then_leaves(worker, store):
     for k in range(8):
         await worker.learn(learning(worker.model, examples_of(k, 9)))
-        later = worker._journal.now_ms() + 1000
-        worker._journal.now_ms = lambda later=later: later
+        later = worker.journal.now_ms() + 1000
+        worker.journal.now_ms = lambda later=later: later
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
     machine, n = worker.model.solver.machine, worker.model.solver.slots
     live = machine.class_of[:n] >= 0

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service.data.features.observing import Encoder
+from hinged.service.data.features.reader import OUTSIDE_SHOWN, Outside, Reader
+from hinged.service.data.features.records import NUMBER_MAX, SCALE_MAX
+from hinged.service.data.features.spread import Spread, spread_of
 from hinged.service.data.inputs import inputs_state, read_inputs
-from hinged.service.data.observing import Observing
-from hinged.service.data.records import NUMBER_MAX
-from hinged.service.data.spread import Spread, spread_of
-from hinged.service.data.vocabulary import SCALE_MAX
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, joined, rows_from_csr, rows_from_dense
 from hinged.solvers.core.states import StateReader
-from hinged.solvers.estimators.scaling import BENT_MAX, CSR, DENSE, PLAIN, Scale, found, matrix_of, plain
+from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, DENSE, PLAIN, Scale, found, matrix_of, plain
 
 Array = np.ndarray[Any, Any]
 
@@ -29,13 +29,12 @@ SPREAD_MAX = 1e80  # of rows whose norm, for the Laplacian |x|_1, is at most NOR
 
 
 @dataclass(frozen=True, slots=True)
-class RowReader:
+class ScaleReader(Reader[Rows]):
     """A scale as it was, for any thread."""
 
     scale: Scale
 
     def rows(self, inputs: Rows, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """The rows in this scale, as a kernel and a precision see them."""
         if self.scale.form == PLAIN and inputs.fits(kernel, dtype):
             return inputs
         csr = _csr(inputs)
@@ -43,8 +42,19 @@ class RowReader:
             return rows_from_dense(self.scale.matrix(matrix_of(csr, dim)), kernel, dim, dtype)
         return rows_from_csr(*self.scale.rows(csr), kernel, dim, dtype)
 
+    def seen(self, inputs: Rows, kernel: Kernel, dim: int, dtype: type) -> tuple[Rows, Outside]:
+        rows = self.rows(inputs, kernel, dim, dtype)
+        if self.scale.form == PLAIN:
+            return rows, {}
+        far = np.flatnonzero(np.abs(rows.values) >= CLIP)
+        if not far.size:
+            return rows, {}
+        places, begins = np.unique(np.searchsorted(rows.indptr, far, side="right") - 1, return_index=True)
+        columns = np.split(rows.indices[far], begins[1:])
+        return rows, {r: of_row[:OUTSIDE_SHOWN].tolist() for r, of_row in zip(places.tolist(), columns, strict=True)}
 
-class Scaling(Observing[Rows]):
+
+class Scaling(Encoder[Rows, Rows]):
     """The scale of a model with dense or sparse features, or what its gamma is found from.
 
     Each example is observed as a batch of one.
@@ -53,50 +63,48 @@ class Scaling(Observing[Rows]):
     NAME, ITEMS, FIRST = "scaling", "examples", 1
 
     def __init__(self, form: str, dim: int, warmup: int) -> None:
-        """form: one of a `Scale`."""
         if not warmup > 0:
             raise ValueError(f"warmup must be > 0, got {warmup}")
         super().__init__(warmup)
         self.form, self.dim = form, dim
         self._scale: Scale | None = None  # None before the first example
-        self._spread = Spread(0.0, 0.0, 0.0)
 
     def __len__(self) -> int:
-        """The columns, none before the first example."""
         return 0 if self._scale is None else self.dim
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
     def freeze(self) -> CSR:
-        """Fix the scale by what was observed, and return that in it; before the warm-up's end only until the next."""
         empty = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
         csr = _csr(joined(self.observed)) if self.observed else empty
         self._scale = found(self.form, csr, self.dim) if self.observed else None
         scaled = csr if self._scale is None else self._scale.rows(csr)
-        self._spread = spread_of(scaled)
+        self.spread = spread_of(scaled)
         self._end_if_whole()
         return scaled
 
-    @property
-    def spread(self) -> Spread:
-        """What the warm-up has shown; all 0 before."""
-        return self._spread
+    def items(self, inputs: Rows) -> list[Rows]:
+        return [inputs.part(r, r + 1) for r in range(len(inputs))]
 
-    def reader(self) -> RowReader:
-        """The present scale, for predictions."""
-        return RowReader(plain(self.dim) if self._scale is None else self._scale)
+    def rows(self, inputs: Rows, kernel: Kernel, dim: int, dtype: type) -> Rows:
+        return self.reader().rows(inputs, kernel, dim, dtype)
+
+    def reader(self) -> ScaleReader:
+        return ScaleReader(plain(self.dim) if self._scale is None else self._scale)
+
+    def examples(self, most: int) -> list[Rows]:
+        """Some of what was observed."""
+        return self.observed[:most]
 
     def figures(self) -> dict[str, Any]:
-        """The warm-up for people."""
         return {"warmup_left": self.left}
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts and arrays."""
         scale = self._scale
         facts: dict[str, Any] = {"warming": self.warming, "begun": scale is not None, "observed": {}}
-        arrays = {"spread": np.array([self._spread.square, self._spread.absolute, self._spread.inner])}
+        arrays = {"spread": np.array([self.spread.square, self.spread.absolute, self.spread.inner])}
         if self.observed:
             facts["observed"], rows = inputs_state(joined(self.observed))
             arrays |= {f"observed.{name}": array for name, array in rows.items()}
@@ -105,7 +113,6 @@ class Scaling(Observing[Rows]):
         return facts, arrays
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a state of `state`. ValueError if it does not fit together; nothing changes then."""
         warming, begun = facts["warming"], facts["begun"]
         if type(warming) is not bool or type(begun) is not bool:
             raise ValueError("warming and begun are true or false")
@@ -127,7 +134,7 @@ class Scaling(Observing[Rows]):
         scale = self._loaded(read) if begun else None
         if scale is None and spread.any():
             raise ValueError("without a scale nothing is spread")
-        self.observed, self.warming, self._scale, self._spread = observed, warming, scale, Spread(*spread.tolist())
+        self.observed, self.warming, self._scale, self.spread = observed, warming, scale, Spread(*spread.tolist())
 
     def _loaded(self, read: StateReader) -> Scale:
         columns = read.take("columns", np.int64, (None,), 0, self.dim - 1)

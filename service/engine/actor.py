@@ -1,7 +1,7 @@
-"""The loop of a model: takes what has queued up as a micro-batch, has it done on the model's journal, answers.
+"""The actor of a model: takes what has queued up as a micro-batch, has it done on the model's journal, answers.
 
 Here stands who waits for what, when the journal's thread is given work, and what becomes of a model whose code has
-failed.
+failed. What may be asked of it stands in worker.py.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from hinged.service import limits
-from hinged.service.engine.history import told
+from hinged.service.engine.history import Obstacle, told
 from hinged.service.engine.journal import Journal, Question
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.queue import Queue, Queued, settle
@@ -24,7 +23,9 @@ from hinged.service.engine.scheduling.turns import GivenUp
 from hinged.service.engine.unlogged import Unlogged
 from hinged.service.engine.work import Keeping, Work, do
 from hinged.service.errors import StoreUnavailable, Unavailable
+from hinged.service.model.model import Model
 from hinged.service.model.pending import Made
+from hinged.service.model.view import Published
 
 log = logging.getLogger(__name__)
 
@@ -32,41 +33,31 @@ IDLE = Queued(Keeping(), [], 0)
 """What there is to do where nobody waits: predictions are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What is told how it goes with a model.
+class Actor:
+    """Owns a model from its beginning until `stop`; nothing else writes it. Used on the event loop.
 
-    moved: the position of what was published. changed: configuration and jobs may be others. ended: nothing will come
-    of what was asked.
-    """
-
-    moved: Callable[[int], None]
-    changed: Callable[[], None]
-    ended: Callable[[], None]
-
-
-class Loop:
-    """Runs from its beginning until `stop`; nothing but this writes the model. Used on the event loop.
-
-    queue: work that waits. unlogged: predictions that wait to be written. failed: why no work is taken, if it is not.
+    journal: the model and its log. queue: work that waits. unlogged: predictions that wait to be written. failed: why
+    no work is taken, if it is not.
     """
 
     def __init__(
         self,
         journal: Journal,
         executor: Executor,
-        watch: Watch,
+        moved: Callable[[int], None] = lambda _: None,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """executor: runs the model's calls. turn: waits until it may learn."""
+        """executor: runs the model's calls. moved: told the position of what was published. turn: waits until it may
+        learn.
+        """
         settings, labels = journal.settings, journal.model.configuration.labels
         self.name = journal.model.name
         self.queue = Queue(self.name, settings)
         self.unlogged = Unlogged(labels.pending_max, limits.PENDING_FLUSH_S)
         self.failed: str | None = None if journal.obstacle is None else journal.obstacle.message
-        self._journal = journal
+        self.journal = journal
         self._executor = executor
-        self._watch = watch
+        self._moved = moved
         self._turn = turn
         self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # who reads the model itself
         self._wake = asyncio.Event()
@@ -74,6 +65,21 @@ class Loop:
         self._leaving: str | None = None
         self._keep_snapshot = True
         self._task = asyncio.create_task(self._run(), name=f"worker of {self.name}")
+
+    @property
+    def model(self) -> Model:
+        """The model as it stands; between two changes only for what is asked by `ask`."""
+        return self.journal.model
+
+    @property
+    def published(self) -> Published:
+        """What predictions read."""
+        return self.journal.published
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The event before which the model stands, if there is one."""
+        return self.journal.obstacle
 
     @property
     def stopped(self) -> bool:
@@ -102,14 +108,14 @@ class Loop:
 
     def ask(self, question: Question) -> asyncio.Future[Any]:
         """Let a question to the model wait until between two changes: the future of what it finds."""
-        if self._journal.obstacle is None:
+        if self.journal.obstacle is None:
             self.check_running()
         future = asyncio.get_running_loop().create_future()
         self._questions.append((question, future))
         self._wake.set()
         return future
 
-    def keep(self, predictions: Sequence[Made]) -> None:
+    def take_along(self, predictions: Sequence[Made]) -> None:
         """Let predictions wait to be written with other events."""
         if not self.unlogged:
             self._wake.set()
@@ -119,13 +125,13 @@ class Loop:
         """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
         self._stopping = True
         self._leaving = why
-        self._journal.history.leave.set()
+        self.journal.history.leave.set()
         self._keep_snapshot = keep_snapshot
         self._wake.set()
         await self._task
 
     def _way_back(self) -> str:
-        if self._journal.obstacle is None:
+        if self.journal.obstacle is None:
             return ""
         return f". It serves the state before; to go on without this event: POST /models/{self.name}/skip"
 
@@ -155,16 +161,16 @@ class Loop:
                 await self._read_again()
             return
         finally:
-            self._journal.feed.publish()
-            self._watch.moved(self._journal.published.position)
-        if self._journal.read_anew is not None:
+            self.journal.feed.publish()
+            self._moved(self.journal.published.position)
+        if self.journal.read_anew is not None:
             self._stand_anew()
         settle(futures, answers)
-        self._look_at_changes()
+        self.look_at_changes()
 
     async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
         """What the questions find, then what the work answers, for which there is nobody perhaps."""
-        journal, answers = self._journal, []
+        journal, answers = self.journal, []
         waiting = self.unlogged.take()
         if questions:
             answers = await self._call(journal.answers, questions)
@@ -177,13 +183,13 @@ class Loop:
         return answers
 
     async def _end(self) -> None:
-        self._watch.ended()
-        snapshots = self._journal.snapshots
+        self.let_go()
+        snapshots = self.journal.snapshots
         # None may outlive the worker: the name could belong to another model by the time it is kept.
         if snapshots.newest is not None:
             await asyncio.wait([asyncio.wrap_future(snapshots.newest)])
-        if self._keep_snapshot and not self.failed and not self._journal.unresolved:
-            await self._call(self._journal.take_last_snapshot)
+        if self._keep_snapshot and not self.failed and not self.journal.unresolved:
+            await self._call(self.journal.take_last_snapshot)
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
@@ -199,12 +205,14 @@ class Loop:
 
     def _snapshot_in_s(self) -> float:
         """Seconds until a snapshot is due because of its age."""
-        return math.inf if self.failed else self._journal.snapshots.due_in_s(self._journal.model)
+        return math.inf if self.failed else self.journal.snapshots.due_in_s(self.journal.model)
 
-    def _look_at_changes(self) -> None:
-        """Go by what a change has made of the configuration and the jobs."""
-        self.unlogged.limit(self._journal.model.configuration.labels.pending_max)
-        self._watch.changed()
+    def look_at_changes(self) -> None:
+        """Go by what a change has made of the configuration."""
+        self.unlogged.limit(self.model.configuration.labels.pending_max)
+
+    def let_go(self) -> None:
+        """Nobody waits any longer for what will not come."""
 
     # -- failure, and the way back --------------------------------------------------------------------------------
 
@@ -220,7 +228,7 @@ class Loop:
         settle(futures, [stopped] * len(futures))
         self._questions.clear()
         self.unlogged.clear()
-        self._watch.ended()
+        self.let_go()
 
     async def _read_again(self) -> None:
         """Take the state from store and log instead of the torn one.
@@ -231,7 +239,7 @@ class Loop:
         patience = Patience(self.name)
         while not self._stopping:
             try:
-                await self._call(self._journal.read_again)
+                await self._call(self.journal.read_again)
             except asyncio.CancelledError:
                 raise
             except StoreUnavailable as error:
@@ -248,8 +256,8 @@ class Loop:
                 return
 
     def _stand_anew(self) -> None:
-        self._journal.stand_anew()
-        self._watch.moved(self._journal.published.position)
-        obstacle = self._journal.obstacle
+        self.journal.stand_anew()
+        self._moved(self.journal.published.position)
+        obstacle = self.journal.obstacle
         self.failed = None if obstacle is None else obstacle.message
-        self._look_at_changes()
+        self.look_at_changes()

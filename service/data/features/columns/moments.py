@@ -12,16 +12,18 @@ them: bent, by its logarithm. A day has no hour, and nothing is told of what pas
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import date
-from typing import NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from hinged.service.data.features.columns.base import Aspect, ColumnKind, Measure, Said, Strings, Told, Value
+from hinged.service.data.features.records import Record
 from hinged.solvers.core.elementary import TWO_PI, cosine_and_sine
-from hinged.solvers.estimators.scaling import bent
-
-Aspect: TypeAlias = tuple[str, ...]
-"""What a column tells of a moment."""
+from hinged.solvers.core.states import StateReader
+from hinged.solvers.estimators.scaling import CLIP, bent
 
 HOUR, WEEKDAY, MONTH = "hour", "weekday", "month"
 SINCE: Aspect = ("since",)
@@ -35,6 +37,7 @@ SINCE_CLIP = 2.0
 At 5, as for other numbers, a gap longer than any that was learned carries a point away from all others, and an RBF
 machine predicts one class for whatever is asked a day later.
 """
+TIMES_SHARE = 0.95  # of a name's strings that are moments, where all are taken for such
 UNIT_S = 1.0  # below it seconds count as they are, above it by their logarithm
 
 _FORM = re.compile(
@@ -74,7 +77,7 @@ def moment_of(text: str) -> Moment | None:
     return Moment(number, exact, DAY_S * number + exact - offset)
 
 
-def aspects_of(moment: Moment, before: float | None) -> list[tuple[Aspect, float]]:
+def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]]:
     """What is told of a moment: by aspect, a number. before: `at` of the example before, None where there is none.
 
     Where that one is the later of the two nothing is told of the time between.
@@ -83,10 +86,69 @@ def aspects_of(moment: Moment, before: float | None) -> list[tuple[Aspect, float
     rounds = {WEEKDAY: day.weekday() / 7.0, MONTH: (day.month - 1 + (day.day - 1) / 31.0) / 12.0}
     if moment.second is not None:
         rounds = {HOUR: moment.second / DAY_S, **rounds}
-    told: list[tuple[Aspect, float]] = []
+    told: list[tuple[Value, float]] = []
     for cycle, turn in rounds.items():
         cosine, sine = cosine_and_sine(TWO_PI * turn)  # type: ignore[no-untyped-call]
         told += [((cycle, "cos"), float(cosine)), ((cycle, "sin"), float(sine))]
     if moment.second is not None and before is not None and moment.at >= before:
         told.append((SINCE, float(bent(np.array(moment.at - before), UNIT_S))))
     return told
+
+
+class Moments(ColumnKind):
+    """Names whose strings are days and times.
+
+    What they remember of the example before is `at` of its moment, by name.
+    """
+
+    NAME, MEANING = "time", "a day or a time as ISO 8601"
+    EXAMPLE, SQUARE_MAX = "2026-05-01T12:00Z", CLIP**2 + 3  # the time since, and three circles
+    FOUND_BY: ClassVar[str] = "times"
+    ASPECTS: ClassVar[Mapping[Aspect, Measure]] = {
+        **dict.fromkeys(ASPECTS, Measure(standardised=False)),
+        SINCE: Measure(standardised=True, limit=SINCE_CLIP, follows=True),
+    }
+    STRICT: ClassVar[bool] = True
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self._since = said.since
+        self.clipped = said.since is None  # as models learned it that were made when all names of times told it
+
+    def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
+        """The circles on which a moment is, and the time since where it is asked for."""
+        moment = moment_of(text)
+        if moment is None:
+            return ()
+        if self._since is not None and name not in self._since:
+            return aspects_of(moment, None)
+        former = before.get(name)
+        if notes and moment.second is not None:
+            before[name] = moment.at if former is None else max(moment.at, former)
+        return aspects_of(moment, former)
+
+    def observe(self, records: Sequence[Record], strings: Strings) -> None:
+        if self.looked_for:
+            self.names = self.declared | {name for name, given in strings.items() if _are_times(given)}
+
+    def keep(self, names: AbstractSet[str]) -> None:
+        self.names = {name for name in self.names if name in names or name in self.declared}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        found = sorted(self.names - self.declared)
+        return {"times": found} if found else {}, {}
+
+    def load(self, facts: dict[str, Any], read: StateReader) -> None:
+        before, times = dict(map(tuple, facts.get("before", []))), facts.get("times", [])
+        if not all(type(name) is str for name in (*before, *times)):
+            raise ValueError("a name is a string")
+        if not all(type(at) is float and abs(at) <= AT_MAX for at in before.values()):
+            raise ValueError(f"a moment is a number of seconds, at most {AT_MAX:g} from 0")
+        self.names = self.declared | set(times)
+
+    def of_field(self) -> dict[str, Any]:
+        return {"time": True}
+
+
+def _are_times(strings: Sequence[str]) -> bool:
+    return sum(moment_of(text) is not None for text in strings) >= TIMES_SHARE * len(strings)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hinged.solvers.core.families import KERNELS
 from hinged.solvers.estimators.scaling import CSR
 
 SPREAD_LEAST, FORMER_LEAST = 1e-15, 1e-9  # spreads from which a gamma is found
@@ -26,8 +27,8 @@ class Spread:
         two rows that are as far apart as they are on average is 1 / e. polynomial: gamma x.x is 1 on average. 1 where
         the rows show no difference (or there are none), and for a linear kernel, which has no gamma.
         """
-        spread = {"rbf": self.square if former else self.square / 2, "laplacian": self.absolute}
-        found = {**spread, "polynomial": self.inner}.get(kernel, 0.0)
+        mean, factor = KERNELS[kernel].spread or (None, 0.0)
+        found = 0.0 if mean is None else float(getattr(self, mean)) * (1.0 if former else factor)
         return 1.0 / found if found > (FORMER_LEAST if former else SPREAD_LEAST) else 1.0
 
 

@@ -15,12 +15,14 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from hinged.service.data.features.columns.base import ColumnKind, Said, Strings, Told
+from hinged.service.data.features.records import TEXT_CHARS_MAX, Record
 from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators.scaling import BENT_MAX, bent
 
@@ -81,7 +83,6 @@ class Weights:
         return found
 
     def state(self) -> dict[str, Array]:
-        """As arrays."""
         return {"text_known": self.known, "text_weights": self.weights, "text_rest": np.array([self.rest])}
 
 
@@ -112,3 +113,46 @@ def read_weights(read: StateReader, buckets: int) -> Weights:
     if (np.diff(known) <= 0).any():
         raise ValueError("the columns of texts must ascend")
     return Weights(buckets, known, weights, rest)
+
+
+class Texts(ColumnKind):
+    """Names whose strings are texts. Their columns stand behind those of names; two texts may meet in one."""
+
+    NAME, MEANING = "text", "words"
+    EXAMPLE, SQUARE_MAX = "rehearsed again", 1.001  # a row of length 1, but for rounding
+    CHARS_MAX: ClassVar[int] = TEXT_CHARS_MAX
+    WIDTH: ClassVar[int] = BUCKETS
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self.weights = even(BUCKETS if said.buckets is None else said.buckets)
+
+    @property
+    def known(self) -> int:
+        return self.weights.known.size
+
+    def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
+        """Nothing: a hash finds its columns."""
+        return ()
+
+    def hashed(self, name: str, text: str) -> tuple[Sequence[tuple[int, float]], bool]:
+        weights = self.weights
+        counts = counts_of(text, name, weights.buckets)
+        known = not (weights.known.size and counts) or bool(np.isin(list(counts), weights.known).any())
+        return weights.row(counts), known
+
+    def observe(self, records: Sequence[Record], strings: Strings) -> None:
+        if self.names:
+            texts = ((name, text) for r in records for name, text in r.items() if name in self.names)
+            counts = (counts_of(text, name, self.weights.buckets) for name, text in texts if type(text) is str)
+            self.weights = weights_of(counts, self.weights.buckets)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        return {}, self.weights.state() if self.names else {}
+
+    def load(self, facts: dict[str, Any], read: StateReader) -> None:
+        if self.names:
+            self.weights = read_weights(read, self.weights.buckets)
+
+    def figures(self) -> dict[str, Any]:
+        return {"texts": sorted(self.names), "words": self.known} if self.names else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -18,17 +18,15 @@ from hinged.service.data.problems import shown
 from hinged.solvers.estimators.scaling import LARGEST
 
 Record: TypeAlias = dict[str, float | int | str | bool]
-Form = Literal["rows", "named", "text"]
-"""In which x comes: numbers (dense or sparse), names and values, or a text."""
-
 TEXT = "text"
 """The one name in the record of an x that is a text."""
 
 FIELDS_MAX = 1000
 NAME_CHARS_MAX = 200
 STRING_CHARS_MAX = 1000
-TEXT_CHARS_MAX = 50_000  # of a name that is declared to hold texts
+TEXT_CHARS_MAX = 50_000  # of a name that is declared to hold texts; no kind of column takes more
 NUMBER_MAX = LARGEST
+SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is no larger than the numbers, but for rounding
 EXACT_MAX = 2**53  # whole numbers to here are floats too
 
 
@@ -110,7 +108,7 @@ RecordX = Annotated[
 ]
 """A record as a part of a body: checked and brought to canonical form while the body is parsed.
 
-How long a string may be that is no text the configuration says; examples.py looks.
+How long a string of each name may be the configuration says; named.py looks.
 """
 
 TextX = Annotated[Record, PlainValidator(text_record), WithJsonSchema({"type": "string", "maxLength": TEXT_CHARS_MAX})]

@@ -1,0 +1,84 @@
+"""Strings that are values, each with a column of its own, and those that are left out since hardly any comes again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from hinged.service.data.features.columns.base import ColumnKind, Said, Strings, Told
+from hinged.service.data.features.records import NAME_CHARS_MAX, Record
+from hinged.solvers.core.states import StateReader
+
+UNIQUE_MIN = 50  # different strings: fewer are categories, however many there are
+UNIQUE_SHARE = 0.9  # different ones of a name's strings, where they are taken for those of an identifier
+NAMES_SHOWN = 100
+
+
+class Categories(ColumnKind):
+    """Each string is a value. Strings are categories where no other kind has their name: `pieces` knows it."""
+
+    NAME, MEANING = "category", "each string is a value"
+    EXAMPLE, SQUARE_MAX = "rehearsed", 1.0
+
+    def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
+        """The string's own column."""
+        return [(text, 1.0)]
+
+
+class Identifiers(ColumnKind):
+    """Strings that are nearly all different: they have no columns."""
+
+    NAME, MEANING = "identifier", "strings that are nearly all different"
+    EXAMPLE, SQUARE_MAX = "rehearsed", 0.0
+    DECLARED: ClassVar[bool] = False
+    FOUND_BY: ClassVar[str] = "identifiers"
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self._said = said
+        self._left_out: dict[str, int] = {}  # names, and how many different strings were seen
+
+    def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
+        """Nothing."""
+        return ()
+
+    def observe(self, records: Sequence[Record], strings: Strings) -> None:
+        if self.looked_for:
+            found = {name: len(set(given)) for name, given in strings.items()}
+            self._take({n: k for n, k in found.items() if k >= max(UNIQUE_MIN, UNIQUE_SHARE * len(strings[n]))})
+
+    def _take(self, left_out: dict[str, int]) -> None:
+        self._left_out, self.names = left_out, left_out.keys()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {"left_out": list(self._left_out.items())} if self._left_out else {}, {}
+
+    def load(self, facts: dict[str, Any], read: StateReader) -> None:
+        entries = [tuple(entry) for entry in facts.get("left_out", [])]
+        for entry in entries:
+            match entry:
+                case (str(name), int(values)) if type(values) is int and 0 < values <= self._said.warmup:
+                    fits = len(name) <= NAME_CHARS_MAX and name not in self._said.kinds
+                case _:
+                    fits = False
+            if not (fits and self.looked_for):
+                raise ValueError(f"a name is left out after its warm-up, undeclared, got {entry!r:.80}")
+        names = dict(entries)
+        if len(names) < len(entries) or any(name in names and type(value) is str for name, value in facts["columns"]):
+            raise ValueError("a name that was left out is there twice, or has a column of a string")
+        self._take(names)
+
+    def figures(self) -> dict[str, Any]:
+        return {"left_out": dict(list(self._left_out.items())[:NAMES_SHOWN])} if self._left_out else {}
+
+    def warnings(self) -> list[str]:
+        return [_left_out(name[:80], values) for name, values in list(self._left_out.items())]
+
+
+def _left_out(name: str, values: int) -> str:
+    columns = json.dumps({name: {"type": Categories.NAME}}, ensure_ascii=False)
+    return (
+        f"{name!r} is left out: its strings, {values} different ones in the warm-up, hardly ever come again; a model "
+        f'with "columns": {columns} among its features uses them, with "text" their words'
+    )
