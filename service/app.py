@@ -37,7 +37,7 @@ from hinged.service.edge.start import begin_process, refuse_taken_address, tell_
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import MethodNotAllowed, NotFound
-from hinged.service.peers.alone import Alone, Parts
+from hinged.service.peers.alone import Alone, ServerParts
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 from hinged.service.store.choice import open_store as open_chosen_store
@@ -97,7 +97,7 @@ def create_app(
         dispatch = app.state.dispatch = Dispatch(registry, ROUTES.handlings())
         exposition.watch(registry)
         holds.start()
-        app.gate = company.join(Parts(store, registry, chosen, app.edge, access, app.state.streams))
+        app.gate = company.join(ServerParts(store, registry, chosen, app.edge, access, app.state.streams))
         exposition.add(company)
         starting = asyncio.create_task(registry.start(company.claims))
         starting.add_done_callback(_tell_failure)

@@ -20,7 +20,7 @@ from hinged.service.cluster.members import Members
 from hinged.service.cluster.passing import Passing
 from hinged.service.cluster.relay import RELAY, Relay, Relaying
 from hinged.service.errors import Invalid, Unavailable
-from hinged.service.peers.alone import Alone, Parts
+from hinged.service.peers.alone import Alone, ServerParts
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Node(Alone):
 
     connection = Relaying
 
-    def join(self, parts: Parts) -> ASGIApp:
+    def join(self, parts: ServerParts) -> ASGIApp:
         """Know the server, which is one of those that share a store."""
         with needed("redis", "a server among several"):
             from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415

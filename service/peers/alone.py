@@ -22,7 +22,7 @@ from hinged.service.store.base import Store
 NO_NODE = "this server has its store to itself; servers that share one are started with HINGED_NODE"
 
 
-class Parts(NamedTuple):
+class ServerParts(NamedTuple):
     """What a server is made of."""
 
     store: Store
@@ -39,7 +39,7 @@ class Alone(Collector):
     connection: type[Connection] = Connection
     """What speaks HTTP."""
 
-    def join(self, parts: Parts) -> ASGIApp:
+    def join(self, parts: ServerParts) -> ASGIApp:
         """Know the server, which is about to start; what its requests go to."""
         return parts.edge
 

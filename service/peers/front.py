@@ -16,7 +16,7 @@ from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable
 from hinged.service.peers.following import Followed
-from hinged.service.peers.handing import CONNECTION, Way
+from hinged.service.peers.handing import CONNECTION, Channel
 from hinged.service.peers.paths import model_of
 from hinged.service.peers.replica import NotHere
 from hinged.service.peers.ring import Ring
@@ -39,13 +39,15 @@ class State:
 class Front:
     """ASGI middleware. Refusals too are the owner's, for it alone knows the newest state."""
 
-    def __init__(self, edge: Edge, access: Access, ring: Ring, ways: dict[int, Way], followed: Followed) -> None:
+    def __init__(
+        self, edge: Edge, access: Access, ring: Ring, channels: dict[int, Channel], followed: Followed
+    ) -> None:
         self.state = State(followed, access)
         self._edge = edge
         self._ring = ring
-        self._ways = ways
+        self._channels = channels
 
-    def leads(self, scope: Scope) -> Way | bool:
+    def leads(self, scope: Scope) -> Channel | bool:
         """Where a request leads: to another process, to this one (True), or where that shows later (False)."""
         name = model_of(scope["path"])
         owner = self._ring.number if name is None else self._ring.owner(name)
@@ -53,7 +55,7 @@ class Front:
             return True
         if owner in self._ring.followed and _answered_by_a_replica(scope) is not None:
             return False
-        return self._ways[owner]
+        return self._channels[owner]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket."""
@@ -61,10 +63,10 @@ class Front:
         if name is None or self._ring.here(name):
             await self._edge(scope, receive, send)
             return
-        way = self._ways[self._ring.owner(name)]
+        channel = self._channels[self._ring.owner(name)]
         found = _answered_by_a_replica(scope)
         if found is None:
-            await _hand_on(way, scope, receive, send)
+            await _hand_on(channel, scope, receive, send)
             return
         scope["app"] = self
         scope["route"], scope["path_params"] = route, _ = found
@@ -76,10 +78,10 @@ class Front:
             if watched.cut_off:  # a client that goes away, or takes too long
                 await error_response(error, scope["path"])(scope, receive, send)
             else:
-                await _hand_on(way, scope, receive, send)
+                await _hand_on(channel, scope, receive, send)
         except Exception:
             log.exception("a prediction could not be answered from a replica")
-            await _hand_on(way, scope, receive, send)
+            await _hand_on(channel, scope, receive, send)
         else:
             seconds = time.perf_counter() - started
             self._edge.count(scope["method"], route.path, status, seconds)
@@ -122,10 +124,10 @@ def _answered_by_a_replica(scope: Scope) -> Found | None:
     return found if found is not None and found.route.operation.replicas else None
 
 
-async def _hand_on(way: Way, scope: Scope, receive: Receive, send: Send) -> None:
+async def _hand_on(channel: Channel, scope: Scope, receive: Receive, send: Send) -> None:
     """Leave a connection to the owner, or say that it is away."""
     try:
-        await scope[CONNECTION].hand_on(way)
+        await scope[CONNECTION].hand_on(channel)
     except Unavailable as error:
         await error_response(error, scope["path"])(scope, receive, send)
     else:

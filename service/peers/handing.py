@@ -40,7 +40,7 @@ FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
 END_OF_HEAD = b"\r\n\r\n"
 
 
-class Way:
+class Channel:
     """To one other process, which takes connections at a path."""
 
     def __init__(self, number: int, path: Path) -> None:
@@ -124,14 +124,14 @@ class Way:
             self._socket = None
 
 
-async def _send_all(way: socket.socket, data: bytes) -> None:
-    way.setblocking(False)
-    with way, suppress(OSError):  # the other process is gone, and the connection with it
-        await asyncio.get_running_loop().sock_sendall(way, data)
+async def _send_all(channel: socket.socket, data: bytes) -> None:
+    channel.setblocking(False)
+    with channel, suppress(OSError):  # the other process is gone, and the connection with it
+        await asyncio.get_running_loop().sock_sendall(channel, data)
 
 
-Leads = Callable[[Scope], "Way | bool"]
-"""Where a request leads: the way to the process that it is for; True for this one; False where that shows later."""
+Leads = Callable[[Scope], "Channel | bool"]
+"""Where a request leads: the channel to the process that it is for; True for this one; False where that shows later."""
 
 
 class Lent(Connection):
@@ -224,9 +224,9 @@ class Lent(Connection):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         """Answer a request, the first of those that are not answered, or hand it over with all behind it."""
-        way = self.leads(cast("Scope", cycle.scope))
-        if isinstance(way, bool):
-            if way:
+        channel = self.leads(cast("Scope", cycle.scope))
+        if isinstance(channel, bool):
+            if channel:
                 self._came[0] = None
             super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
             return
@@ -236,7 +236,7 @@ class Lent(Connection):
             self._stay(cycle, error)
 
         self._broken = True  # until it is known whether it leaves
-        self._leave(way, stay)
+        self._leave(channel, stay)
 
     def _stay(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
         super()._start_asgi_task(cycle, error_response(error, cycle.scope["path"]))  # type: ignore[arg-type]
@@ -244,20 +244,20 @@ class Lent(Connection):
     def handle_websocket_upgrade(self) -> None:
         """A WebSocket is opened by the process that it is for."""
         scope = cast("Scope", self.scope)
-        way = self.leads(scope)
-        if isinstance(way, bool):
+        channel = self.leads(scope)
+        if isinstance(channel, bool):
             super().handle_websocket_upgrade()
             return
         self._broken = True  # for this protocol, and no time is counted any more
         self._unlimit()
-        self._leave(way, self._refuse)
+        self._leave(channel, self._refuse)
 
-    def _leave(self, way: Way, stay: Callable[[ServiceError], None]) -> None:
+    def _leave(self, channel: Channel, stay: Callable[[ServiceError], None]) -> None:
         """Hand the connection over. stay: told why it stays here, where the other process does not take it."""
 
         def leave(behind: bytes) -> None:
             try:
-                if self._is_sent() and way.hand_now(self._line(), self._unanswered() + behind):
+                if self._is_sent() and channel.hand_now(self._line(), self._unanswered() + behind):
                     self.transport.abort()  # the other process has it open
                     return
             except Unavailable as error:
@@ -268,7 +268,7 @@ class Lent(Connection):
 
         async def soon(behind: bytes) -> None:
             try:
-                await self._hand_over(way, behind)
+                await self._hand_over(channel, behind)
             except ServiceError as error:
                 self.flow.resume_reading()
                 go_on(behind, error)
@@ -284,22 +284,22 @@ class Lent(Connection):
         else:
             leave(b"")
 
-    async def hand_on(self, way: Way) -> None:
+    async def hand_on(self, channel: Channel) -> None:
         """Hand it over, with all requests that are not answered. Unavailable where nobody takes it."""
         self.transport.pause_reading()
         try:
-            await self._hand_over(way, b"")
+            await self._hand_over(channel, b"")
         except ServiceError:
             self.transport.resume_reading()
             raise
 
-    async def _hand_over(self, way: Way, behind: bytes) -> None:
+    async def _hand_over(self, channel: Channel, behind: bytes) -> None:
         await asyncio.sleep(0)  # what was written in this turn is the transport's by then
         self.transport.set_write_buffer_limits(high=0)  # until the system has all of it the connection stays here
         try:
             await self.flow.drain()
             if not self.transport.is_closing():
-                await way.hand(self._line(), self._unanswered() + behind)
+                await channel.hand(self._line(), self._unanswered() + behind)
                 self.transport.abort()
         finally:
             self.transport.set_write_buffer_limits()

@@ -12,10 +12,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.types import ASGIApp, Scope
 
 from hinged.service.edge.ending import end
-from hinged.service.peers.alone import Alone, Parts
+from hinged.service.peers.alone import Alone, ServerParts
 from hinged.service.peers.following import Followed, Following
 from hinged.service.peers.front import Front
-from hinged.service.peers.handing import Lent, Way
+from hinged.service.peers.handing import Channel, Lent
 from hinged.service.peers.notes import Notes
 from hinged.service.peers.ring import Ring
 from hinged.service.peers.together import Together
@@ -50,7 +50,7 @@ class Siblings(Alone):
         self.when_loaded: Callable[[], None] = lambda: None
         self._tasks: list[asyncio.Task[None]] = []
 
-    def join(self, parts: Parts) -> ASGIApp:
+    def join(self, parts: ServerParts) -> ASGIApp:
         """Begin to answer for the models of others."""
         ring = self._ring
         parts.access.share_tickets(self._secret)
@@ -64,14 +64,14 @@ class Siblings(Alone):
             )
             for owner in ring.followed
         }
-        self._ways = {other: Way(other, Sockets(self._folder, other).connections) for other in ring.others}
+        self._channels = {other: Channel(other, Sockets(self._folder, other).connections) for other in ring.others}
         followed = Followed(ring.owner, self._followings, parts.settings)
-        self._front = Front(parts.edge, parts.access, ring, self._ways, followed)
+        self._front = Front(parts.edge, parts.access, ring, self._channels, followed)
         others = {other: Sockets(self._folder, other).requests for other in ring.others}
         self._together = Together(self._front, parts.edge, ring.number, others)
         return self._together
 
-    def leads(self, scope: Scope) -> Way | bool:
+    def leads(self, scope: Scope) -> Channel | bool:
         """Where a request leads (Front.leads)."""
         return self._front is None or self._front.leads(scope)
 
@@ -110,12 +110,12 @@ class Siblings(Alone):
             await following.stop()
         await self._notes.stop()
         await self._together.close()
-        for way in self._ways.values():
-            way.close()
+        for channel in self._channels.values():
+            channel.close()
 
     def collect(self) -> Iterator[Metric]:
         """Figures of now."""
-        handed = sum(way.handed for way in self._ways.values())
+        handed = sum(channel.handed for channel in self._channels.values())
         yield CounterMetricFamily("hinged_connections_handed_over", "Connections handed to another process.", handed)
         if not self._followings:
             return

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hinged.service.edge.connection import MALFORMED, Connection
 from hinged.service.edge.serving import make_server
 from hinged.service.edge.streams import Streams
-from hinged.service.peers.handing import Lent, Taking, Way
+from hinged.service.peers.handing import Channel, Lent, Taking
 from hinged.service.settings import Settings
 from tests.helpers.server import PATIENCE_S
 from tests.helpers.smuggled_requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
@@ -117,7 +117,7 @@ class Handing(Reading):
     async def _taken(self, pieces):
         self._app.taken, self._there = [], False
         path, loop = self._folder / "connections", asyncio.get_running_loop()
-        self._way, taking = Way(2, path), Taking(path)
+        self._way, taking = Channel(2, path), Taking(path)
         taking.start(self._server)
         mine, theirs = socket.socketpair()
         mine.setblocking(False)

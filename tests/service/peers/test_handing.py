@@ -9,7 +9,7 @@ import pytest
 from uvicorn import Config
 
 from hinged.service.errors import Unavailable
-from hinged.service.peers.handing import INLINE_BYTES_MAX, LENGTH_BYTES, Taking, Way
+from hinged.service.peers.handing import INLINE_BYTES_MAX, LENGTH_BYTES, Channel, Taking
 from tests.helpers.limits import limited
 from tests.helpers.server import PATIENCE_S
 from tests.helpers.worker import until
@@ -76,17 +76,17 @@ async def heard(mine):
 @pytest.mark.parametrize("size", [0, 1, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 3_000_000])
 def test_all_that_has_come_goes_with_it_and_the_rest_comes_after(run, path, size):
     async def scenario():
-        taking, server, way = Taking(path), Server(), Way(2, path)
+        taking, server, channel = Taking(path), Server(), Channel(2, path)
         taking.start(server)
         with Lines() as lines:
             mine, theirs = lines.one()
             came = os.urandom(size)
-            await way.hand(theirs.fileno(), came)
+            await channel.hand(theirs.fileno(), came)
             theirs.close()
             mine.sendall(b"rest")
             assert await heard(mine) == b"taken"
             await until(lambda: b"".join(server.came) == came + b"rest")
-        way.close()
+        channel.close()
         taking.stop()
 
     run(scenario())
@@ -94,19 +94,19 @@ def test_all_that_has_come_goes_with_it_and_the_rest_comes_after(run, path, size
 
 def test_more_than_the_system_holds_wait_and_are_taken_in_order(run, path):
     async def scenario():
-        taking, server, way = Taking(path), Server(), Way(2, path)
+        taking, server, channel = Taking(path), Server(), Channel(2, path)
         with Lines() as lines:
             handing = []
             for k in range(MORE_THAN_WAIT):
                 _, theirs = lines.one()
-                handing.append(asyncio.create_task(way.hand(theirs.fileno(), b"%d" % k)))
+                handing.append(asyncio.create_task(channel.hand(theirs.fileno(), b"%d" % k)))
             await asyncio.sleep(0.01)
             assert not all(task.done() for task in handing)
             taking.start(server)
             await asyncio.gather(*handing)
             await until(lambda: len(server.came) == MORE_THAN_WAIT)
             assert server.came == [b"%d" % k for k in range(MORE_THAN_WAIT)]
-        way.close()
+        channel.close()
         taking.stop()
 
     run(scenario())
@@ -114,13 +114,13 @@ def test_more_than_the_system_holds_wait_and_are_taken_in_order(run, path):
 
 def test_what_a_process_does_not_take_in_time_stays(run, path):
     async def scenario():
-        taking, way = Taking(path), Way(2, path)
+        taking, channel = Taking(path), Channel(2, path)
         with Lines() as lines, limited(hand_over_s=0.05):
-            handing = [way.hand([*lines.one()][1].fileno(), b"") for _ in range(MORE_THAN_WAIT)]
+            handing = [channel.hand([*lines.one()][1].fileno(), b"") for _ in range(MORE_THAN_WAIT)]
             found = await asyncio.gather(*handing, return_exceptions=True)
             assert {type(each) for each in found} == {type(None), Unavailable}
             assert "took nothing for 0.05 s" in found[-1].message
-        way.close()
+        channel.close()
         taking._socket.close()
 
     run(scenario())
@@ -128,15 +128,15 @@ def test_what_a_process_does_not_take_in_time_stays(run, path):
 
 def test_a_process_that_is_gone_is_noticed_at_once_and_so_is_the_next_one(run, path):
     async def scenario():
-        way, server = Way(2, path), Server()
+        channel, server = Channel(2, path), Server()
         with Lines() as lines:
             mine, theirs = lines.one()
             for end in ("stop", "killed"):
                 with pytest.raises(Unavailable, match="process 2 of this server is away"):
-                    await way.hand(theirs.fileno(), b"x")
+                    await channel.hand(theirs.fileno(), b"x")
                 taking = Taking(path)
                 taking.start(server)
-                await way.hand(theirs.fileno(), b"x")
+                await channel.hand(theirs.fileno(), b"x")
                 assert await heard(mine) == b"taken"
                 if end == "stop":
                     taking.stop()
@@ -144,23 +144,23 @@ def test_a_process_that_is_gone_is_noticed_at_once_and_so_is_the_next_one(run, p
                     asyncio.get_running_loop().remove_reader(taking._socket)
                     taking._socket.close()
             with pytest.raises(Unavailable):
-                way.hand_now(theirs.fileno(), b"x")
-        way.close()
+                channel.hand_now(theirs.fileno(), b"x")
+        channel.close()
 
     run(scenario())
 
 
 def test_what_was_handed_over_before_a_process_takes_no_more_is_taken(run, path):
     async def scenario():
-        taking, server, way = Taking(path), Server(), Way(2, path)
+        taking, server, channel = Taking(path), Server(), Channel(2, path)
         with Lines() as lines:
             ends = [[*lines.one()] for _ in range(5)]
             taking.start(server)
-            assert all(way.hand_now(theirs.fileno(), b"x") for _, theirs in ends)
+            assert all(channel.hand_now(theirs.fileno(), b"x") for _, theirs in ends)
             taking.stop()
             for mine, _ in ends:
                 assert await heard(mine) == b"taken"
-        way.close()
+        channel.close()
 
     run(scenario())
 
@@ -169,12 +169,12 @@ def test_a_connection_that_comes_without_all_that_came_on_it_is_closed(run, path
     async def scenario():
         taking, server = Taking(path), Server()
         taking.start(server)
-        with Lines() as lines, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
-            way.connect(str(path))
+        with Lines() as lines, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.connect(str(path))
             mine, theirs = lines.one()
             ours, rest = lines.one()
             told = (100).to_bytes(LENGTH_BYTES, "big")
-            socket.send_fds(way, [told], [theirs.fileno(), rest.fileno()])
+            socket.send_fds(channel, [told], [theirs.fileno(), rest.fileno()])
             theirs.close()
             rest.close()
             ours.sendall(b"half of it")
