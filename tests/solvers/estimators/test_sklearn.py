@@ -337,7 +337,7 @@ def test_partial_fit_is_scaled_by_its_first_batch():
         ({"C": "1"}, "C must be a number > 0 and < 1e.15 or 'auto', got '1'"),
         ({"C": True}, "C must be"),
         ({"degree": 2.5}, "degree must be an integer from 1 to 16, got 2.5"),
-        ({"coef0": -1}, "coef0 must be a number >= 0, got -1"),
+        ({"coef0": -1}, "coef0 must be a number >= 0 and < 1e\\+15, got -1"),
         ({"delta_min": -1}, "delta_min must be None or a number >= 0 and < 1000, got -1"),
         ({"delta_max": "2"}, "delta_max must be None or a number > 0, got '2'"),
         ({"shuffle": 1}, "shuffle must be True or False, got 1"),
