@@ -21,7 +21,6 @@ from uvicorn.config import STARTUP_FAILURE
 
 from hinged.service.api import ROUTES
 from hinged.service.api.dispatch import Dispatch
-from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.cluster.node import Node, as_node
@@ -128,12 +127,13 @@ def create_app(
     app.state.access = access
     app.state.peers = company
     streams = app.state.streams = Streams(chosen.streams_max)
-    app.state.labelstudio = Inbox()
+    for name, make in ROUTES.state.items():
+        setattr(app.state, name, make())
     exposition = app.state.exposition = Exposition(streams)
     holds = Holds()
     exposition.add(holds)
     app.router.routes.extend(ROUTES.all)
-    app.edge = Edge(app.passed_on, chosen, exposition.count)
+    app.edge = Edge(app.passed_on, chosen, exposition.count, ROUTES.probes)
     app.gate = app.edge
     app.shortcut = Shortcut(app.edge, access, chosen.body_bytes_max)
     app.add_exception_handler(HTTPException, _no_route)

@@ -155,13 +155,6 @@ class StoreUnavailable(Unavailable):
     code = "store_unavailable"
 
 
-class LabelStudioFailed(ServiceError):
-    """Label Studio, which was asked for its annotations, does not answer as it should."""
-
-    code = "labelstudio_failed"
-    status = 502
-
-
 class ModelFull(ServiceError):
     """The model holds as many points as its configuration lets it."""
 

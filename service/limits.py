@@ -16,8 +16,8 @@ QUERIES_MAX = 1_000
 """Questions in one request for labels. Each question is ranked and leased in one step of the writer, which nothing
 else of the model gets into."""
 IMPORT_BYTES_MAX = 500_000_000
-"""Bytes of a file that is imported as a model, and of an answer of Label Studio. An import is one event: SQLite takes
-a value of 1 GB, Redis a string of 512 MiB, and beyond these an import fails in the store."""
+"""Bytes of a file that is imported as a model, and of what another program answers. An import is one event: SQLite
+takes a value of 1 GB, Redis a string of 512 MiB, and beyond these an import fails in the store."""
 
 BODY_BYTES_PER_S = 10_000
 """Bytes of a body that give its client a second more than HINGED_REQUEST_S. With more of them a client on a slow line

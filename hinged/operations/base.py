@@ -116,6 +116,7 @@ class Operation(Method[Arguments, Answer]):
     frame  the `op` of frames that ask for the same on a model's WebSocket
     small  whether small requests are gathered, and may be answered by the connection that they come over
     replicas  whether a process that only follows the model may answer
+    probe  whether it tells nothing but whether the server is well, so that it may be asked under any name of the server
     anywhere  whether it is about the server that is asked, though the path names a model: others send it to its owner
 
     ValueError for a declaration that cannot be meant.
@@ -130,6 +131,7 @@ class Operation(Method[Arguments, Answer]):
     frame: str | None = None
     small: bool = False
     replicas: bool = False
+    probe: bool = False
     anywhere: bool = False
     steps: Callable[..., Call[Any]] | None = None
 

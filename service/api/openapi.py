@@ -17,9 +17,9 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
 from hinged.operations.base import Operation
-from hinged.service import errors as known_errors
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.names import MODEL_NAME
+from hinged.service.edge.refusals import OTHERS, USUAL, refusal_of
 from hinged.service.errors import (
     BadRequest,
     BodyTooLarge,
@@ -44,35 +44,6 @@ HEADERS = {
         "Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}, "required": True, "description": "seconds"}
     },
 }
-ERROR = {
-    "type": "object",
-    "title": "Error",
-    "description": "The one shape of every error.",
-    "required": ["error"],
-    "additionalProperties": False,
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message"],
-            "additionalProperties": False,
-            "properties": {
-                "code": {"type": "string", "description": "for programs"},
-                "message": {"type": "string", "description": "for people"},
-                "details": {"type": "object", "description": "what is known besides, such as the index of an example"},
-            },
-        }
-    },
-}
-PROTOCOL_ERROR = {
-    "type": "object",
-    "title": "ProtocolError",
-    "description": "An error as the Open Inference Protocol has it.",
-    "required": ["error"],
-    "additionalProperties": False,
-    "properties": {"error": {"type": "string"}},
-}
-
-
 BATCH = {
     "schema": {"type": "string", "format": "binary", "description": "Rows as bytes: docs/http.md tells each of them."},
     "example": json.dumps("hng1..."),
@@ -134,7 +105,7 @@ def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
             if method in operations:
                 _complete(path, rules[path, method], operations[method])
                 _hoist(operations[method], schemas)
-    schemas |= {"Error": ERROR, "ProtocolError": PROTOCOL_ERROR}
+    schemas |= {each.schema["title"]: each.schema for each in (USUAL, *OTHERS.values())}
     found["components"] = {
         "schemas": dict(sorted(schemas.items())),
         "securitySchemes": {
@@ -169,7 +140,8 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
         if parameter["in"] == "path":
             _name_parameter(parameter)
     errors: list[type[ServiceError]] = [BadRequest, InternalError]
-    errors += [getattr(known_errors, error) for error in operation.pop("x-errors", [])]
+    known = dict(_named(ServiceError))
+    errors += [known[error] for error in operation.pop("x-errors", [])]
     if rule.role is not None:
         errors += [Unauthenticated, Forbidden, Unavailable]
         others = ["password"] * rule.basic + ["ticket"] * (rule.method == "GET")
@@ -187,6 +159,13 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
     responses = {status: r for status, r in operation["responses"].items() if status[0] in "23" or "content" in r}
     responses = {status: r for status, r in responses.items() if "HTTPValidationError" not in str(r)}
     operation["responses"] = dict(sorted((responses | dict(_error_responses(errors, path, set(responses)))).items()))
+
+
+def _named(kind: type[ServiceError]) -> Iterator[tuple[str, type[ServiceError]]]:
+    """The errors below one, by their names."""
+    for below in kind.__subclasses__():
+        yield below.__name__, below
+        yield from _named(below)
 
 
 def _name_parameter(parameter: dict[str, Any]) -> None:
@@ -217,23 +196,21 @@ def _name_parameter(parameter: dict[str, Any]) -> None:
 def _error_responses(
     errors: list[type[ServiceError]], path: str, taken: set[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    protocol = path == "/v2" or path.startswith("/v2/")
+    refusal = refusal_of(path)
     by_status: dict[int, list[type[ServiceError]]] = {}
     for error in dict.fromkeys(errors):
-        status = 400 if protocol and error.status == Invalid.status else error.status
-        by_status.setdefault(status, []).append(error)
+        by_status.setdefault(refusal.status(error), []).append(error)
     for status, kinds in by_status.items():
         if str(status) in taken:  # health answers so itself
             continue
         first = kinds[0]
         message = inspect.cleandoc(first.__doc__ or "").partition("\n")[0]
-        body = {"error": message} if protocol else {"error": {"code": first.code, "message": message}}
         response: dict[str, Any] = {
             "description": " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n")[0] for kind in kinds),
             "content": {
                 JSON_TYPE: {
-                    "schema": {"$ref": REF + ("ProtocolError" if protocol else "Error")},
-                    "example": body,
+                    "schema": {"$ref": REF + refusal.schema["title"]},
+                    "example": refusal.body(first(message)),
                 }
             },
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from fastapi.dependencies.utils import request_params_to_args
@@ -17,11 +17,13 @@ from starlette.websockets import WebSocket, WebSocketState
 from hinged.operations.base import Operation
 from hinged.service.api.dispatch import Brought, Dispatch, Handling, Packed
 from hinged.service.api.openapi import Shape, described, operation_id
+from hinged.service.api.whole import PutTogether
 from hinged.service.api.wire import read_examples, registry_of
 from hinged.service.data.answers import Answer
 from hinged.service.edge.access import authorise, caller
 from hinged.service.edge.middleware import JSON, error_response
 from hinged.service.edge.queries import refuse_unknown_query
+from hinged.service.edge.refusals import OTHERS, Refusal
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, ServiceError, foreseen
 
@@ -34,7 +36,12 @@ class Route(APIRoute):
     """What answers an operation. FastAPI describes it and reads its query; nothing of it stands around the handler."""
 
     def __init__(
-        self, operation: Operation[..., Any], handler: Callable[..., Any], handling: Handling | None, **told: Any
+        self,
+        operation: Operation[..., Any],
+        handler: Callable[..., Any],
+        handling: Handling | None,
+        put_together: PutTogether | None,
+        **told: Any,
     ) -> None:
         if handling is None and (operation.small or (operation.frame and operation.method == "POST")):
             raise ValueError(f"{operation} comes by several ways: say how, handling=")
@@ -45,7 +52,7 @@ class Route(APIRoute):
             generate_unique_id_function=operation_id,
             **{"response_class": JSON, **told},
         )
-        self.operation, self.handling = operation, handling
+        self.operation, self.handling, self.put_together = operation, handling, put_together
         self.app = self.answer
         taken, dependant = inspect.signature(handler).parameters, self.dependant
         self._takes_request = "request" in taken
@@ -106,11 +113,25 @@ class Socket(WebSocketRoute):
 
 
 class Group:
-    """Routes of one kind. tag: where the OpenAPI document lists them."""
+    """Routes of one kind.
 
-    def __init__(self, tag: str = "") -> None:
+    tag: where the OpenAPI document lists them. below, refusal: the first part of their paths, and the shape of their
+    errors, where they speak another protocol. state: what a server keeps for them, by its name in `app.state`.
+    """
+
+    def __init__(
+        self,
+        tag: str = "",
+        *,
+        below: str = "",
+        refusal: Refusal | None = None,
+        state: Mapping[str, Callable[[], Any]] | None = None,
+    ) -> None:
         self.routes: list[Route | Socket] = []
+        self.state = state or {}
         self._tag = tag
+        if refusal is not None:
+            OTHERS[below] = refusal
 
     def serves(
         self,
@@ -118,6 +139,7 @@ class Group:
         answer: Any = None,
         *errors: type[ServiceError],
         handling: Handling | None = None,
+        put_together: PutTogether | None = None,
         tag: str | None = None,
         response_class: type[Response] = JSON,
         status_code: int | None = None,
@@ -127,7 +149,8 @@ class Group:
 
         answer: an example of what it answers, with its type (`Shape`) where the declaration has none, or not the whole;
         without one the document does not list it. errors: those that do not follow from path, body and role. handling:
-        how bodies are dealt with, where they come by several ways. takes: what else `described` is to tell.
+        how bodies are dealt with, where they come by several ways. put_together: makes one answer of those of several
+        processes, where it is about the server as a whole. takes: what else `described` is to tell.
         """
 
         def served(handler: Handler) -> Handler:
@@ -137,7 +160,7 @@ class Group:
             else:
                 shape = answer if isinstance(answer, Shape) else Shape(operation.answer(), answer)
                 told |= {"tags": [tag or self._tag], "openapi_extra": described(shape, *errors, **takes)}
-            self.routes.append(Route(operation, handler, handling, **told))
+            self.routes.append(Route(operation, handler, handling, put_together, **told))
             return handler
 
         return served
@@ -164,6 +187,9 @@ class RouteTable:
 
     def __init__(self, groups: list[Group], declared: list[Operation[..., Any]]) -> None:
         self.all = [route for group in groups for route in group.routes]
+        self.state = {name: make for group in groups for name, make in group.state.items()}
+        """What a server keeps for its routes, by its name in `app.state`."""
+        self.probes = frozenset(route.path for route in self.all if route.operation.probe)
         operations = [route.operation for route in self.all]
         missing = [operation for operation in declared if operation not in operations]
         if missing:

@@ -1,4 +1,4 @@
-"""Predicting: what every way in calls, be it HTTP, a WebSocket's frame or the Open Inference Protocol.
+"""Predicting: what every way in calls, be it HTTP, a WebSocket's frame or another protocol.
 
 Predictions are made from what was published last and wait for no learning; where support vectors are to explain them,
 the model itself is asked between two changes. One that has an id waits for its label.

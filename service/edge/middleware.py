@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ from hinged.service.data.answers import is_long, json_bytes, json_pieces
 from hinged.service.data.slices import sliced
 from hinged.service.edge.access import Headers
 from hinged.service.edge.logs import log_request
+from hinged.service.edge.refusals import refusal_of
 from hinged.service.edge.traces import open_spans
 from hinged.service.errors import (
     BadRequest,
@@ -33,8 +34,6 @@ from hinged.service.errors import (
 from hinged.service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-PROBES = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})
-"""They tell nothing but whether the server is well: who looks after it may know it by another name."""
 WITH_SLASH = ("/ui/", "/docs/")
 """Any other path means the same without the slash at its end; from these the links of a page would lead astray."""
 NO_ROUTE = "none"
@@ -71,16 +70,16 @@ class JSON(Response):
 
 
 def error_response(error: ServiceError, path: str = "") -> Response:
-    """The one shape of an error over HTTP; the Open Inference Protocol has its own."""
-    if path == "/v2" or path.startswith("/v2/"):
-        return JSON({"error": error.message}, 400 if error.status == 422 else error.status, dict(error.headers))
-    return JSON(error.body(), error.status, dict(error.headers))
+    """An error over HTTP; path: of the request that it refuses."""
+    refusal = refusal_of(path)
+    return JSON(refusal.body(error), refusal.status(error), dict(error.headers))
 
 
 class Edge:
     """ASGI middleware that refuses foreign hosts and foreign origins, and counts.
 
-    count: told of each HTTP request's method, route, status and seconds.
+    count: told of each HTTP request's method, route, status and seconds. probes: paths that tell nothing but whether
+    the server is well; whoever watches over it may know it by another name.
     """
 
     def __init__(
@@ -88,8 +87,10 @@ class Edge:
         app: ASGIApp,
         settings: Settings,
         count: Callable[[str, str, int, float], None],
+        probes: Container[str] = (),
     ) -> None:
         self.app = app
+        self.probes = probes
         self.count = count
         self.log_requests = settings.log_requests
         self.spans = open_spans()
@@ -171,7 +172,7 @@ class Edge:
     def check(self, scope: Scope) -> None:
         """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
         safe = scope.get("method") in SAFE_METHODS
-        if not (safe and scope.get("path") in PROBES):
+        if not (safe and scope.get("path") in self.probes):
             self.check_headers(scope["headers"], safe=safe and scope["type"] == "http")
 
     def check_headers(self, headers: Headers, *, safe: bool) -> None:

@@ -9,6 +9,8 @@ has no ids of examples.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,17 @@ from hinged.service.api.inference.shapes import (
     SERVER_READY,
     InferBody,
 )
+from hinged.service.api.inference.tensors import (
+    AT_ONCE,
+    Array,
+    InputTensor,
+    OutputTensor,
+    read_tensor,
+    write_tensor,
+)
 from hinged.service.api.openapi import JSON_TYPE
 from hinged.service.api.serving import Group
+from hinged.service.api.whole import ProcessAnswer
 from hinged.service.api.wire import (
     BINARY,
     media_type_of,
@@ -48,23 +59,28 @@ from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, long_body
 from hinged.service.data.problems import shown
 from hinged.service.data.slices import Slices, freed, sliced, spans
-from hinged.service.data.tensors import (
-    AT_ONCE,
-    Array,
-    InputTensor,
-    OutputTensor,
-    read_tensor,
-    write_tensor,
-)
 from hinged.service.data.trees import SMALL_BYTES
 from hinged.service.edge.middleware import JSON
+from hinged.service.edge.refusals import Refusal
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
+from hinged.service.errors import BadRequest, Invalid, NotFound, UnsupportedMediaType
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 
-group = Group("open inference protocol")
+REFUSAL = Refusal(
+    {
+        "type": "object",
+        "title": "ProtocolError",
+        "description": "An error as the Open Inference Protocol has it.",
+        "required": ["error"],
+        "additionalProperties": False,
+        "properties": {"error": {"type": "string"}},
+    },
+    lambda error: {"error": error.message},
+    {Invalid.status: BadRequest.status},
+)
+group = Group("open inference protocol", below="v2", refusal=REFUSAL)
 
 X = "x"
 VERSION = "1"
@@ -78,13 +94,23 @@ WANTED = "the input is one tensor of numbers 'x' of shape [n, {}]"
 # -- health and metadata ----------------------------------------------------------------------------------------------
 
 
-@group.serves(Operation("GET", "/v2/health/live", role=None), SERVER_LIVE)
+@group.serves(Operation("GET", "/v2/health/live", role=None, probe=True), SERVER_LIVE)
 async def server_live() -> Response:
     """The process runs."""
     return JSON({"live": True})
 
 
-@group.serves(Operation("GET", "/v2/health/ready", role=None), SERVER_READY, Invalid)
+def _put_ready(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
+    """Ready when all processes are."""
+    late = [answer.number for answer in (mine, *others) if answer.status != HTTPStatus.OK]
+    if late:
+        raise Invalid(f"the server is starting: process {late[0]} is not ready")
+    return JSON({"ready": True})
+
+
+@group.serves(
+    Operation("GET", "/v2/health/ready", role=None, probe=True), SERVER_READY, Invalid, put_together=_put_ready
+)
 async def server_ready(request: Request) -> Response:
     """200 once models are loaded, 400 before, as the protocol wants it."""
     if not registry_of(request).ready:

@@ -9,9 +9,9 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from hinged.service.api.inference.tensors import InputTensor, OutputTensor, Parameters
 from hinged.service.api.openapi import Shape
 from hinged.service.data.features.records import FIELDS_MAX
-from hinged.service.data.tensors import InputTensor, OutputTensor, Parameters
 
 OUTPUTS = ("prediction", "scores", "classes", "outside")
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from hinged.operations import LabelOperations
 from hinged.operations.base import Operation
 from hinged.service.api.labelstudio.annotations import Inbox, take_in
+from hinged.service.api.labelstudio.choices import Control, control_of, region_of
 from hinged.service.api.labelstudio.reconciling import reconciled, reconciled_if_known
 from hinged.service.api.labelstudio.shapes import (
     HEALTH,
@@ -32,13 +33,13 @@ from hinged.service.api.labelstudio.shapes import (
     TasksBody,
     WebhookBody,
 )
+from hinged.service.api.labelstudio.studio import LabelStudioFailed
 from hinged.service.api.labelstudio.webhooks import told
 from hinged.service.api.serving import Group
 from hinged.service.api.wire import parsed, read_command, read_lists, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
 from hinged.service.data.answers import Parts
-from hinged.service.data.choices import Control, control_of, region_of
 from hinged.service.data.examples import parse_predict, to_inputs
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
@@ -46,13 +47,13 @@ from hinged.service.data.portions import checked_list
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Conflict, Invalid, LabelStudioFailed, QueueFull, StoreUnavailable
+from hinged.service.errors import Conflict, Invalid, QueueFull, StoreUnavailable
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
 """Numbers and texts of a prediction, about."""
 
-group = Group("labelstudio")
+group = Group("labelstudio", state={"labelstudio": Inbox})
 
 
 @group.serves(Operation("GET", "/labelstudio/models/{model}/health", role="reader", basic=True), HEALTH)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from hinged.service.api.labelstudio.shapes import BACKENDS, PROJECT, TASKS_PAGE, Project, TasksPage
 from hinged.service.api.wire import parsed
-from hinged.service.errors import Invalid, LabelStudioFailed
+from hinged.service.errors import Invalid, ServiceError
 
 if TYPE_CHECKING:
     import httpx
@@ -31,6 +31,13 @@ ANNOTATED = {
     }
 }
 """Tasks that have an annotation, or were skipped."""
+
+
+class LabelStudioFailed(ServiceError):
+    """Label Studio, which was asked for its annotations, does not answer as it should."""
+
+    code = "labelstudio_failed"
+    status = 502
 
 
 class Studio:

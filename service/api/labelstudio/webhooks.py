@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hinged.service.api.labelstudio.annotations import Annotation
+from hinged.service.api.labelstudio.choices import chosen, control_of, label_of
 from hinged.service.api.labelstudio.shapes import SentAnnotation, WebhookBody
-from hinged.service.data.choices import chosen, control_of, label_of
 from hinged.service.data.classes import Label
 from hinged.service.data.slices import Slices
 from hinged.service.data.times import milliseconds

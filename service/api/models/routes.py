@@ -11,6 +11,7 @@ from starlette.responses import Response
 from hinged.operations import ModelOperations
 from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
 from hinged.service.api.serving import Group
+from hinged.service.api.whole import put_models
 from hinged.service.api.wire import Full, read_command, registry_of
 from hinged.service.commands.figures import curves_of, glance
 from hinged.service.data.configuration import new_configuration, shown_configuration
@@ -22,7 +23,7 @@ from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 group = Group("models")
 
 
-@group.serves(ModelOperations.models, MODELS)
+@group.serves(ModelOperations.models, MODELS, put_together=put_models)
 async def list_models(request: Request, full: Full = False) -> Response:
     """All models in short: state, configuration, position in the log, examples, classes."""
     return JSON({"models": visible(request, registry_of(request).opened().summaries(full=full))})
@@ -53,7 +54,7 @@ async def describe_model(model: str, request: Request, full: Full = False) -> Re
     return JSON({"model": model, "state": state, **why, **await worker.describe(full=full), "jobs": worker.jobs()})
 
 
-@group.serves(ModelOperations.overview, OVERVIEW)
+@group.serves(ModelOperations.overview, OVERVIEW, put_together=put_models)
 async def overview(request: Request) -> Response:
     """All models in the figures that cost nothing, from what each published last: waits for none of them."""
     roster = registry_of(request).opened()

@@ -12,6 +12,7 @@ from hinged.operations.base import Operation
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.api.server.shapes import ALIVE, KEY, METRICS, READINESS, TICKET
 from hinged.service.api.serving import Group
+from hinged.service.api.whole import put_metrics, put_readiness
 from hinged.service.api.wire import registry_of
 from hinged.service.edge.access import caller
 from hinged.service.edge.middleware import JSON
@@ -40,13 +41,15 @@ async def root(request: Request) -> Response:
 # -- health -----------------------------------------------------------------------------------------------------------
 
 
-@group.serves(Operation("GET", "/healthz", role=None), ALIVE)
+@group.serves(Operation("GET", "/healthz", role=None, probe=True), ALIVE)
 async def healthz() -> Response:
     """The process runs."""
     return JSON({"status": "ok"})
 
 
-@group.serves(Operation("GET", "/readyz", role=None), READINESS, statuses=(200, 503))
+@group.serves(
+    Operation("GET", "/readyz", role=None, probe=True), READINESS, statuses=(200, 503), put_together=put_readiness
+)
 async def readyz(request: Request) -> Response:
     """200 once kernels are compiled and all models loaded that can be, 503 before; how many of them do what."""
     registry = registry_of(request)
@@ -54,7 +57,13 @@ async def readyz(request: Request) -> Response:
     return JSON({"status": "ready" if ready else "starting", "models": models}, 200 if ready else 503)
 
 
-@group.serves(ServerOperations.metrics, METRICS, media_type="text/plain", response_class=PlainTextResponse)
+@group.serves(
+    ServerOperations.metrics,
+    METRICS,
+    media_type="text/plain",
+    response_class=PlainTextResponse,
+    put_together=put_metrics,
+)
 async def metrics(request: Request) -> Response:
     """Models and requests in the text format of Prometheus."""
     exposition: Exposition = request.app.state.exposition

@@ -100,7 +100,7 @@ class Features(Part):
 
     @abstractmethod
     def columns_of(self, configuration: Configuration, reader: Reader[Any]) -> list[tuple[str, str, Sequence[int]]]:
-        """The columns in which x may come: by name, its datatype and shape in the Open Inference Protocol."""
+        """The tensors in which x may come: the name of each, its datatype (`FP64`, `BYTES`), its shape."""
 
     # -- what is held ---------------------------------------------------------------------------------------------
 

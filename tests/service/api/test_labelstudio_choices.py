@@ -1,6 +1,6 @@
 import pytest
 
-from hinged.service.data.choices import Control, chosen, control_of, label_of, region_of
+from hinged.service.api.labelstudio.choices import Control, chosen, control_of, label_of, region_of
 
 CONFIG = """
 <View>
