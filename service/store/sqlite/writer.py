@@ -78,6 +78,7 @@ class Writer:
             except sqlite3.Error as error:
                 self._disconnect()
                 raise StoreUnavailable(f"the store could not empty its write-ahead log: {error}") from error
+            self._place.check()  # the database is longer now, and must not become shorter
 
     def empty_log(self) -> list[str]:
         """The same where it may take a while, a sentence for what it did not reach. Who writes is let in meanwhile."""
@@ -89,6 +90,7 @@ class Writer:
                     connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
                     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                     connection.execute(f"PRAGMA busy_timeout={round(1000 * TIMEOUT_S)}")
+                    self._place.check()
                 if not busy:
                     return []
                 if time.monotonic() >= end:

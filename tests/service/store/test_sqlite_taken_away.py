@@ -13,7 +13,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hinged.service.errors import StoreUnavailable
@@ -202,7 +202,21 @@ def test_readers_and_writers_are_not_mistaken_for_a_loss_while_the_log_begins_an
         assert seen
 
 
-STEPS = ["append", "append", "append", "read", "snapshot", "fail", "trim", "away", "back", "cut", "cut", "whole"]
+STEPS = [
+    "append",
+    "append",
+    "append",
+    "read",
+    "snapshot",
+    "fail",
+    "trim",
+    "trim",
+    "away",
+    "back",
+    "cut",
+    "cut",
+    "whole",
+]
 
 
 @settings(max_examples=40, deadline=None)
@@ -210,6 +224,8 @@ STEPS = ["append", "append", "append", "read", "snapshot", "fail", "trim", "away
     history=st.lists(st.sampled_from(STEPS), min_size=10, max_size=25),
     shares=st.lists(st.tuples(st.sampled_from(["", "-wal"]), st.floats(0, 1)), min_size=1, max_size=2),
 )
+@example(history=["append", "append", "trim", "cut", "append"], shares=[("", 1.0)])
+@example(history=["append", "append", "trim", "cut", "read"], shares=[("", 0.5)])
 def test_what_is_acknowledged_is_in_the_folder_however_often_it_is_taken_away_or_cut_and_comes_back(history, shares):
     with tempfile.TemporaryDirectory() as parent:
         folder, moved, kept = (Path(parent) / name for name in ("data", "moved", "kept"))
