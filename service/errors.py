@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 UNFORESEEN = "something unforeseen went wrong; the server's log has the traceback"
 
@@ -160,6 +162,14 @@ class ModelFull(ServiceError):
 
     code = "model_full"
     status = 507
+
+
+def attempted(call: Callable[..., T], *arguments: Any) -> T | ServiceError:
+    """What a call finds, or why it is refused."""
+    try:
+        return call(*arguments)
+    except ServiceError as error:
+        return error
 
 
 def foreseen(error: BaseException) -> ServiceError:

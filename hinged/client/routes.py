@@ -55,7 +55,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
         """Predict rows of numbers, as `learn_rows` takes them. One with an id is kept until its label comes.
 
-        The position is that of the newest state, where many rows took several requests.
+        Where many rows took several requests, the position is the newest state's.
         """
         return self._ask_rows(ExampleOperations.predict.path_for(model=model), X, None, ids)
 
@@ -63,7 +63,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
     def offer_rows(
         self, model: str, X: Any, ids: Sequence[str], shows: Sequence[Any] | None = None
     ) -> Exchange[Offered]:
-        """Put rows of numbers into the model's pool; shows: what a person sees in the place of each, None for x."""
+        """Put rows of numbers into the model's pool; shows: what a person sees instead of each, None for x."""
         return self._ask_rows(LabelOperations.offer.path_for(model=model), X, None, ids, shows)
 
     @route

@@ -35,7 +35,7 @@ DEFAULT = "default"
 EVERY = "*"
 """All models, of what an operation covers."""
 LONG_S = 3600.0
-"""Time-out of what works until the solver has converged, seconds: that of a common request says nothing about it."""
+"""Time-out, in seconds, of requests that work until the solver has converged: the usual one would end them."""
 Strategy = Literal["active", "random", "gradient", "autoactive"]
 BINARY = "application/octet-stream"
 METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")

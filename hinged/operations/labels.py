@@ -39,7 +39,7 @@ class LabelOperations:
 
     @Operation("POST", "/models/{model}/pool", role="writer", frame="pool").asked
     def offer(self, model: str, examples: Examples) -> Call[Offered]:
-        """Put unlabelled examples {"id", "x"} into the model's pool; `show` is what a person sees in the place of x."""
+        """Put unlabelled examples {"id", "x"} into the model's pool; `show` is what a person sees instead of x."""
         return Call({"examples": plain(examples)})
 
     @Operation("POST", "/models/{model}/queries", role="annotator", frame="query").asked

@@ -145,7 +145,7 @@ class Group:
         status_code: int | None = None,
         **takes: Any,
     ) -> Callable[[Handler], Handler]:
-        """Make a handler that of an operation.
+        """Have a handler answer an operation.
 
         answer: an example of what it answers, with its type (`Shape`) where the declaration has none, or not the whole;
         without one the document does not list it. errors: those that do not follow from path, body and role. handling:
@@ -166,7 +166,7 @@ class Group:
         return served
 
     def opens(self, operation: Operation[..., Any]) -> Callable[[Handler], Handler]:
-        """Make a handler that of a WebSocket."""
+        """Have a handler open a WebSocket."""
 
         def opened(handler: Handler) -> Handler:
             self.routes.append(Socket(operation, handler))
@@ -190,6 +190,12 @@ class RouteTable:
         self.state = {name: make for group in groups for name, make in group.state.items()}
         """What a server keeps for its routes, by its name in `app.state`."""
         self.probes = frozenset(route.path for route in self.all if route.operation.probe)
+        self.of_all = {
+            route.path: (route.operation, route.put_together)
+            for route in self.all
+            if isinstance(route, Route) and route.put_together is not None
+        }
+        """What is asked of a server as a whole, by its path."""
         operations = [route.operation for route in self.all]
         missing = [operation for operation in declared if operation not in operations]
         if missing:

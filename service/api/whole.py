@@ -32,8 +32,8 @@ class ProcessAnswer(NamedTuple):
     headers: Sequence[tuple[bytes, bytes]] = ()
 
 
-PutTogether = Callable[[ProcessAnswer, Sequence[ProcessAnswer]], Response]
-"""Makes one answer of this process's own and the others'."""
+PutTogether = Callable[[ProcessAnswer, Sequence[ProcessAnswer]], Response | None]
+"""Makes one answer of this process's own and the others'; None where its own is a refusal, which stands."""
 
 
 def put_models(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
@@ -46,11 +46,14 @@ def put_models(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response
     return JSON({"models": sorted(found, key=lambda model: str(model["model"]))})
 
 
-def put_readiness(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
+def put_readiness(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response | None:
     """Ready when all are; how many of all models do what."""
-    counts: Counter[str] = Counter(json.loads(mine.body)["models"])
-    for answer in others:
-        if answer.status in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
+    telling = {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
+    if mine.status not in telling:
+        return None
+    counts: Counter[str] = Counter()
+    for answer in (mine, *others):
+        if answer.status in telling:
             counts.update(json.loads(answer.body)["models"])
     ready = all(answer.status == HTTPStatus.OK for answer in (mine, *others))
     return JSON({"status": "ready" if ready else "starting", "models": dict(counts)}, 200 if ready else 503)

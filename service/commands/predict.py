@@ -112,17 +112,6 @@ class Decisions:
         )
 
 
-async def make_predictions(
-    serving: Serving,
-    published: Published,
-    inputs: Inputs,
-    ids: Sequence[str | None] | None = None,
-    details: Details = NO_DETAILS,
-) -> Predictions:
-    """What `make_decisions` finds, all of it."""
-    return (await make_decisions(serving, published, inputs, ids, details)).part(0, len(inputs))
-
-
 async def make_decisions(
     serving: Serving,
     published: Published,

@@ -31,7 +31,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def listen_beside(path: Path) -> socket.socket:
-    """A Unix socket for other processes of this server, in the place of what a process that was killed has left."""
+    """A Unix socket for other processes of this server. What a process that was killed has left there is removed."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     listening.setblocking(False)

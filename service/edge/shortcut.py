@@ -41,7 +41,7 @@ where nothing was begun and the usual way is to answer."""
 
 METHOD = "POST"
 OVER = asyncio.Event()
-"""In the place of an event that nobody waits for."""
+"""Stands for uvicorn's message_event, which nobody awaits."""
 
 
 class Led(Protocol):
@@ -74,15 +74,15 @@ class Shortcut:
         self._bytes_max = min(SMALL_BYTES, bytes_max)
         self._find: Find = lambda *_: None
         self._begin: Begin = lambda *_: False
-        self._here: Callable[[str], bool] | None = None
+        self._here: Callable[[str], bool] = lambda _: True
         self._known: Callable[[bytes], Way | None] = lambda _: None
         self._defaults: Headers = ()
         self._lines = b""
 
-    def open(self, find: Find, begin: Begin, here: Callable[[str], bool] | None = None) -> None:
+    def open(self, find: Find, begin: Begin, here: Callable[[str], bool]) -> None:
         """Lead to routes that are found so, for operations that small requests ask for.
 
-        here: whether a model is this server's beyond doubt, where several share the models.
+        here: whether a model is this server's beyond doubt.
         """
         self._find, self._begin, self._here = find, begin, here
         self._known = lru_cache(URLS_KEPT)(self._lead)
@@ -90,10 +90,7 @@ class Shortcut:
     def way(self, url: bytes, headers: Headers) -> Way | None:
         """Where a POST leads, None where it is to take the usual way, on which another server gets it as it comes."""
         found = self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
-        return found if found is not None and self._has(found.model) else None
-
-    def _has(self, model: str) -> bool:
-        return self._here is None or self._here(model)
+        return found if found is not None and self._here(found.model) else None
 
     def lines(self, defaults: Headers) -> bytes:
         """The headers that all answers have, as they are sent; they change once a second."""
@@ -113,7 +110,7 @@ class Shortcut:
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
         """Begin to answer a POST that has come as a whole; None, and nothing done, where it takes the usual way."""
-        if len(body) > self._bytes_max or not self._has(way.model):  # it may be another's by now
+        if len(body) > self._bytes_max or not self._here(way.model):  # it may be another's by now
             return None
         try:
             self._edge.check_headers(connection.headers, safe=False)

@@ -49,19 +49,19 @@ class Together:
             await pool.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ProcessAnswer for all, where that is what is asked."""
-        found = ROUTES.find(scope["method"], scope["path"].rstrip("/")) if scope["type"] == "http" else None
-        put = None if found is None else found.route.put_together
-        if found is None or put is None or any(name == FOR_ITSELF for name, _ in scope["headers"]):
+        """Answer for all, where that is what is asked."""
+        found = ROUTES.of_all.get(scope["path"].rstrip("/")) if scope["type"] == "http" else None
+        if found is None or scope["method"] != "GET" or any(name == FOR_ITSELF for name, _ in scope["headers"]):
             await self._front(scope, receive, send)
             return
+        operation, put_together = found
         mine = await self._own(scope, receive)
         response = Response(mine.body, mine.status)
         response.raw_headers = list(mine.headers)
-        if mine.status == HTTPStatus.OK or found.route.operation.probe:  # otherwise no other's answer changes it
+        if mine.status == HTTPStatus.OK or operation.probe:  # otherwise it is a refusal, which no other answer changes
             others = await asyncio.gather(*(self._ask(number, scope) for number in self._pools))
             try:
-                response = put(mine, others)
+                response = put_together(mine, others) or response
             except ServiceError as error:
                 response = error_response(error, scope["path"])
         await response(scope, receive, send)

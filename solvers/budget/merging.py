@@ -30,7 +30,6 @@ from hinged.solvers.jit.compiled import in_place
 
 Array = np.ndarray[Any, Any]
 
-MERGING = ("table", "golden")
 PLACE, DEGRADATION = range(2)  # what the table holds
 GRID = 256  # steps of the table in either direction
 KAPPA_LEAST = 1e-30  # points further apart are merged as if they were this near

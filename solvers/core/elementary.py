@@ -19,7 +19,6 @@ from hinged.solvers.jit.compiled import compiled
 
 ROUNDER = np.float64(1.5 * 2.0**52)  # adding it rounds a float64 to an integer, which the low bits then hold
 MANTISSA = np.int64(52)  # bits of a float64's
-ONE_BITS = np.int64(0x3FF0000000000000)  # of 1.0
 HALF_ROOT_BITS = np.int64(0x3FE6A09E667F3BCD)  # of the square root of 1/2
 
 LOG2_E = 1.4426950408889634

@@ -1,4 +1,4 @@
-"""The page of several processes is that of any server, whoever answers: with a key, and tickets for its streams."""
+"""Several processes serve the same page as one, whoever answers: with a key, and tickets for its streams."""
 
 import pytest
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, cast
@@ -30,7 +30,7 @@ from hinged.service.edge.keys import Key
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.learning import LearnAnswer, Learnt
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import ServiceError
+from hinged.service.errors import ServiceError, attempted
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
@@ -71,29 +71,18 @@ def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnReques
     """The request of each body, or why it is refused: read as one, where nothing is wrong with that."""
     configuration, settings = context.worker.published.configuration, context.settings
     features, most, brings_x = configuration.features, settings.batch_examples_max, context.key.plays("writer")
-    found: list[list[LabelledExample] | ServiceError] = []
-    for body in bodies:
-        try:
-            examples = parse_learn(body, most, features)
-            if not brings_x:
-                check_examples(context.key, examples)
-            found.append(examples)
-        except ServiceError as error:
-            found.append(error)
+
+    def parsed(body: Body) -> list[LabelledExample]:
+        examples = parse_learn(body, most, features)
+        if not brings_x:
+            check_examples(context.key, examples)
+        return examples
+
+    found = [attempted(parsed, body) for body in bodies]
     read = [(body, examples) for body, examples in zip(bodies, found, strict=True) if isinstance(examples, list)]
-    requests = iter(_as_one(read, configuration, settings) or _each(read, configuration, settings))
-    return [next(requests) if isinstance(examples, list) else examples for examples in found]
-
-
-def _each(
-    read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
-) -> Iterator[LearnRequest | ServiceError]:
-    """The requests of bodies whose examples were parsed, each by itself."""
-    for body, examples in read:
-        try:
-            yield learn_request(body, examples, configuration, settings)
-        except ServiceError as error:
-            yield error
+    requests: Sequence[LearnRequest | ServiceError] = _as_one(read, configuration, settings)
+    in_turn = iter(requests or [attempted(learn_request, *each, configuration, settings) for each in read])
+    return [next(in_turn) if isinstance(examples, list) else examples for examples in found]
 
 
 def _as_one(

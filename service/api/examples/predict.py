@@ -27,7 +27,7 @@ from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Invalid, ServiceError
+from hinged.service.errors import Invalid, ServiceError, attempted
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 
@@ -68,19 +68,13 @@ async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence
     published = worker.published
     features = published.configuration.features
 
-    def parsed(body: Body) -> tuple[list[UnlabelledExample], Details] | ServiceError:
-        try:
-            return parse_predict(body, settings.batch_examples_max, features)
-        except ServiceError as error:
-            return error
-
     async def alone(examples: list[UnlabelledExample], details: Details) -> Outcome:
         try:
             return await predict_examples(worker, published, examples, details)
         except ServiceError as error:
             return error
 
-    found = [parsed(body) for body in bodies]
+    found = [attempted(parse_predict, body, settings.batch_examples_max, features) for body in bodies]
     read = [each for each in found if isinstance(each, tuple)]
     outcomes = iter(await _as_one(worker, published, read) or [await alone(*each) for each in read])
     return [next(outcomes) if isinstance(each, tuple) else each for each in found]

@@ -16,28 +16,17 @@ CONFIGURATION = {
 
 MODEL = Shape(CONFIGURATIONS, CONFIGURATION)
 CREATED = {"model": "weather", "configuration": CONFIGURATION}
-MODELS = Shape(
-    Models,
-    {
-        "models": [
-            {
-                "model": "weather",
-                "state": "serving",
-                "configuration": CONFIGURATION,
-                "position": 5,
-                "examples": 3,
-                "classes": ["sun", "rain"],
-            }
-        ]
-    },
-)
-DESCRIBED = {
+_IN_SHORT = {
     "model": "weather",
     "state": "serving",
     "configuration": CONFIGURATION,
     "position": 5,
     "examples": 3,
     "classes": ["sun", "rain"],
+}
+MODELS = Shape(Models, {"models": [_IN_SHORT]})
+DESCRIBED = {
+    **_IN_SHORT,
     "support_vectors": 3,
     "points": 3,
     "duality_gap": 0.0,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from inspect import isabstract
 from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter
 
+from hinged.service.data.declared import check_declared
 from hinged.service.data.features.base import Features
 from hinged.service.data.features.named import NamedFeatures
 from hinged.service.data.features.records import RecordX, TextX
@@ -23,10 +23,7 @@ FEATURES: TypeAdapter[AnyFeatures] = TypeAdapter(FeaturesPart)
 def _known(*kinds: Any) -> tuple[type[Features], ...]:
     """TypeError for a class that leaves something open."""
     for kind in kinds:
-        missing = sorted(kind.__abstractmethods__) if isabstract(kind) else []
-        missing += [name for name in ("X", "ONE") if not hasattr(kind, name)]
-        if missing:
-            raise TypeError(f"the kind of features {kind.__name__} must say what these are: {', '.join(missing)}")
+        check_declared(kind, "kind of features", ("X", "ONE"))
     return kinds
 
 

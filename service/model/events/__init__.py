@@ -6,10 +6,10 @@ before it is appended, what it does, what followers are told, and what erasing l
 
 from __future__ import annotations
 
-from inspect import isabstract
 from types import ModuleType
 
 from hinged.frames import BadFrame
+from hinged.service.data.declared import check_declared
 from hinged.service.model.events import changes, labelling, learning, states
 from hinged.service.model.events.base import ModelEvent
 
@@ -25,9 +25,7 @@ def _kinds(*modules: ModuleType) -> dict[str, type[ModelEvent]]:
                 continue
             if "KIND" not in vars(value):  # what several kinds have in common
                 continue
-            if isabstract(value):
-                missing = ", ".join(sorted(value.__abstractmethods__))
-                raise TypeError(f"the event {value.__name__} must say what these are: {missing}")
+            check_declared(value, "event")
             if value.KIND in found:
                 raise TypeError(f"{value.__name__} and {found[value.KIND].__name__} are both of kind {value.KIND!r}")
             found[value.KIND] = value

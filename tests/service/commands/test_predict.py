@@ -2,12 +2,16 @@
 
 import numpy as np
 
-from hinged.service.commands.predict import make_predictions
+from hinged.service.commands.predict import make_decisions
 from hinged.service.data.examples import Details
 from tests.helpers.worker import learning, on_worker, predictions_of
 
 STREAM = [(f"e{k}", [float(k % 3), float(k % 2)], "ab"[k % 2]) for k in range(12)]
 BUDGET = {"labels": {"budget": 0.5}}
+
+
+async def make_predictions(worker, published, inputs, ids=None, **more):
+    return (await make_decisions(worker, published, inputs, ids, **more)).part(0, len(inputs))
 
 
 @on_worker()

@@ -13,6 +13,8 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 
 from hinged.client import Client
+from hinged.service.api import ROUTES
+from hinged.service.api.whole import ProcessAnswer, put_readiness
 from hinged.service.edge.keys import create_key
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.divided_server import LEARNED, ONE, TWO, line_taken_by, processes_of, standing_still, taken_by
@@ -70,6 +72,13 @@ def test_whoever_takes_a_connection_answers_for_all_models(taken):
         assert taken("GET", f"/v2/models/{name}").json()["name"] == name
         assert taken("DELETE", f"/models/{name}").status_code == 200
         refusal(taken("GET", f"/models/{name}"), 404, "not_found")
+
+
+def test_what_is_asked_of_all_is_refused_as_by_a_process_alone(taken):
+    for path, (operation, _) in ROUTES.of_all.items():
+        if not operation.probe:  # those take any query
+            refusal(taken("GET", f"{path}?no=such"), 422, "invalid")
+    assert put_readiness(ProcessAnswer(1, 500, b"{}"), [ProcessAnswer(2, 200, b'{"models": {}}')]) is None
 
 
 def test_lists_hold_the_models_of_all(taken):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import isabstract
 
+from hinged.service.data.declared import check_declared
 from hinged.service.data.features.columns.base import ColumnKind, Measure, Value
 from hinged.service.data.features.columns.categories import Categories, Identifiers
 from hinged.service.data.features.columns.moments import Moments
@@ -16,10 +16,7 @@ def _known(*kinds: type[ColumnKind]) -> dict[str, type[ColumnKind]]:
     found: dict[str, type[ColumnKind]] = {}
     aspects: set[Value] = set()
     for kind in kinds:
-        missing = sorted(kind.__abstractmethods__) if isabstract(kind) else []
-        missing += [name for name in ("NAME", "MEANING", "EXAMPLE", "SQUARE_MAX") if not hasattr(kind, name)]
-        if missing:
-            raise TypeError(f"the kind of column {kind.__name__} must say what these are: {', '.join(missing)}")
+        check_declared(kind, "kind of column", ("NAME", "MEANING", "EXAMPLE", "SQUARE_MAX"))
         if kind.NAME in found or aspects & kind.ASPECTS.keys():
             raise TypeError(f"the kind of column {kind.__name__} has a name or an aspect that another has")
         found[kind.NAME] = kind
