@@ -210,7 +210,7 @@ def processes(tmp_path, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("name", "compiled"), [(SOLVER, [SOLVER]), ("auto", ["auto", "lasvm-nc"])])
+@pytest.mark.parametrize(("name", "compiled"), [(SOLVER, [SOLVER, "smo"]), ("auto", ["auto", "smo"])])
 def test_who_waits_for_processes_that_compile_can_be_told_to_stop(processes, monkeypatch, name, compiled):
     monkeypatch.setattr(warm, "_ready", defaultdict(frozenset))
     monkeypatch.setattr(warm, "_loads", lambda *_: False)
