@@ -1,4 +1,4 @@
-"""The site of docs/ (mkdocs.yml): documents that stand beside docs/ become pages, and links lead to those.
+"""The site of docs/ (mkdocs.yml): documents that stand beside docs/ become pages, and links lead to those pages.
 
 In the repository, and on GitHub, the links are those of the files as they stand.
 """

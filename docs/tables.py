@@ -9,7 +9,7 @@ from pathlib import Path
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.families import KERNELS
 
-PAGE = Path(__file__).parent / "solvers.md"
+PAGE = Path(__file__).parent / "reference/solvers.md"
 KERNELS_HEAD = "| type | k(x, z) |\n|---|---|\n"
 HEAD = "| parameter | solvers | default | allowed | meaning |\n|---|---|---|---|---|\n"
 

@@ -42,7 +42,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_by_comma)]
 
 
 class Settings(BaseSettings):
-    """One field a setting; docs/settings.md lists them all."""
+    """One field a setting; docs/reference/settings.md lists them all."""
 
     model_config = SettingsConfigDict(env_prefix="HINGED_", frozen=True)
 

@@ -28,8 +28,11 @@ DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
 )
-TABLES = ("docs/http.md", "docs/settings.md", "docs/solvers.md", "docs/upgrading.md", "README.md")
-HTTP, SETTINGS, SOLVERS, UPGRADING, README = ((ROOT / name).read_text() for name in TABLES)
+REFERENCE = ("http", "settings", "solvers", "estimators", "configuration", "commands", "limits", "streams")
+HTTP, SETTINGS, SOLVERS, ESTIMATORS, CONFIGURATION, COMMANDS, LIMITS, STREAMS = (
+    (ROOT / f"docs/reference/{name}.md").read_text() for name in REFERENCE
+)
+UPGRADING = (ROOT / "docs/how-to/upgrade.md").read_text()
 METHODS = ("get", "put", "post", "delete", "patch")
 
 
@@ -78,7 +81,8 @@ def test_each_setting_stands_in_the_table_with_its_variable_and_default():
 
 
 def test_each_limit_stands_in_a_document_with_its_value():
-    text = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("architecture", "streams", "scaling"))
+    explained = [(ROOT / f"docs/explanation/{name}.md").read_text() for name in ("how-it-works", "scaling")]
+    text = "".join([LIMITS, STREAMS, *explained])
     found = {name: value for value, name in re.findall(r"([\d.,]+(?: (?:s|MB|MiB))?) \(`([A-Z_]+)`\)", text)}
     known = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert found.keys() == known.keys()
@@ -86,10 +90,9 @@ def test_each_limit_stands_in_a_document_with_its_value():
 
 
 def test_each_estimator_stands_in_the_table_with_the_solver_that_it_is():
-    section = SOLVERS.split("## Estimators")[1].split("## Notation")[0]
-    told = {name for row in rows(section) for name in re.findall(r"`(\w+Classifier)`", row[0])}
+    told = {name for row in rows(ESTIMATORS) for name in re.findall(r"`(\w+Classifier)`", row[0])}
     assert told == {name for name in hinged.sklearn.__all__ if name.endswith("Classifier")}
-    named = {name for row in rows(section) for name in re.findall(r"`([a-z+2-]+)`", row[1])}
+    named = {name for row in rows(ESTIMATORS) for name in re.findall(r"`([a-z+2-]+)`", row[1])}
     assert {name for name in SOLVER_NAMES if not name.startswith("tracking-")} <= named
 
 
@@ -112,7 +115,7 @@ def _below(kind):
 
 
 def test_each_part_of_a_configuration_is_explained():
-    found = {row[0].strip("`") for row in rows(README.split("## A model's configuration", 1)[1])}
+    found = {row[0].strip("`") for row in rows(CONFIGURATION)}
     own = {row[0].strip("`") for row in rows(SOLVERS.split("## Parameters", 1)[1])}
     for kind in CONFIGURATION_OF.values():
         assert found | own >= set(kind.model_fields)
@@ -124,19 +127,20 @@ def test_the_table_of_parameters_says_what_the_solvers_declare():
 
 
 def test_each_solver_is_named():
-    named = {name.strip("` ") for row in rows(SOLVERS) for name in row[0].split(",")}
+    text = (ROOT / "docs/explanation/solvers.md").read_text()
+    named = {name.strip("` ") for row in rows(text) for name in row[0].split(",")}
     assert named >= set(SOLVER_NAMES)
 
 
 def test_each_method_of_the_client_is_named():
-    named = set(re.findall(r"`(\w+)`", (ROOT / "docs/client.md").read_text().split("## Methods")[1]))
+    named = set(re.findall(r"`(\w+)`", (ROOT / "docs/reference/client.md").read_text().split("## Methods")[1]))
     methods = {name for name in dir(Client) if not name.startswith("_") and callable(getattr(Client, name))}
     assert named == methods - {"close"}
 
 
-def test_each_command_is_named_in_the_readme():
+def test_each_command_is_named():
     for name in cli.commands:
-        assert f"hinged {name}" in README
+        assert f"hinged {name}" in COMMANDS
 
 
 def test_the_format_of_snapshots_stands_in_the_change_log():
@@ -188,7 +192,7 @@ def test_programs_that_a_document_runs_are_there(document):
 
 
 def test_each_part_of_labels_is_explained_with_its_default():
-    table = (ROOT / "docs/labelling.md").read_text().split("## Settings")[1]
+    table = (ROOT / "docs/reference/labelling.md").read_text().split("## Settings")[1]
     found = {row[0].strip("`"): row[1] for row in rows(table)}
     expected = {name: json.dumps(field.default) for name, field in Labelling.model_fields.items()}
     assert found == {name: default.removesuffix(".0") for name, default in expected.items()}
@@ -201,10 +205,13 @@ def test_they_are_a_site_without_a_link_that_leads_nowhere(tmp_path):
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    assert 'href="index.html#a-models-configuration"' in (tmp_path / "http.html").read_text()
+    assert 'href="configuration.html"' in (tmp_path / "reference/http.html").read_text()
 
 
 def test_every_document_is_in_the_menu_of_the_site():
     listed = re.findall(r"- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    beside = {"index.md", "changelog.md", "contributing.md", "benchmarks.md"}
-    assert sorted(listed) == sorted(beside | {path.name for path in (ROOT / "docs").glob("*.md")})
+    beside = {"index.md", "changelog.md", "contributing.md", "benchmarks.md", "package.md"}
+    shelves = ("tutorials", "how-to", "reference", "explanation")
+    assert sorted(listed) == sorted(
+        beside | {f"{path.parent.name}/{path.name}" for each in shelves for path in (ROOT / "docs" / each).glob("*.md")}
+    )

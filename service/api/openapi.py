@@ -45,7 +45,11 @@ HEADERS = {
     },
 }
 BATCH = {
-    "schema": {"type": "string", "format": "binary", "description": "Rows as bytes: docs/http.md tells each of them."},
+    "schema": {
+        "type": "string",
+        "format": "binary",
+        "description": "Rows as bytes: docs/reference/http.md tells each of them.",
+    },
     "example": json.dumps("hng1..."),
 }
 

@@ -21,7 +21,7 @@ AT_ONCE_OF_A_SERVER = 2
 A_ROUND = 64
 """Moves until it is looked again at what servers and models are."""
 MODEL_BYTES = 2**19
-"""What a model takes beside its points, about (docs/sizing.md)."""
+"""What a model takes beside its points, about (docs/explanation/sizing.md)."""
 
 
 class Steps(Protocol):

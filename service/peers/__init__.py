@@ -3,5 +3,5 @@
 A supervisor starts them, starts again what ends, and answers nothing. Each process is a whole server. Each model has
 one owner among them (ring.py), which alone writes it; others may follow the model's log (following.py) and answer
 predictions. What cannot be answered where it arrives is handed to the owner with its connection (handing.py).
-docs/scaling.md, docs/adr/0052.
+docs/explanation/scaling.md, docs/adr/0052.
 """

@@ -1,6 +1,6 @@
 """The examples of the documents: blocks of sh and python, each perhaps followed by its answer as a block of json.
 
-    python -m tests.helpers.doc_examples README.md docs/http.md
+    python -m tests.helpers.doc_examples README.md docs/reference/http.md
 
 does what a document says, in order, on a fresh server, and writes the answers into it. tests/test_docs_examples.py
 does the same and compares.
@@ -54,7 +54,7 @@ class Walk:
 
     def __call__(self, language, text, shown=None):
         """What a block writes, as JSON where an answer is shown; AssertionError if it fails."""
-        if text.startswith(NOT_RUN):
+        if not runs(text):
             return None
         self.ran += 1
         text = text.replace(URL, self.url)
@@ -86,6 +86,11 @@ class Walk:
         with contextlib.redirect_stdout(written), contextlib.chdir(self.folder):
             exec(compile(text, "document", "exec"), self._names)  # noqa: S102 - our own documents
         return written.getvalue()
+
+
+def runs(text):
+    """Whether a block is done: it installs nothing and ends by itself."""
+    return not text.startswith(NOT_RUN)
 
 
 def blocks(document):

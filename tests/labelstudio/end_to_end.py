@@ -5,7 +5,8 @@
 
 By hand, for Label Studio takes 850 MB: with SQLite in a folder that is gone afterwards, without a browser. Somebody
 annotates 100 texts by its API, always the one that it asks next, then changes an annotation, deletes one, and skips
-tasks. Each step says what was seen on either side; what is not as docs/labelstudio.md has it ends the program with 1.
+tasks. Each step says what was seen on either side; a step that differs from
+docs/reference/labelstudio.md ends the program with 1.
 
 --data FOLDER is where Label Studio has its database: the second time it is there at once. --bodies FOLDER keeps what it
 sends to webhooks, a file an action, as the tests have it.
@@ -205,7 +206,7 @@ def connect(studio, server, keys, pairs, webhook):
 
 
 def walk(studio, client, server, keys, webhook):
-    """All that docs/labelstudio.md tells, a line a step."""
+    """All that docs/reference/labelstudio.md tells, a line a step."""
     truth = dict(texts())
     pairs = list(truth.items())[: ANNOTATED + LATER]
     project, backend = connect(studio, server, keys, pairs, webhook)

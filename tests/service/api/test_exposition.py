@@ -173,7 +173,7 @@ def test_every_metric_has_a_name_that_tells_its_unit_and_a_meaning(ask):
 
 
 def test_each_metric_stands_in_the_documents(ask):
-    text = (ROOT / "docs/metrics.md").read_text()
+    text = (ROOT / "docs/reference/metrics.md").read_text()
     ask.new_model().learn(example([0, 1], "a"), example([1, 0], "b"))
     for family in text_string_to_metric_families(scrape(ask).text):
         if family.name.startswith("hinged_"):

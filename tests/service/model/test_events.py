@@ -62,6 +62,6 @@ def test_two_events_of_one_kind_are_refused_at_import():
 
 
 def test_what_followers_are_told_of_each_kind_stands_in_the_table():
-    table = (ROOT / "docs/streams.md").read_text().partition("| kind | facts")[2].partition("\n\n")[0]
+    table = (ROOT / "docs/reference/streams.md").read_text().partition("| kind | facts")[2].partition("\n\n")[0]
     found = {kind for row in table.splitlines()[2:] for kind in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert found - {"drift", "snapshot"} == KINDS.keys()
