@@ -1,4 +1,4 @@
-"""Rows of numbers as the bytes that the server's routes take instead of JSON (docs/reference/http.md, "Rows as bytes")."""
+"""Rows of numbers as the bytes that routes take instead of JSON (docs/reference/http.md, "Rows as bytes")."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A body is a frame (hinged/frames.py) of kind "batch". Its arrays are x (m, dim), or indptr, indices and values of m
 sparse rows, and y (m,), which numbers the facts' labels; the facts' ids are m texts or nulls, their shows what each
-candidate is shown as, or null. docs/reference/http.md tells each byte. All is checked here, as in examples.py, before anything
-else sees it.
+candidate is shown as, or null. docs/reference/http.md tells each byte. All is checked here, as in examples.py,
+before anything else sees it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     laplacian   k(x, z) = exp(-gamma |x - z|_1)
 
 The commands read it, too, so it imports no library. A new kernel is a `Family` here and its formula in
-`inner_to_kernel` (kernels.py). Configurations, the estimators' rules, the commands and the table in docs/reference/solvers.md
-follow.
+`inner_to_kernel` (kernels.py). Configurations, the estimators' rules, the commands and the table in
+docs/reference/solvers.md follow.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     def __init__(self, kernel, dim, *, budget: Annotated[int, Ge(2), "points, at most"] = 500, **shared): ...
 
-`declared` reads them. A model's configuration, the checks of the estimators and the table in docs/reference/solvers.md follow.
+`declared` reads them. A model's configuration, the checks of the estimators and the table in
+docs/reference/solvers.md follow.
 """
 
 from __future__ import annotations
