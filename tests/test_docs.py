@@ -81,7 +81,7 @@ def test_each_setting_stands_in_the_table_with_its_variable_and_default():
 
 
 def test_each_limit_stands_in_a_document_with_its_value():
-    explained = [(ROOT / f"docs/explanation/{name}.md").read_text() for name in ("how-it-works", "scaling")]
+    explained = [path.read_text() for path in (ROOT / "docs/explanation").glob("*.md")]
     text = "".join([LIMITS, STREAMS, *explained])
     found = {name: value for value, name in re.findall(r"([\d.,]+(?: (?:s|MB|MiB))?) \(`([A-Z_]+)`\)", text)}
     known = {name: value for name, value in vars(limits).items() if name.isupper()}
