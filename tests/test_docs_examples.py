@@ -1,6 +1,7 @@
 """What the documents show can be done: in order, on a fresh server, with the answers that they show."""
 
 import json
+from contextlib import closing
 
 import pytest
 
@@ -23,10 +24,11 @@ PICTURES = {"docs/explanation/gallery.md": {"moons", "stream", "race", "budget",
 def test_what_a_document_shows_can_be_done_with_the_answers_that_it_shows(document, tmp_path):
     with RunningServer(tmp_path / "data") as server:
         walk = Walk(server.url, tmp_path)
-        for language, text, shown in blocks(document):
-            got = walk(language, text, shown)
-            if shown is not None:
-                assert alike(json.loads(shown), got, walk.drawn), f"{text}\nshown: {shown}\ngot: {json.dumps(got)}"
+        with closing(walk):
+            for language, text, shown in blocks(document):
+                got = walk(language, text, shown)
+                if shown is not None:
+                    assert alike(json.loads(shown), got, walk.drawn), f"{text}\nshown: {shown}\ngot: {json.dumps(got)}"
     assert walk.ran > 0
     assert {path.stem for path in tmp_path.glob("*.png")} == PICTURES.get(document, set())
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from hinged import Client
 from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 
 URL = "http://127.0.0.1:8000"
@@ -66,6 +67,12 @@ class Walk:
             return None
         last = written.splitlines()[-1]  # of several commands the last one's answer is shown
         return json.loads(last) if language == "sh" else ast.literal_eval(last)
+
+    def close(self):
+        """End the connections of clients that the document left open, as the end of a program does."""
+        for value in self._names.values():
+            if isinstance(value, Client):
+                value.close()
 
     def _shell(self, text):
         line = re.sub(r"\bcurl ", "curl -sS -w '\\\\n' ", text)
