@@ -1,4 +1,4 @@
-"""What users import and run: the client and the command line."""
+"""The public package: the client and the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AsyncClient", "AsyncStream", "Client", "HingedError", "Stream", "__v
 
 
 def __getattr__(name: str) -> object:
-    """The client, imported when it is asked for: who imports an estimator or serves needs no HTTP client."""
+    """Import the client when it is first used: estimators and the server need no HTTP client."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hinged import client  # noqa: PLC0415

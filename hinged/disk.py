@@ -1,7 +1,7 @@
-"""Files and folders that are to outlast a loss of power: what is in them, and that they are there under their names.
+"""Files and folders that survive a power cut, with their contents and under their names.
 
-A name is an entry of a folder, and is on disk once that folder is. So everything of this package that renames what is
-to last does it here. (Compiled code need not last, `solvers/jit/cache.py`: a damaged file is compiled again.)
+A name is an entry of its folder, and is on disk once the folder is synced. So every rename of a file that must last
+happens here. (Compiled code need not last: `solvers/jit/cache.py` compiles a damaged file again.)
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def put_in_place(new: Path, path: Path) -> None:
-    """Give a file, or a folder of files, another name in its folder; what had that name is gone.
+    """Rename a file, or a folder of files, within its folder, replacing whatever had that name.
 
-    Whenever power is lost, `path` is what it was, or `new` as a whole; from the return of this on it is `new`.
+    After a power cut `path` is either what it was or all of `new`. Once this function has returned, it is `new`.
 
     Raises
     ------
     OSError
-        `path` is what it was, unless `new` is there no more: then it may be either after a loss of power.
+        `path` is what it was. If `new` no longer exists, a power cut may leave either of them.
     """
     if new.is_dir():
         for entry in new.iterdir():
@@ -35,7 +35,7 @@ def put_in_place(new: Path, path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make `folder` and what is missing above it, so that the entries last."""
+    """Make `folder` and its missing parents, and sync the entries."""
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     for part in reversed(missing):
         part.mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the entries of `folder` to disk, where the system lets a folder be opened for that."""
+    """Sync the entries of `folder`, if the system can open a folder for that."""
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -53,7 +53,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _sync_file(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDWR)  # which Windows needs, to write what is there to disk
+    descriptor = os.open(file, os.O_RDWR)  # Windows syncs only a file that is open for writing
     try:
         os.fsync(descriptor)
     finally:

@@ -1,4 +1,4 @@
-"""What is installed only on demand: who lacks it is told the name of the extra that brings it."""
+"""Optional packages: a program that lacks one reports which extra installs it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OURS = "hinged"
 
 
 class Lacking(ImportError):
-    """A package is not installed; one sentence that says which extra brings it."""
+    """A package is not installed; the message says which extra installs it."""
 
 
 @contextmanager
 def needed(extra: str, what: str) -> Iterator[None]:
-    """Turn the lack of a package while the block imports, or one too old, into Lacking; what: who needs it."""
+    """Raise Lacking if an import in the block fails, or finds a version too old; what: the part that needs it."""
     try:
         yield
     except ImportError as error:
@@ -32,14 +32,14 @@ def needed(extra: str, what: str) -> Iterator[None]:
 
 
 def require(extra: str, what: str, *packages: str) -> None:
-    """Lacking if one of these packages is not installed; nothing is imported, for that may take a while."""
+    """Raise Lacking if one of these packages is not installed. This imports nothing, because an import may be slow."""
     for package in packages:
         if find_spec(package) is None:
             raise lacking(extra, what, package)
 
 
 def lacking(extra: str, what: str, package: str) -> Lacking:
-    """The error for the lack of this package."""
+    """Return the error for this missing package."""
     return Lacking(
         f'{what} needs the package {package}, which is not installed: pip install "hinged[{extra}]"', name=package
     )

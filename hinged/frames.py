@@ -1,10 +1,9 @@
-"""The one binary format of events and snapshots: a few facts as JSON, arrays as bytes, a checksum over all.
+"""The binary format of events and snapshots: facts as JSON, arrays as bytes, a checksum over all.
 
     magic "hng1" | checksum, 16 bytes | length of the header, 4 bytes | header, JSON | arrays, 8-byte aligned
 
-The header tells the kind, the format's version, the facts, and of each array its name, dtype and shape. Nothing is
-ever unpickled; dtypes are those of a fixed list; sizes are checked against the bytes that are there before any array
-is made.
+The header holds the kind, the format's version, the facts, and the name, dtype and shape of each array. Nothing is ever
+unpickled, and a fixed list names the dtypes. The decoder checks all sizes against the bytes before it makes an array.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ DTYPES = ("int8", "uint8", "int32", "int64", "uint64", "float32", "float64")
 NO_CHECKSUM = bytes(16)
 WRONG_CHECKSUM = "the checksum does not match"
 AXES_MAX = 32
-"""Of an array. The product of so many axes takes no time, and NumPy has no more."""
-SHOWN = 80  # characters of a name in a message
+"""Most axes of an array, as in NumPy; a bound keeps the product of a forged shape quick."""
+SHOWN = 80  # most characters of a name in a message
 PIECE, PIECE_BYTES = 1_000, 2**18
-"""Entries of a long list and bytes of a large array that are copied at once, under Python's lock: some 0.1 ms."""
+"""Entries of a list, and bytes of an array, copied at once: about 0.1 ms under Python's lock."""
 _PREFIX = struct.Struct("<4s16sI")
 _NAMES = {np.dtype(name): name for name in DTYPES}
 _STORED = {name: np.dtype(name).newbyteorder("<") for name in DTYPES}
-_json = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one for each call
+_json = json.JSONEncoder(separators=(",", ":")).encode  # made once, because json.dumps makes an encoder for each call
 
 
 class BadFrame(ValueError):
-    """The bytes are no frame, or not the one that was written."""
+    """The bytes are not a frame, or differ from the frame that was written."""
 
 
 def _padded(n: int) -> int:
@@ -44,14 +43,14 @@ def _padded(n: int) -> int:
 
 
 def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, long: bool = False) -> bytes:
-    """A frame of this kind. Facts must be JSON; arrays of a dtype in DTYPES, stored little-endian.
+    """Return a frame of this kind. Facts must be JSON; arrays have a dtype of DTYPES and are stored little-endian.
 
-    long: there may be lists of many thousands and arrays of megabytes: others are to get Python's lock meanwhile.
+    long: lists may have many thousands of entries and arrays megabytes, so let other threads run in between.
     """
     listed: list[tuple[str, str, tuple[int, ...]]] = []
     parts: list[bytes] = []
     for name, array in arrays.items():
-        dtype = _NAMES.get(array.dtype) or array.dtype.name  # the name is worked out anew each time it is asked for
+        dtype = _NAMES.get(array.dtype) or array.dtype.name  # NumPy computes the name at each access
         if dtype not in _STORED:
             raise TypeError(f"array {name} must be one of {DTYPES}, got {array.dtype}")
         stored = array.astype(_STORED[dtype], copy=False)
@@ -67,11 +66,11 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, 
     start = _PREFIX.size + len(header)
     parts = [header, bytes(_padded(start) - start), *parts]
     prefix = _PREFIX.pack(MAGIC, _checksum(*parts), len(header))
-    return b"".join([prefix, *parts])  # the one copy of all, for which others get Python's lock where it is long
+    return b"".join([prefix, *parts])  # the only copy; a long frame lets other threads run in between
 
 
 def _pieced(value: Any) -> str:
-    """The same JSON, long lists a piece at a time: the encoder keeps Python's lock until it is done."""
+    """Return the same JSON, encoding long lists in pieces: the encoder holds Python's lock until it is done."""
     if isinstance(value, dict) and all(type(key) is str for key in value):
         return "{" + ",".join([f"{_json(key)}:{_pieced(part)}" for key, part in value.items()]) + "}"
     if isinstance(value, list) and len(value) > PIECE:
@@ -81,7 +80,7 @@ def _pieced(value: Any) -> str:
 
 
 def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The facts and (writable) arrays of a frame of this kind. BadFrame if it is not one or fails its checksum."""
+    """Return facts and writable arrays of a frame of this kind. BadFrame if it is invalid or its checksum differs."""
     text, checksum = opened(data)
     if checksum != _checksum(memoryview(data)[_PREFIX.size :]):
         raise BadFrame(WRONG_CHECKSUM)
@@ -90,7 +89,7 @@ def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def check_sent(data: bytes | bytearray) -> Iterator[None]:
-    """Check a frame that came over the network, a piece at a time: sixteen zeros stand for no checksum. BadFrame."""
+    """Check a frame from the network, piece by piece. Sixteen zeros mean that there is no checksum. Raises BadFrame."""
     _, checksum = opened(data)
     if checksum == NO_CHECKSUM:
         return
@@ -103,7 +102,7 @@ def check_sent(data: bytes | bytearray) -> Iterator[None]:
 
 
 def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
-    """The JSON of a frame's header, and its checksum, neither of them checked. BadFrame."""
+    """Return the header's JSON and the checksum, both unchecked. Raises BadFrame."""
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     magic, checksum, header_bytes = _PREFIX.unpack_from(data)
@@ -113,7 +112,7 @@ def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
 
 
 def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The facts and arrays of a frame whose header says this, the arrays as they stand in the frame. BadFrame."""
+    """Return facts and arrays of a frame with this header; arrays are views of the frame. Raises BadFrame."""
     facts, listed = _header(header, kind)
     arrays: dict[str, Array] = {}
     at = _padded(_PREFIX.size + _PREFIX.unpack_from(data)[2])
@@ -124,7 +123,7 @@ def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str,
             raise BadFrame(f"array {name[:SHOWN]!r} of shape {shape} is longer than the frame")
         try:
             arrays[name] = np.frombuffer(data, stored, size, at).reshape(shape).astype(dtype, copy=False)
-        except (ValueError, OverflowError) as error:  # a long axis beside an empty one
+        except (ValueError, OverflowError) as error:  # a long axis beside an empty axis
             raise BadFrame(f"array {name[:SHOWN]!r} cannot have shape {shape}: {error}") from None
         at += _padded(size * stored.itemsize)
     if at != len(data):
@@ -133,7 +132,7 @@ def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str,
 
 
 def _product(shape: Sequence[int], most: int) -> int:
-    """The elements of an array of this shape; some number beyond `most` where they are more."""
+    """Return the number of elements of a shape; any number above `most` if there are more."""
     if 0 in shape:
         return 0
     size = 1
@@ -145,7 +144,7 @@ def _product(shape: Sequence[int], most: int) -> int:
 
 
 def peek(data: bytes, kind: str) -> dict[str, Any]:
-    """The facts of a frame of this kind, before the rest of it is looked at. BadFrame if there are none."""
+    """Return the facts of a frame of this kind without checking the rest. BadFrame if it has no facts."""
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     _, _, header_bytes = _PREFIX.unpack_from(data)
@@ -153,7 +152,7 @@ def peek(data: bytes, kind: str) -> dict[str, Any]:
 
 
 def kind_of(data: bytes) -> str:
-    """The kind that a frame says it is of; nothing where it says none, which whoever decodes it will tell."""
+    """Return the kind that a frame claims; an empty string if it claims no kind, which decoding will refuse."""
     try:
         header = json.loads(data[_PREFIX.size : _PREFIX.size + _PREFIX.unpack_from(data)[2]])
     except (ValueError, RecursionError, struct.error):
@@ -169,16 +168,18 @@ def _parsed(text: bytes) -> Any:
 
 
 def _header(header: Any, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
-    """The facts, and name, dtype and shape of each array. A right checksum is no right header: all is checked."""
+    """Return the facts, and name, dtype and shape of each array, all checked: a checksum may fit a wrong header."""
     match header:
         case {"kind": str(found), "facts": dict(facts), "arrays": list(listed)}:
             if found != kind:
                 raise BadFrame(f"expected a frame of kind {kind!r}, got {found[:SHOWN]!r}")
         case _:
-            raise BadFrame("the header has not the parts kind, facts and arrays")
+            raise BadFrame("the header must have the parts kind, facts and arrays")
     for entry in listed:
         if not _tells_of_an_array(entry):
-            raise BadFrame(f"an array is a name, a dtype and a shape of {AXES_MAX} axes at most, got {repr_of(entry)}")
+            raise BadFrame(
+                f"an array must be a name, a dtype and a shape of at most {AXES_MAX} axes, got {repr_of(entry)}"
+            )
     return facts, listed
 
 
@@ -190,7 +191,7 @@ def _tells_of_an_array(entry: object) -> bool:
         return False
     if len(shape) > AXES_MAX:
         return False
-    for n in shape:  # noqa: SIM110  a third of the time of all(), for each array of each event that is read
+    for n in shape:  # noqa: SIM110  takes a third of the time of all(), and runs for every array of every event
         if type(n) is not int or not 0 <= n < 2**63:
             return False
     return True

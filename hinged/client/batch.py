@@ -16,14 +16,23 @@ FLOATS = ("float32", "float64")
 
 ROWS_MAX = 10_000
 BYTES_MAX = 16 * 2**20
-"""Rows, and bytes of their arrays, of one request. A server takes as many, or says that it takes fewer."""
+"""Most rows, and most bytes of their arrays, in one request. A server with lower limits refuses and names them."""
 
 
 class RowsSent:
-    """Rows: X (m, dim) an array or a SciPy sparse matrix, y m labels, ids m texts, shows what m candidates are shown
-    as, None for x.
+    """Rows to send: features, labels, ids, and what a person is shown.
 
-    ValueError where they do not fit together.
+    Parameters
+    ----------
+    X : array or SciPy sparse matrix, shape (m, dim)
+    y : m labels, or None
+    ids : m strings, or None
+    shows : m values that a person is shown instead of x, None for x itself
+
+    Raises
+    ------
+    ValueError
+        If their lengths differ.
     """
 
     def __init__(
@@ -40,7 +49,7 @@ class RowsSent:
         self._rows = int((X if self._dense is None else self._dense).shape[0])
         for name, given in (("y", y), ("ids", ids), ("shows", shows)):
             if given is not None and len(given) != self._rows:
-                raise ValueError(f"{name} must have a length of {self._rows}, as X has rows, got {len(given)}")
+                raise ValueError(f"{name} must have one entry for each of the {self._rows} rows of X, got {len(given)}")
         self._labels = None if y is None else y.tolist() if hasattr(y, "tolist") else list(y)
         self._ids, self._shows = ids, shows
 
@@ -48,7 +57,7 @@ class RowsSent:
         return self._rows
 
     def end(self, begin: int, rows_max: int) -> int:
-        """The end of the rows from `begin` on that are sent at once: `rows_max` at most, and at least one."""
+        """Return the end of the next request that begins at row `begin`: at most `rows_max` rows, at least one."""
         most = min(self._rows, begin + rows_max)
         if self._sparse is not None:
             ends = self._sparse.indptr
@@ -60,7 +69,7 @@ class RowsSent:
         return min(most, max(fits, begin + 1))
 
     def packed(self, begin: int, end: int) -> bytes:
-        """The bytes of these rows."""
+        """Return the bytes of the rows from `begin` to `end`."""
         facts: dict[str, Any] = {}
         if self._sparse is not None:
             X = self._sparse[begin:end]
@@ -74,7 +83,7 @@ class RowsSent:
             facts["shows"] = list(self._shows[begin:end])
         if self._labels is not None:
             labels = self._labels[begin:end]
-            kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and another label
+            kinds = list(zip(map(type, labels), labels, strict=True))  # True == 1, but they are two labels
             numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
             facts["labels"] = [label for _, label in numbers]
             arrays["y"] = np.array([numbers[kind] for kind in kinds], np.int32)
@@ -87,7 +96,7 @@ def pack(
     ids: Sequence[str | None] | None = None,
     shows: Sequence[Any] | None = None,
 ) -> bytes:
-    """A batch as the bytes of one request. ValueError where its parts do not fit together."""
+    """Return a batch as the bytes of one request. ValueError if the lengths of its parts differ."""
     batch = RowsSent(X, y, ids, shows)
     return batch.packed(0, len(batch))
 

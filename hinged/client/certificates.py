@@ -1,6 +1,6 @@
-"""Whom a client trusts, read with its first connection that speaks TLS.
+"""The certificates that a client trusts, read with its first TLS connection.
 
-httpx by itself reads the certificates as a client is made, for 20 ms and 2 MB, where all may be plain HTTP.
+httpx alone reads them when a client is made. That takes 20 ms and 2 MB, which a client of plain HTTP does not need.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import httpx
 
 
 class Certificates(ssl.SSLContext):
-    """The context that httpx makes by itself, made when it is needed."""
+    """The SSL context of httpx, made when it is first needed."""
 
     def __new__(cls) -> Self:
-        """Trust nobody yet."""
+        """Make an empty context."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     @cached_property
@@ -24,9 +24,9 @@ class Certificates(ssl.SSLContext):
         return httpx.create_ssl_context()
 
     def wrap_socket(self, *socket: Any, **options: Any) -> ssl.SSLSocket:
-        """Speak TLS on a socket."""
+        """Wrap a socket in TLS."""
         return self._read.wrap_socket(*socket, **options)
 
     def wrap_bio(self, *ends: Any, **options: Any) -> ssl.SSLObject:
-        """Speak TLS on what asyncio reads and writes."""
+        """Wrap asyncio's buffers in TLS."""
         return self._read.wrap_bio(*ends, **options)

@@ -1,4 +1,4 @@
-"""The clients: a method for each route, in two ways of waiting for the answer."""
+"""The clients: a method for each route, blocking in `Client` and awaitable in `AsyncClient`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 class Client(Routes, Blocking):
-    """A connection to one server, for any number of threads. Close it, or use it in a `with` block.
+    """A client of one server. Any number of threads may share it. Close it, or use it in a `with` block.
 
     >>> client = Client()
     >>> client.create_model("spam", features={"type": "dense", "dim": 2}, kernel={"type": "rbf", "gamma": 2})
@@ -70,15 +70,15 @@ class Client(Routes, Blocking):
         self._http.close()
 
     def stream(self, model: str) -> Stream:
-        """The model's WebSocket: many requests under way at once. Use it in a `with` block."""
+        """Open the model's WebSocket, which carries many requests at once. Use it in a `with` block."""
         return Stream(self.url, model, self._authorization, self._timeout_s)
 
     def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
+        """Yield a model's events after a position of its log, or from now on; reconnect where a connection broke."""
         return follow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     def every_example(self, model: str, **wanted: Any) -> Iterator[ListedExample]:
-        """All that the model has learned, or what is wanted of it (see `examples`), page after page."""
+        """Yield every learned example, or those that a filter of `examples` selects, page by page."""
         cursor: str | None = None
         while True:
             page = self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
@@ -108,7 +108,7 @@ class Client(Routes, Blocking):
 
 
 class AsyncClient(Routes, Awaiting):
-    """The same for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
+    """The client for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
 
     >>> async with AsyncClient() as client:
     ...     await client.learn("spam", [{"x": [0.1, 0.9], "y": "ham"}])
@@ -135,15 +135,15 @@ class AsyncClient(Routes, Awaiting):
         await self._http.aclose()
 
     def stream(self, model: str) -> AsyncStream:
-        """The model's WebSocket: many requests under way at once. Use it in an `async with` block."""
+        """Open the model's WebSocket, which carries many requests at once. Use it in an `async with` block."""
         return AsyncStream(self.url, model, self._authorization, self._timeout_s)
 
     def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
+        """Yield a model's events after a position of its log, or from now on; reconnect where a connection broke."""
         return afollow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     async def every_example(self, model: str, **wanted: Any) -> AsyncIterator[ListedExample]:
-        """All that the model has learned, or what is wanted of it (see `examples`), page after page."""
+        """Yield every learned example, or those that a filter of `examples` selects, page by page."""
         cursor: str | None = None
         while True:
             page = await self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
@@ -174,7 +174,7 @@ class AsyncClient(Routes, Awaiting):
 
 
 def _request(step: Send) -> dict[str, Any]:
-    """A step as httpx wants it."""
+    """Return a step as the arguments of httpx's `request`."""
     own = {} if step.timeout_s is None else {"timeout": step.timeout_s}
     headers = dict(step.headers) if step.content is None else {"content-type": step.media_type, **step.headers}
     return {

@@ -1,7 +1,7 @@
-"""A model's events, one after another, over however many connections it takes.
+"""A model's events, one after another, over as many connections as needed.
 
-A connection that breaks, or that the server ends, is followed by another that goes on behind the last event. What comes
-without data is no event: the reader of the stream makes such a thing of a heartbeat behind an event.
+If a connection breaks, or the server ends it, the client reconnects and goes on after the last event. A message
+without data is a heartbeat, not an event.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hinged.client.exchange import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-# Heartbeats come more often; without any the connection is dead.
+# Heartbeats come more often than this; without one the connection is dead.
 SILENCE_S = 120.0
 
 
 class FollowerPosition:
-    """Where a follower stands, and how often it tried in vain."""
+    """The position of a follower, and how many tries have failed since its last event."""
 
     def __init__(self, url: str, after: int | None, tries_max: int) -> None:
         self.url = url
@@ -38,12 +38,12 @@ class FollowerPosition:
         self.failed = 0
 
     def request(self) -> dict[str, Any]:
-        """What to ask for next."""
+        """Return the next request."""
         headers = {} if self.after is None else {"last-event-id": str(self.after)}
         return {"headers": headers, "timeout": httpx.Timeout(10.0, read=SILENCE_S)}
 
     def takes(self, response: httpx.Response) -> bool:
-        """Whether events follow; HingedError where they never will."""
+        """Return whether events follow; HingedError if they never will."""
         if response.is_success:
             self.failed = 0
             return True
@@ -52,14 +52,14 @@ class FollowerPosition:
         return False
 
     def event(self, sse: Any) -> dict[str, Any]:
-        """An event as it was told."""
+        """Return an event as the server sent it."""
         if sse.id:
             self.after = int(sse.id)
         told: dict[str, Any] = json.loads(sse.data)
         return told
 
     def pause_s(self, error: Exception | None = None) -> float:
-        """How long to wait before the next try; HingedError after the last."""
+        """Return the pause before the next try; HingedError after the last try."""
         self.failed += 1
         if self.failed > self.tries_max:
             raise unreachable(self.url, error)
@@ -67,7 +67,7 @@ class FollowerPosition:
 
 
 def follow(http: httpx.Client, place: FollowerPosition) -> Iterator[dict[str, Any]]:
-    """Events until somebody stops asking; HingedError once the model is gone or nothing answers."""
+    """Yield events until the caller stops; HingedError once the model is gone or nothing answers."""
     from httpx_sse import connect_sse  # noqa: PLC0415 - only who follows needs it
 
     while True:
@@ -84,7 +84,7 @@ def follow(http: httpx.Client, place: FollowerPosition) -> Iterator[dict[str, An
 
 
 async def afollow(http: httpx.AsyncClient, place: FollowerPosition) -> AsyncIterator[dict[str, Any]]:
-    """The same for asyncio."""
+    """Yield events as `follow` does, for asyncio."""
     from httpx_sse import aconnect_sse  # noqa: PLC0415
 
     while True:

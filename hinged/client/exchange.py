@@ -1,12 +1,12 @@
-"""A call of the server as requests and pauses, without any I/O: what sync and async clients have in common.
+"""A call of the server as requests and pauses, without I/O: the part that both clients share.
 
-An exchange is a generator. It yields what is to be done next, a `Send` or a `Pause`, is sent what came of it (a
-response, or the error that httpx raised), and returns the answer. So there is one place that decides what is tried
-again, and a client only has to send and to sleep.
+An exchange is a generator. It yields the next step, a `Send` or a `Pause`; the client sends back the response, or the
+error that httpx raised; at the end the generator returns the answer. So one place decides about retries, and a client
+only sends and sleeps.
 
-A request that meets a broken connection, a full queue (429), a server that is not ready (503) or a proxy that finds
-none (502, 504) is sent again, the same bytes, after a growing pause. That is safe: what is to be done once has an id
-before the first try. A model that is being loaded or compiled for is waited for, whatever the number of tries.
+The exchange sends the same bytes again, after a growing pause, if the connection broke, a queue is full (429), the
+server is not ready (503) or a proxy finds no server (502, 504). Retries are safe: each example has an id before the
+first try. While a model is being loaded or compiled, the exchange waits, and these tries do not count.
 """
 
 from __future__ import annotations
@@ -27,27 +27,29 @@ from hinged.operations.values import encoded
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
-COMING = frozenset({"compiling", "loading"})  # states of a model that will serve without anything being done
+COMING = frozenset({"compiling", "loading"})  # states of a model that will serve soon by itself
 COMING_S = 300.0
-"""How long a call waits for such a model, whose answers are no failed tries."""
+"""Seconds for which a call waits for a model in such a state. These tries do not count as failed."""
 READY_POLL_S = 0.2
 PREFER = {"prefer": "redirect"}
-"""Say where a model is, rather than pass a request on to there."""
+"""Ask the server to name the owner of a model instead of passing the request on."""
 HOPS_MAX = 2
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NO_SERVER = frozenset({502, 503, 504})
-"""A server that is not ready, or a proxy that finds none."""
+"""Statuses of a server that is not ready, and of a proxy that finds no server."""
 RETRIED_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
 class HingedError(Exception):
-    """The server's refusal, or no answer at all.
+    """A refusal by the server, or no answer at all.
 
-    status   HTTP status, None if no answer came
-    code     for programs: the server's own ("not_found", "conflict", ...), or "unreachable" (no answer),
-             "not_ready" (waited in vain), "unexpected_answer" (what answers is no hinged server)
-    message  one sentence for people
-    details  what the server adds to its message
+    Attributes
+    ----------
+    status : HTTP status, None if no answer came.
+    code : for programs. The server's codes are "not_found", "conflict" and so on. The client adds "unreachable" (no
+        answer), "not_ready" (still not ready after the wait) and "unexpected_answer" (not a hinged server).
+    message : one sentence for people.
+    details : facts that the server adds to its message.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class HingedError(Exception):
 
 @dataclass(frozen=True)
 class Send:
-    """Send this; None is the client's own time-out."""
+    """A request to send; timeout_s None means the client's own timeout."""
 
     method: str
     url: str
@@ -86,9 +88,9 @@ Exchange = Generator[Send | Pause, Outcome, Answer]
 
 
 def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] | None = None) -> Exchange[Any]:
-    """Send a call until it is answered; HingedError for a refusal, or if no try got an answer.
+    """Send a call until the server answers; HingedError for a refusal, or if no try got an answer.
 
-    owners: where several servers share a store, the one that has a model, by its name; what comes out is noted there.
+    owners: by model, the server that has it, if several servers share a store. The exchange updates it.
     """
     send = Send(
         call.method,
@@ -121,7 +123,7 @@ def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] |
 
 
 def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
-    """The server that an answer sends one to; None where it does not."""
+    """Return the server that an answer redirects to; None if it does not redirect."""
     parts = urlsplit(headers.get("location", ""))
     if status != httpx.codes.TEMPORARY_REDIRECT or not parts.netloc:
         return None
@@ -129,7 +131,7 @@ def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
 
 
 class Destination:
-    """Where one call goes: to the server that was named, or to the one that has the model."""
+    """The target of one call: the server that the client was given, or the owner of the model."""
 
     def __init__(self, url: str, path: str, owners: dict[str, str] | None) -> None:
         parts = path.split("/")
@@ -138,14 +140,14 @@ class Destination:
         self._model = unquote(parts[2]) if owners is not None and parts[1] == "models" and len(parts) > 2 else None
 
     def led(self, send: Send) -> Send:
-        """What is to be sent, there."""
+        """Return the request for this target."""
         if self._model is None:
             return send
         owner = self._owners.get(self._model, self._url)
         return replace(send, url=owner + send.url.removeprefix(self._url), headers=PREFER)
 
     def leads_on(self, outcome: Outcome) -> bool:
-        """Whether the same is to be sent elsewhere: to the owner that was named, or back, where there is none there."""
+        """Return whether to send the same request elsewhere: to the named owner, or back if the owner is gone."""
         if self._model is None:
             return False
         if isinstance(outcome, httpx.Response):
@@ -158,12 +160,12 @@ class Destination:
         if self._owners.pop(self._model, None) is None:
             return False
         if not isinstance(outcome, httpx.Response):
-            self._model = None  # who cannot reach the owner has it passed on
+            self._model = None  # the owner cannot be reached from here: let the server pass the request on
         return True
 
 
 def ready(url: str) -> Exchange[bool]:
-    """Whether the server takes requests now; HingedError `unreachable` where nothing listens."""
+    """Return whether the server takes requests now; HingedError `unreachable` if nothing listens."""
     outcome = yield Send("GET", f"{url}/readyz")
     if not isinstance(outcome, httpx.Response):
         raise unreachable(url, outcome)
@@ -174,7 +176,7 @@ def ready(url: str) -> Exchange[bool]:
 
 
 def wait_until_ready(url: str, timeout_s: float) -> Exchange[bool]:
-    """True as soon as the server is ready, whether it listens already or not."""
+    """Wait until the server is ready, even if nothing listens yet; return True."""
     deadline = time.monotonic() + timeout_s
     reason = "it is not ready"
     while True:
@@ -191,7 +193,7 @@ def wait_until_ready(url: str, timeout_s: float) -> Exchange[bool]:
 
 
 def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout_s: float) -> Exchange[Any]:
-    """The job of a change that was answered so, once it has ended; the answer itself where there is none."""
+    """Wait for the job that an answer names and return its end; return the answer itself if it names no job."""
     if "job" not in answer:
         return dict(answer)
     deadline = time.monotonic() + timeout_s
@@ -207,7 +209,7 @@ def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout
 
 
 def answer_of(response: httpx.Response) -> dict[str, Any]:
-    """The JSON object of a success; everything else raises."""
+    """Return the JSON object of a success; raise for every other answer."""
     try:
         answer = response.json() if response.content else {}
     except ValueError:
@@ -225,7 +227,7 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
         )
     raise HingedError(
         f"{response.request.method} {response.request.url} answered {response.status_code} "
-        "and no JSON of a hinged server",
+        "which is not JSON of a hinged server",
         code="unexpected_answer",
         status=response.status_code,
         details={"body": response.text[:200]},
@@ -233,7 +235,7 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
 
 
 def _is_coming(outcome: Outcome) -> bool:
-    """Whether the answer is that the model is being loaded, or its solver compiled."""
+    """Return whether the model is being loaded, or its solver compiled."""
     if not isinstance(outcome, httpx.Response) or outcome.status_code != httpx.codes.SERVICE_UNAVAILABLE:
         return False
     try:
@@ -250,7 +252,7 @@ def _read(call: Call[Any], response: httpx.Response) -> Any:
 
 
 def unreachable(url: str, error: Exception | None) -> HingedError:
-    """No try got an answer."""
+    """Return the error for a call to which no try got an answer."""
     raised = HingedError(f"no answer from {url}: {str(error) or type(error).__name__}", code="unreachable")
     raised.__cause__ = error
     return raised
@@ -259,13 +261,13 @@ def unreachable(url: str, error: Exception | None) -> HingedError:
 def _retry_after_s(response: httpx.Response) -> float:
     try:
         asked_s = float(response.headers.get("retry-after", "0"))
-    except ValueError:  # a date, as proxies may send: the backoff will do
+    except ValueError:  # a proxy may send a date: fall back to the growing pause
         return 0.0
     return min(asked_s, RETRY_AFTER_MAX_S) if asked_s > 0.0 else 0.0
 
 
 def backoff_s(attempt: int) -> float:
-    """How long to wait after so many tries."""
-    # Jitter keeps clients that failed together from coming back together.
+    """Return the pause in seconds after this many tries."""
+    # Jitter spreads the retries of clients that failed at the same time.
     jitter = random.uniform(0.5, 1.0)  # noqa: S311 - nothing secret hangs on it
     return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (attempt - 1)) * jitter

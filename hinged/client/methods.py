@@ -1,4 +1,4 @@
-"""A method of both clients that takes several requests: `Client` returns its answer, `AsyncClient` awaits it."""
+"""Client methods that take several requests: `Client` blocks, `AsyncClient` returns an awaitable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hinged.operations.base import Answer, Arguments, Method
 
 
 def route(steps: Callable[Concatenate[Any, Arguments], Exchange[Answer]]) -> Method[Arguments, Answer]:
-    """The method of the clients that runs these steps, each client in its own way."""
+    """Make a method of both clients from a function that yields the steps."""
 
     @wraps(steps)
     def method(self: Any, *args: Any, **named: Any) -> Any:

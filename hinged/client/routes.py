@@ -1,7 +1,6 @@
-"""The methods of the clients: one for each operation that is declared with one, and some that take several requests.
+"""The methods of the clients: one for each declared operation, and some that take several requests.
 
-They say nothing of how requests travel: each is an exchange. `Client` returns its answer, `AsyncClient` an awaitable of
-it.
+Each method is an exchange without I/O. `Client` returns its answer, `AsyncClient` an awaitable of it.
 """
 
 from __future__ import annotations
@@ -29,22 +28,27 @@ from hinged.operations.values import ModelFile
 
 
 class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, SnapshotOperations, ServerOperations):
-    """One method a route. An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of
-    named features, as the model has it; arrays will do. One example may stand for a list of one. In named features NaN,
-    None and NaT are missing, and a moment is its text.
+    """One method for each route.
+
+    An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of named features, as the
+    model needs. Arrays are accepted. A single example may be passed instead of a list. In named features NaN, None and
+    NaT are missing values; dates and times are sent as ISO 8601 text.
     """
 
     @route
     def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
-        """The same for rows of numbers, as bytes: the server reads them in a fraction of the time.
+        """Learn rows of numbers, sent as bytes: the server reads them in a fraction of the time.
 
-        Any number of rows: they are sent in order, in as many requests as the server takes them in. Where a later one
-        is refused, `details["rows_done"]` of the HingedError tells how many rows before it are learned. With ids of
-        your own the same call again learns none of them twice.
+        The client sends any number of rows, in order, in as many requests as the server needs. If the server refuses a
+        later request, `details["rows_done"]` of the HingedError says how many rows are learned. With ids of your own
+        you can repeat the call: no row is learned twice.
 
-        X  (m, dim): an array, or a SciPy sparse matrix
-        y  m labels
-        ids  m ids; random ones if none are given
+        Parameters
+        ----------
+        model : str
+        X : array or SciPy sparse matrix, shape (m, dim)
+        y : m labels
+        ids : m strings; random ids if None
         """
         if ids is None:
             name = uuid.uuid4().hex
@@ -53,9 +57,9 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
     @route
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
-        """Predict rows of numbers, as `learn_rows` takes them. One with an id is kept until its label comes.
+        """Predict rows of numbers, sent as bytes. The server keeps a row with an id until its label comes.
 
-        Where many rows took several requests, the position is the newest state's.
+        If the rows take several requests, the answer has the position of the last request.
         """
         return self._ask_rows(ExampleOperations.predict.path_for(model=model), X, None, ids)
 
@@ -63,32 +67,32 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
     def offer_rows(
         self, model: str, X: Any, ids: Sequence[str], shows: Sequence[Any] | None = None
     ) -> Exchange[Offered]:
-        """Put rows of numbers into the model's pool; shows: what a person sees instead of each, None for x."""
+        """Put rows of numbers into the model's pool; shows: m values that a person sees instead of x, None for x."""
         return self._ask_rows(LabelOperations.offer.path_for(model=model), X, None, ids, shows)
 
     @route
     def wait(self, answer: Mapping[str, Any], timeout_s: float = LONG_S) -> Exchange[Changed | JobState]:
-        """Once the change that was answered so is made: its job, or the answer itself where there is none.
+        """Wait until the change that an answer announced is made; return its job, or the answer if it names no job.
 
-        HingedError with the code `job_failed` says why it was not made, with `not_ready` that it takes longer.
+        HingedError with the code `job_failed` says why the change failed; `not_ready` says that it takes longer.
         """
         return wait_for_change(self.url, answer, self.tries_max, timeout_s)
 
     @route
     def ready(self) -> Exchange[bool]:
-        """Whether the server takes requests now; raises `unreachable` where nothing listens."""
+        """Return whether the server takes requests now; raise `unreachable` if nothing listens."""
         return ready(self.url)
 
     @route
     def wait_until_ready(self, timeout_s: float = 120.0) -> Exchange[bool]:
-        """Return as soon as the server is ready, whether it listens already or not."""
+        """Return as soon as the server is ready, even if nothing listens yet."""
         return wait_until_ready(self.url, timeout_s)
 
     @route
     def upload(self, model: str, estimator: ModelFile) -> Exchange[Imported]:
-        """A new model of a fitted estimator of hinged.sklearn, as `import_model` makes one of a file.
+        """Make a new model from a fitted estimator of hinged.sklearn.
 
-        The way back is `hinged.sklearn.load(client.export_model(model))`.
+        To get an estimator back, call `hinged.sklearn.load(client.export_model(model))`.
         """
         if not hasattr(estimator, "to_model_file"):
             raise TypeError(f"upload takes a fitted estimator of hinged.sklearn, got {type(estimator).__name__}")
@@ -102,9 +106,9 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         ids: Sequence[str | None] | None,
         shows: Sequence[Any] | None = None,
     ) -> Exchange[Any]:
-        """Send rows, in order, in as many requests as the server takes them in; their answers as one.
+        """Send rows in order, in as many requests as needed, and return their answers as one.
 
-        A request that is refused has done nothing, so where it was too large fewer rows are sent.
+        A refused request changes nothing, so after a refusal for its size the client sends fewer rows.
         """
         with needed("files", "a batch of rows"):
             from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, RowsSent  # noqa: PLC0415  needs NumPy
@@ -126,7 +130,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
 
 def _fewer(error: HingedError, rows: int) -> int:
-    """So many rows may be taken where so many were refused; 0 where that was not because they were too many."""
+    """Return how many rows to try after the server refused so many; 0 if it refused them for another reason."""
     if error.status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
         return rows // 2
     most = error.details.get("examples_max")
@@ -134,7 +138,7 @@ def _fewer(error: HingedError, rows: int) -> int:
 
 
 def _behind(error: HingedError, begin: int) -> HingedError:
-    """Why the rows from there on were refused; the first of them is examples[0] to the server."""
+    """Return why the server refused the rows from `begin` on; the server calls the first of them examples[0]."""
     index = error.details.get("index")
     moved = {"index": begin + index} if isinstance(index, int) else {}
     message = f"{error.message} (examples counted from row {begin} on; those before it are through)"
@@ -143,7 +147,7 @@ def _behind(error: HingedError, begin: int) -> HingedError:
 
 
 def _as_one(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """The answers to parts of a batch as the answer to all of it: of the last state, with all results."""
+    """Join the answers to parts of a batch: the last position, and all results."""
     if len(answers) == 1:
         return answers[0]
     found = dict(answers[-1])

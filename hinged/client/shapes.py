@@ -1,6 +1,6 @@
-"""What the methods of the clients return, for type checkers and editors: the answers of the server's routes.
+"""Types of the values that the clients' methods return, for type checkers and editors.
 
-And three answers of the client's own, where its second try found that the first had done it: all that is known then.
+Three of them are the client's own: the answers when a retry finds that the first try had already done the work.
 """
 
 from hinged.answers import *

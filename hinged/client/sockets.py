@@ -1,7 +1,7 @@
 """A model's WebSocket: many requests under way at once, answered in order.
 
-`Stream` answers with `concurrent.futures.Future`s, `AsyncStream` with awaitables. Both send what the methods of the
-clients send, and both are slowed down by the server where it cannot keep up.
+`Stream` returns `concurrent.futures.Future`s, `AsyncStream` awaitables. Both send the bodies that the clients' methods
+send. A server that cannot keep up slows both down.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Stream:
         """Wait for the answers to what was sent, then close the socket."""
         concurrent.futures.wait(list(self._waiting.values()))
         self._open.close()
-        while self._hearing.is_alive():  # it may wait to hand over an event that nobody takes
+        while self._hearing.is_alive():  # the thread may wait to hand over an event that nobody takes
             self._hearing.join(0.05)
             while not self._events.empty():
                 self._events.get_nowait()
@@ -88,7 +88,7 @@ class Stream:
         return self.send("learn", examples=with_ids(examples))
 
     def predict(self, examples: Examples, **options: Any) -> concurrent.futures.Future[Predicted]:
-        """Predict examples with what this stream sent before learned, as `Client.predict`."""
+        """Predict examples after learning all that this stream sent before, as `Client.predict`."""
         return self.send("predict", examples=[dict(example) for example in several(examples)], **options)
 
     def offer(self, examples: Examples) -> concurrent.futures.Future[Offered]:
@@ -96,13 +96,13 @@ class Stream:
         return self.send("pool", examples=[dict(example) for example in several(examples)])
 
     def query(self, *, annotator: str, **options: Any) -> concurrent.futures.Future[Queries]:
-        """Lease what is worth a label, as `Client.query`."""
+        """Lease the candidates most worth a label, as `Client.query`."""
         return self.send("query", annotator=annotator, **options)
 
     def events(self, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """What happens to the model behind a position, or from now on, until the socket is closed.
+        """Yield the model's events after a position, or from now on, until the socket is closed.
 
-        HingedError `fell_behind` where it is read too slowly: ask again from the last position.
+        HingedError `fell_behind` if you read too slowly: ask again from the last position.
         """
         self.send("subscribe", **{"from": after}).result()
         return self._told()
@@ -117,20 +117,22 @@ class Stream:
             yield found
 
     def send(self, op: str, **body: Any) -> concurrent.futures.Future[Any]:
-        """Send any frame; the future of its answer raises HingedError for a refusal."""
+        """Send any frame; return a future of its answer, which raises HingedError for a refusal."""
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         future: concurrent.futures.Future[Answer] = concurrent.futures.Future()
         with self._sending:
             ref = str(next(self._refs))
-            frame = encode({"op": op, "ref": ref, **body})  # what is no JSON waits for no answer
+            frame = encode(
+                {"op": op, "ref": ref, **body}
+            )  # before the future is stored: a frame that is not JSON gets no answer
             self._waiting[ref] = future
             try:
                 self._socket.send(frame, text=True)
             except ConnectionClosed as error:
                 self._waiting.pop(ref, None)
                 raise self._closed or _ended(error) from error
-            except BaseException:  # an interrupt: whether it was sent or not, nobody has the future
+            except BaseException:  # an interrupt: nobody has the future
                 self._waiting.pop(ref, None)
                 raise
         if self._closed and self._waiting.pop(ref, None):
@@ -147,7 +149,7 @@ class Stream:
                 if future is None:
                     if not frame.get("ok"):
                         self._events.put(frame["event"] if "event" in frame else _error(frame))
-                elif not future.set_running_or_notify_cancel():  # nobody waits for it any more
+                elif not future.set_running_or_notify_cancel():  # the caller has cancelled it
                     continue
                 elif frame["ok"]:
                     future.set_result(_answer(frame))
@@ -155,7 +157,7 @@ class Stream:
                     future.set_exception(_error(frame))
         except ConnectionClosed as error:
             self._closed = _ended(error)
-        finally:  # whatever ended it, nobody is left waiting
+        finally:  # however the socket ended, no caller is left waiting
             self._closed = self._closed or HingedError("the stream is closed", code="closed")
             while self._waiting:
                 _, future = self._waiting.popitem()
@@ -165,7 +167,7 @@ class Stream:
 
 
 class AsyncStream:
-    """The same for asyncio: methods send and return an awaitable of the answer, in the order of the calls.
+    """One WebSocket for asyncio. Methods send in the order of the calls and return an awaitable of the answer.
 
     >>> async with client.stream("spam") as stream:
     ...     answers = [await stream.learn([example]) for example in examples]
@@ -215,7 +217,7 @@ class AsyncStream:
         return await self.send("learn", examples=with_ids(examples))
 
     async def predict(self, examples: Examples, **options: Any) -> asyncio.Future[Predicted]:
-        """Predict examples with what this stream sent before learned, as `AsyncClient.predict`."""
+        """Predict examples after learning all that this stream sent before, as `AsyncClient.predict`."""
         return await self.send("predict", examples=[dict(example) for example in several(examples)], **options)
 
     async def offer(self, examples: Examples) -> asyncio.Future[Offered]:
@@ -223,11 +225,11 @@ class AsyncStream:
         return await self.send("pool", examples=[dict(example) for example in several(examples)])
 
     async def query(self, *, annotator: str, **options: Any) -> asyncio.Future[Queries]:
-        """Lease what is worth a label, as `AsyncClient.query`."""
+        """Lease the candidates most worth a label, as `AsyncClient.query`."""
         return await self.send("query", annotator=annotator, **options)
 
     async def events(self, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """What happens to the model, as `Stream.events`."""
+        """Yield the model's events, as `Stream.events`."""
         await (await self.send("subscribe", **{"from": after}))
         while True:
             found = await self._events.get()
@@ -238,11 +240,13 @@ class AsyncStream:
             yield found
 
     async def send(self, op: str, **body: Any) -> asyncio.Future[Any]:
-        """Send any frame; the awaitable of its answer raises HingedError for a refusal."""
+        """Send any frame; return an awaitable of its answer, which raises HingedError for a refusal."""
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         ref = str(next(self._refs))
-        frame = encode({"op": op, "ref": ref, **body})  # what is no JSON waits for no answer
+        frame = encode(
+            {"op": op, "ref": ref, **body}
+        )  # before the future is stored: a frame that is not JSON gets no answer
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[ref] = future
         try:
@@ -250,7 +254,7 @@ class AsyncStream:
         except ConnectionClosed as error:
             self._waiting.pop(ref, None)
             raise self._closed or _ended(error) from error
-        except BaseException:  # cancelled: whether it was sent or not, nobody has the future
+        except BaseException:  # cancelled: nobody has the future
             self._waiting.pop(ref, None)
             raise
         return future
@@ -265,7 +269,7 @@ class AsyncStream:
                 if future is None:
                     if not frame.get("ok"):
                         await self._events.put(frame["event"] if "event" in frame else _error(frame))
-                elif future.done():  # nobody waits for it any more
+                elif future.done():  # the caller has cancelled it
                     continue
                 elif frame["ok"]:
                     future.set_result(_answer(frame))
@@ -273,7 +277,7 @@ class AsyncStream:
                     future.set_exception(_error(frame))
         except ConnectionClosed as error:
             self._closed = _ended(error)
-        finally:  # whatever ended it, nobody is left waiting
+        finally:  # however the socket ended, no caller is left waiting
             self._closed = self._closed or HingedError("the stream is closed", code="closed")
             while self._waiting:
                 _, future = self._waiting.popitem()
@@ -289,9 +293,10 @@ def _address(url: str, model: str) -> str:
 def _ways(
     url: str, model: str, headers: Mapping[str, str], timeout_s: float
 ) -> Generator[tuple[str, dict[str, Any]], Exception, None]:
-    """Where to open a socket: address and options, until nothing goes wrong there; what did is sent.
+    """Yield the address and options to connect to; receive the error if that failed.
 
-    Where several servers share a store it is the model's owner, or, where that cannot be reached, who passes it on.
+    If several servers share a store, the first address answers with the model's owner. If the owner cannot be reached,
+    the first server passes the socket on.
     """
     error = yield _address(url, model), _options(url, {**headers, **PREFER}, timeout_s)
     owner = _owner(error)
@@ -304,16 +309,16 @@ def _ways(
 
 
 def _owner(error: Exception) -> str | None:
-    """The server that a handshake was sent on to; None where it was refused otherwise.
+    """Return the server that a handshake was redirected to; None if it was refused for another reason.
 
-    Newer versions of websockets follow by themselves, without the key, and refuse an address that begins with http.
+    Newer versions of websockets follow a redirect themselves, but without the key, and refuse an address with http.
     """
     response: Any = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     return None if response is None else owner_named(response.status_code, response.headers)
 
 
 def _options(url: str, headers: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
-    # A proxy from the environment cannot reach this machine's loopback names. Answers have the server's limits.
+    # A proxy from the environment cannot reach this machine's loopback names. The server limits the size of answers.
     proxy = None if urlsplit(url).hostname in LOOPBACK else True
     return {
         "additional_headers": dict(headers),
@@ -334,7 +339,7 @@ def _error(frame: dict[str, Any]) -> HingedError:
 
 
 def _refused(url: str, error: Exception) -> HingedError:
-    """What a handshake that failed says."""
+    """Return the error for a handshake that failed."""
     response = getattr(error, "response", None)
     body = bytes(getattr(response, "body", None) or b"")
     try:
@@ -347,10 +352,10 @@ def _refused(url: str, error: Exception) -> HingedError:
 
 
 def _ended(error: Any) -> HingedError:
-    """Why a socket was closed under way."""
+    """Return the error for a socket that was closed before the client closed it."""
     close = error.rcvd
     if close is None:
-        return HingedError("the stream broke off", code="closed")
+        return HingedError("the connection broke", code="closed")
     return HingedError(
         f"the stream was closed: {close.reason or close.code}", code="closed", details={"code": close.code}
     )

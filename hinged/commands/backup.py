@@ -34,13 +34,13 @@ PLACE = click.Path(path_type=Path)
 
 
 class BackupTarget(Protocol):
-    """Where files of a backup are."""
+    """The files of a backup."""
 
     def put(self, name: str, data: bytes) -> None:
         """Write one."""
 
     def get(self, name: str) -> bytes:
-        """Read one. OSError or KeyError where it is not there."""
+        """Read a file. OSError or KeyError if it is missing."""
 
 
 class Folder:
@@ -85,7 +85,7 @@ class Tar:
 def backup(client: Client, *, to: Path, as_json: bool) -> None:
     """Write every model of the server to TO, a new folder or a .tar or .tar.gz file, while it runs.
 
-    Each model is as it stands when its turn comes. Needs the key of an admin, and holds what that may see.
+    Each model is written as it is when its turn comes. Needs the key of an admin, and holds all that an admin may see.
     """
     index: dict[str, Any] = {"version": VERSION, "at": now(), "models": [], "failed": []}
     names = [summary["model"] for summary in client.models()]
@@ -113,14 +113,16 @@ def backup(client: Client, *, to: Path, as_json: bool) -> None:
 
 @click.command(epilog="Example: hinged restore monday.tar.gz --model spam")
 @click.argument("backup", metavar="FROM", type=PLACE)
-@click.option("--model", "only", multiple=True, metavar="NAME", help="Only this one; as often as needed.")
-@click.option("--skip-existing", is_flag=True, help="Leave models alone that the server has.")
+@click.option(
+    "--model", "only", multiple=True, metavar="NAME", help="Restore only this model. May be given several times."
+)
+@click.option("--skip-existing", is_flag=True, help="Skip models that the server already has.")
 @as_lines
 @asks
 def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existing: bool, as_json: bool) -> None:
-    """Make the models of a backup anew on the server. None that is there is written over.
+    """Create the models of a backup on the server. Models on the server are never overwritten.
 
-    All files are checked before the first model is made. Each model's log begins anew at position 1.
+    The command checks all files before it creates the first model. Each model's log begins again at position 1.
     """
     with opened(backup) as place:
         models = read_index(place, backup)
@@ -131,7 +133,7 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
         present = [model["model"] for model in wanted if model["model"] in there]
         if present and not skip_existing:
             raise click.ClickException(
-                f"the server has {', '.join(present)} already: delete what is to be replaced, or --skip-existing"
+                f"the server has {', '.join(present)} already: delete the models to be replaced, or use --skip-existing"
             )
         wanted = [model for model in wanted if model["model"] not in there]
         for model in wanted:
@@ -140,7 +142,7 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
             made = client.import_model(model["model"], checked(place, model, backup))
             tell(made, as_json, f"{model['model']}: {made['examples']:,} examples, {len(made['classes'])} classes")
     if present:
-        write(f"left alone: {', '.join(present)}", err=True)
+        write(f"skipped: {', '.join(present)}", err=True)
 
 
 def now() -> str:
@@ -150,12 +152,12 @@ def now() -> str:
 
 @contextlib.contextmanager
 def written(to: Path) -> Iterator[BackupTarget]:
-    """A new folder or file, which has its name once it is whole."""
+    """A new folder or file, which gets its name once it is complete."""
     part = to.with_name(f"{to.name}.part")
     compression = compression_of(to)
     try:
         if to.exists() or part.exists():
-            raise click.ClickException(f"{to if to.exists() else part} is there already")
+            raise click.ClickException(f"{to if to.exists() else part} already exists")
         try:
             if compression is None:
                 part.mkdir(mode=0o700)
@@ -173,13 +175,13 @@ def written(to: Path) -> Iterator[BackupTarget]:
 
 
 def packed(file: Any, compression: str) -> tarfile.TarFile:
-    """A tar file to be written."""
+    """A tar file for writing."""
     mode: Any = f"w:{compression}"
     return tarfile.open(fileobj=file, mode=mode)
 
 
 def remove(part: Path) -> None:
-    """Take away what was written of a backup that is none."""
+    """Remove an incomplete backup."""
     with contextlib.suppress(OSError):
         if part.is_dir():
             for file in part.iterdir():
@@ -191,7 +193,7 @@ def remove(part: Path) -> None:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[BackupTarget]:
-    """A backup that is there."""
+    """Open an existing backup."""
     try:
         if path.is_dir():
             yield Folder(path)
@@ -199,35 +201,35 @@ def opened(path: Path) -> Iterator[BackupTarget]:
         with tarfile.open(path) as tar:
             yield Tar(tar)
     except tarfile.TarError as error:
-        raise click.ClickException(f"{path} is no backup: {error}") from error
+        raise click.ClickException(f"{path} is not a backup: {error}") from error
     except OSError as error:
         raise click.ClickException(f"{error.filename or path}: {error.strerror or error}") from error
 
 
 def read_index(place: BackupTarget, path: Path) -> list[dict[str, Any]]:
-    """The models that a backup names."""
+    """Return the models that a backup lists."""
     try:
         index = json.loads(place.get(INDEX))
         if index["version"] != VERSION:
             raise click.ClickException(f"{path} was written by another version: {index['version']!r}")
         return [{name: str(model[name]) for name in ("model", "file", "sha256")} for model in index["models"]]
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise click.ClickException(f"{path} is no backup: it has no {INDEX} that can be read") from error
+        raise click.ClickException(f"{path} is not a backup: it has no readable {INDEX}") from error
 
 
 def checked(place: BackupTarget, model: dict[str, Any], path: Path) -> bytes:
-    """The file of a model, which must be what was written."""
+    """Return the file of a model, checked against its digest."""
     if Path(model["file"]).name != model["file"]:
-        raise click.ClickException(f"{path} is no backup: it names the file {model['file']!r}")
+        raise click.ClickException(f"{path} is not a backup: it names the file {model['file']!r}")
     try:
         data = place.get(model["file"])
     except (OSError, KeyError) as error:
         raise click.ClickException(f"{path} lacks {model['file']}") from error
     if hashlib.sha256(data).hexdigest() != model["sha256"]:
-        raise click.ClickException(f"{path}: {model['file']} is not what was written")
+        raise click.ClickException(f"{path}: {model['file']} has changed since the backup was written")
     return data
 
 
 def compression_of(path: Path) -> str | None:
-    """How a tar file is packed; None for a folder."""
+    """Return the compression of a tar file; None for a folder."""
     return next((packing for suffix, packing in TARS.items() if path.name.endswith(suffix)), None)

@@ -1,4 +1,4 @@
-"""`hinged cluster balance`: the controller of several servers, which moves models where one server is much fuller."""
+"""`hinged cluster balance`: the controller of several servers, which moves models away from the most loaded server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hinged.service.store.redis.board import Board
 
 HOLDS_S = 60.0
-"""How long after a controller was heard of last another one takes its place, at least."""
+"""Least seconds without a sign of a controller before another controller takes its place."""
 HOLDS_ROUNDS = 3
 
 
@@ -34,21 +34,21 @@ HOLDS_ROUNDS = 3
 @click.option("--namespace", envvar="HINGED_REDIS_NAMESPACE", default="hinged", show_default=True, help="In it.")
 @click.option("--watch", is_flag=True, help="Go on until SIGINT or SIGTERM.")
 @click.option(
-    "--every", type=positive, default="10", show_default=True, help="Seconds between two looks, with --watch."
+    "--every", type=positive, default="10", show_default=True, help="Seconds between two checks, with --watch."
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would move.")
+@click.option("--dry-run", is_flag=True, help="Only print what would move.")
 @asks
 def balance(client: Client, *, store: str, namespace: str, watch: bool, every: float, dry_run: bool) -> None:
-    """Move models where one server is much fuller than another, by memory and load, a few at a time.
+    """Move models from servers with much memory or load to servers with less, a few at a time.
 
-    Of several that run one is at work. It needs the key of an admin; without it all servers go on, and nothing moves.
+    If several controllers run, one of them works. It needs the key of an admin. Servers go on without a controller.
     """
     with needed("redis", "hinged cluster balance"):
         from hinged.service.cluster.controller import Controller  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
 
     name = f"{socket.gethostname()}-{os.getpid()}"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its place to the next at once
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the next controller can start at once
     try:
         with closing(open_board(store, name, every, namespace)) as board:
             controller = Controller(board, client.cluster, lambda model, to: moved(client, model, to))
@@ -66,14 +66,14 @@ def balance(client: Client, *, store: str, namespace: str, watch: bool, every: f
 
 
 def open_board(store: str, name: str, every: float, namespace: str) -> Board:
-    """The decisions of the controllers, for the one of this name, which looks so often."""
+    """Return the shared decisions, for a controller of this name that checks at this interval."""
     from hinged.service.store.redis.board import Board  # noqa: PLC0415
 
     return Board(store, name=name, ttl_s=max(HOLDS_S, HOLDS_ROUNDS * every), namespace=namespace)
 
 
 def moved(client: Client, model: str, to: str) -> None:
-    """Move a model; what went wrong in one line."""
+    """Move a model; report a failure in one line."""
     try:
         client.move(model, to=to)
     except HingedError as error:
@@ -81,9 +81,9 @@ def moved(client: Client, model: str, to: str) -> None:
 
 
 def until_balanced(controller: Controller) -> None:
-    """Move what is needed, once it is time to decide.
+    """Make one round of moves, as soon as it is time to decide.
 
-    Ends with 1 where something could not be moved, or another controller is at work.
+    Exits with 1 if a move failed, or another controller is working.
     """
     said = ""
     while True:
@@ -102,9 +102,9 @@ def until_balanced(controller: Controller) -> None:
 def keep_balanced(
     controller: Controller, every: float, away: type[Exception], before: Callable[[], None] = lambda: None
 ) -> None:
-    """Move what is needed, for ever; what goes wrong is told, and tried again.
+    """Make rounds of moves until stopped; report failures and try again.
 
-    away: what an absent store raises. before: done before each look.
+    away: exceptions of an unreachable store. before: called before each round.
     """
     said = ""
     while True:
@@ -123,14 +123,14 @@ def keep_balanced(
 
 
 def tell_round(found: Round) -> None:
-    """A line for what was decided, and one for each move."""
+    """Print a line for the decision, and a line for each move."""
     tell_moves(found.said, found.moved)
     for step, error in found.failed:
         write(f"{step.model} was not moved from {step.source} to {step.target}: {error}", err=True)
 
 
 def tell_moves(said: str, moves: Sequence[Move]) -> None:
-    """The same, of moves that were made or would be."""
+    """Print moves that were made, or would be made."""
     write(said)
     for step in moves:
         write(f"{step.model}: {step.source} -> {step.target}")

@@ -1,4 +1,4 @@
-"""A server as a child process: it gets the signals that we get, and never outlives us unreaped."""
+"""A server as a child process, which gets this process's signals and never outlives it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 LAST_LINES = 30
 PORTS_TRIED = 100
-# The server drains for shutdown_s (20 s unless set otherwise); after this we no longer wait for it.
+# Seconds to wait for the server to drain (shutdown_s, 20 s by default) before it is killed.
 STOP_S = 40.0
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def free_port(host: str, port: int) -> int:
-    """The first port from `port` on that nobody listens to; 0 takes any."""
+    """Return the first free port from `port` on; 0 takes any free port."""
     for candidate in range(port, min(port + PORTS_TRIED, 65536)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -38,7 +38,7 @@ def free_port(host: str, port: int) -> int:
 
 
 class ServerProcess:
-    """`hinged serve` while the `with` block lasts.
+    """Run `hinged serve` while the `with` block lasts.
 
     SIGINT, SIGTERM and SIGHUP are passed on once and end the block by KeyboardInterrupt; a second one while
     the server drains kills it.
@@ -81,25 +81,25 @@ class ServerProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """Return whether the server still runs."""
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> None:
-        """Wait for it to end by itself."""
+        """Wait for the server to end by itself."""
         if self._process is not None:
             self._process.wait()
 
     def last_line(self) -> str:
-        """The last line that it has written so far."""
+        """Return the last line of the server's output."""
         return self._lines[-1] if self._lines else ""
 
     def last_output(self) -> str:
-        """The last lines that it wrote."""
+        """Return the last lines of the server's output."""
         self._reader.join(timeout=1.0)
         return "\n".join(self._lines)
 
     def _read(self) -> None:
-        # Somebody must read, or the server would block on a full pipe.
+        # Read the pipe, or the server would block on it.
         if self._process is not None and self._process.stdout is not None:
             for line in self._process.stdout:
                 self._lines.append(line.rstrip("\n"))
@@ -115,7 +115,7 @@ class ServerProcess:
         """Ask the server to end, once."""
         if self._process is not None and not self._told:
             self._told = True
-            # Of the three, a hang-up is the one that a server does not drain at.
+            # A server drains on SIGINT and SIGTERM, but not on SIGHUP.
             self._process.send_signal(number if number == signal.SIGINT else signal.SIGTERM)
 
     def _stop(self) -> None:

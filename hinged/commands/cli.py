@@ -1,4 +1,4 @@
-"""The command `hinged`. What the user did wrong is one line on stderr."""
+"""The command `hinged`. A mistake of the user is one line on stderr."""
 
 from __future__ import annotations
 
@@ -74,16 +74,22 @@ def cli() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.  [HINGED_PORT, 8000]")
 @click.option("--data-dir", type=DIRECTORY, help="Folder of the embedded store.  [HINGED_DATA_DIR, data]")
 @click.option("--processes", type=click.IntRange(1, 256), help="Processes behind the port.  [HINGED_PROCESSES, 1]")
-@click.option("--followers", type=click.IntRange(0, 256), help="Others that predict too.  [HINGED_FOLLOWERS, 0]")
+@click.option(
+    "--followers",
+    type=click.IntRange(0, 256),
+    help="Processes that follow each model and predict.  [HINGED_FOLLOWERS, 0]",
+)
 @click.option("--readers", type=click.IntRange(0, 256), hidden=True)
 @click.option("--workers", type=click.IntRange(0, 256), hidden=True)
-@click.option("--node", metavar="URL", help="Share a Redis; other servers reach this one here.  [HINGED_NODE]")
+@click.option(
+    "--node", metavar="URL", help="Share a Redis; the URL at which other servers reach this server.  [HINGED_NODE]"
+)
 def serve(**options: Any) -> None:
     """Run the server until SIGINT or SIGTERM.
 
     Every other setting is an environment variable HINGED_*.
     """
-    # The server brings numba along; the other commands start without it.
+    # Only this command imports numba.
     with needed("server", "hinged serve"):
         from pydantic import ValidationError  # noqa: PLC0415
 
@@ -98,7 +104,7 @@ def serve(**options: Any) -> None:
         raise SeveralLines("\n".join([*map(_wrong, error.errors()), *unknown_names(os.environ)])) from error
     try:
         settings, division = as_processes(settings)
-        if settings.processes > 1:  # who only watches over others computes nothing
+        if settings.processes > 1:  # the parent process only supervises
             from hinged.service.peers.supervisor import supervise  # noqa: PLC0415
 
             supervise(settings, division)
@@ -111,7 +117,7 @@ def serve(**options: Any) -> None:
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
-    """What is wrong with a setting, without the password of a URL, and without a secret."""
+    """Return the error of a setting, without secrets and without the password of a URL."""
     name = "HINGED_" + "_".join(str(part) for part in error["loc"][:1]).upper()
     got = "" if error["type"] == "secret" else f", got {re.sub('//[^/@]*@', '//...@', repr(error['input']))}"
     return f"{name}: {error['msg']}{got}"
@@ -120,13 +126,13 @@ def _wrong(error: Mapping[str, Any]) -> str:
 @cli.command()
 @click.argument("file", type=FILE)
 @click.option("--label", metavar="COLUMN", help="Column of the labels, or their array (.npz).")
-@click.option("--labels", "labels_file", type=FILE, help="Labels of a matrix that SciPy wrote: .npy, or one a line.")
+@click.option("--labels", "labels_file", type=FILE, help="Labels of a SciPy matrix: .npy, or one label a line.")
 @of_tables
 @of_kinds
-@click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the name does not tell.")
+@click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the suffix does not say it.")
 @click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
-@click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
-@click.option("--model", default="replay", show_default=True, help="Model, created if it does not exist.")
+@click.option("--test", "test_file", type=FILE, help="File of the test part.")
+@click.option("--model", default="replay", show_default=True, help="Model to learn; created if it does not exist.")
 @click.option("--solver", help="Solver of a new model; the server's choice unless given.")
 @click.option("--kernel", default="rbf", show_default=True, help="Kernel of a new model.")
 @click.option(
@@ -140,7 +146,7 @@ def _wrong(error: Mapping[str, Any]) -> str:
 @click.option(
     "--scale",
     type=click.Choice(["auto", "none"]),
-    help="Bring the columns of a new model to one measure, or not; auto unless gamma is a number.",
+    help="Scale the columns of a new model, or not; auto unless gamma is a number.",
 )
 @click.option("--C", "C", type=positive, metavar="NUMBER", help="Cost of an error.")
 @click.option("--tol", type=positive, metavar="NUMBER", help="Precision of the solver.")
@@ -148,7 +154,7 @@ def _wrong(error: Mapping[str, Any]) -> str:
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after that many examples.")
 @click.option("--shuffle/--no-shuffle", help="Random order; holds a text file in memory.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random order.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random order.")
 @click.option("--finish/--no-finish", default=True, show_default=True, help="Let the solver converge.")
 @asks
 def replay(
@@ -173,11 +179,11 @@ def replay(
     seed: int,
     **options: Any,
 ) -> None:
-    """Stream FILE into a model, as if its rows were just happening.
+    """Stream the rows of FILE into a model, one after another.
 
     FILE is a table (.csv, .tsv, .jsonl, .parquet, .arrow), .npz, or LIBSVM text; text may be packed (.gz,
-    .bz2). Where a table holds more than numbers, features go by name. Each row has an id that is the same
-    in every run: run an interrupted replay again and it goes on.
+    .bz2). If a table holds more than numbers, the model gets named features. Each row has the same id in every
+    run, so you can run an interrupted replay again and it goes on.
     """
     from hinged.commands.replay import Options, ReplayError  # noqa: PLC0415
     from hinged.commands.replay import replay as run  # noqa: PLC0415
@@ -194,7 +200,7 @@ def replay(
         if test_file is not None:
             held_out = read(test_file, choice=TableColumns(label, named=named), like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
-            raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
+            raise click.ClickException(f"{held_out.name} and {source.name} do not have the same kind of features")
         run(
             client,
             source,
@@ -221,14 +227,14 @@ def replay(
     type=click.IntRange(0, 65535),
     envvar="HINGED_PORT",
     default=8000,
-    help="Of the server.  [HINGED_PORT, 8000]",
+    help="Port of the server.  [HINGED_PORT, 8000]",
 )
 @click.option(
     "--data-dir",
     type=DIRECTORY,
     envvar="HINGED_DATA_DIR",
     default=Path("data"),
-    help="Its folder.  [HINGED_DATA_DIR, data]",
+    help="Folder of its data.  [HINGED_DATA_DIR, data]",
 )
 @click.option("--stay/--no-stay", default=True, show_default=True, help="Leave the server running.")
 def demo(port: int, data_dir: Path, stay: bool) -> None:

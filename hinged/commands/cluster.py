@@ -1,4 +1,4 @@
-"""`hinged cluster`: the servers that share a store, and who owns which model; moves one, or as many as are needed."""
+"""`hinged cluster`: shows the servers that share a store and which server owns each model; moves models."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _mib(size: int | None) -> str:
 
 
 @click.group(invoke_without_command=True)
-@click.option("--move", "model", metavar="MODEL", help="Let another server have a model.")
+@click.option("--move", "model", metavar="MODEL", help="Move a model to another server.")
 @click.option("--to", metavar="URL", help="Which; with --move.")
 @as_lines
 @asks
@@ -52,7 +52,7 @@ def cluster(context: click.Context, client: Client, *, model: str | None, to: st
     if context.invoked_subcommand is not None:
         return
     if (model is None) != (to is None):
-        raise click.UsageError("--move and --to go together")
+        raise click.UsageError("--move and --to must be given together")
     if model is not None and to is not None:
         found = client.move(model, to=to)
         tell(found, as_json, f"{model} is at {found['owner']}, position {found['position']}")

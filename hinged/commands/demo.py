@@ -1,4 +1,4 @@
-"""`hinged demo`: a server that learns a real stream before your eyes, compared with a batch SVM."""
+"""`hinged demo`: a server that learns a real stream while you watch, compared with a batch SVM."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ MODEL = "demo-digits"
 GAMMA = 0.05
 C = 10.0
 TOL = 0.001
-# Small, so that there is something to watch.
+# Small batches, so that the curve grows while you watch.
 BATCH = 1
-SIDE = 8  # of a digit's picture, pixels
-TO_LABEL = 200  # digits that are left in the pool without a label
+SIDE = 8  # pixels along a side of a digit
+TO_LABEL = 200  # digits left in the pool without a label
 SHUFFLE_SEED = 0
-WATCHED_S = 20.0  # that the digits wait for somebody who opens the page
+WATCHED_S = 20.0  # seconds that the digits wait for somebody to open the page
 STREAMS = re.compile(r"^hinged_open_streams (\S+)$", re.MULTILINE)
-"""Of the server's metrics: a page that shows a model follows its events."""
+"""Metric of open streams: a page that shows a model follows its events."""
 READY_S = 600.0
 NOTE_S = 10.0
 COMPILED = re.compile(r"compiled \d+ of \d+ functions")
-"""What the server's log says while it compiles."""
+"""Line of the server's log while it compiles."""
 
 
 class DemoError(Exception):
-    """The demonstration cannot go on; one sentence, perhaps followed by what the server wrote."""
+    """The demonstration cannot go on; one sentence, perhaps followed by the server's output."""
 
 
 @dataclass(frozen=True)
 class Digits:
-    """scikit-learn's digits, pixels in [0, 1], shuffled, the last quarter held out."""
+    """Return scikit-learn's digits, pixels in [0, 1], shuffled, the last quarter held out."""
 
     X_train: Any
     y_train: Any
@@ -83,7 +83,7 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
                     raise
                 raise died(server) from error
             if stay:
-                say(console, f"\n{TO_LABEL} digits wait for labels: {url}/ui#/models/{MODEL}/label")
+                say(console, f"\n{TO_LABEL} digits wait for a label: {url}/ui#/models/{MODEL}/label")
                 say(console, f"The server goes on at {url}; Ctrl-C stops it.")
                 server.wait()
                 raise died(server)
@@ -95,7 +95,7 @@ def await_ready(server: ServerProcess, client: Client, console: Console) -> None
     """Return when the server has compiled its kernels."""
     started = noted = time.monotonic()
     with Waiting(
-        console, "starting (the first time on a machine it compiles kernels, 10 s of two idle cores)"
+        console, "starting (the first start on a machine compiles the kernels: 12 s on two idle cores)"
     ) as waiting:
         while not answers(client):
             now = time.monotonic()
@@ -113,7 +113,7 @@ def await_ready(server: ServerProcess, client: Client, console: Console) -> None
 
 
 def answers(client: Client) -> bool:
-    """Whether the server is ready; one that does not listen yet is not."""
+    """Return whether the server is ready; False while it does not listen."""
     try:
         return client.ready()
     except HingedError as error:
@@ -123,12 +123,12 @@ def answers(client: Client) -> bool:
 
 
 def died(server: ServerProcess) -> DemoError:
-    """What to say of a server that ended by itself."""
+    """Return the error for a server that ended by itself."""
     return DemoError(f"the server ended by itself; its last output:\n{server.last_output()}")
 
 
 def compare(client: Client, console: Console, *, waits: bool) -> None:
-    """Learn the digits one after another and at once, and print both. waits: for somebody who opens the page."""
+    """Learn the digits as a stream and as a batch, and print both. waits: wait for somebody to open the page."""
     from hinged.readers.arrays import ArrayRows, ArraySource, labels_of  # noqa: PLC0415 - numpy is slow to import
 
     digits = load_digits()
@@ -137,7 +137,7 @@ def compare(client: Client, console: Console, *, waits: bool) -> None:
         "digits", ArrayRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
     )
     fresh_model(client, source, console)
-    # What is held out is never learned but by whoever labels it: the pool's predictions are no part of the comparison.
+    # Held-out digits are learned only if a person labels them, and are not part of the comparison.
     client.offer(MODEL, [{"id": f"unlabelled-{k}", "x": x.tolist()} for k, x in enumerate(digits.X_test[:TO_LABEL])])
     say(console, f"watch it learn: {client.url}/ui#/models/{MODEL}")
     if waits:
@@ -165,23 +165,23 @@ def compare(client: Client, console: Console, *, waits: bool) -> None:
 
 
 def await_watched(client: Client, console: Console) -> None:
-    """Return when somebody looks at the page, or has not for a while: what moves is to be seen from its beginning."""
+    """Wait until somebody opens the page, for a while, so that they see the curve from its beginning."""
     end = time.monotonic() + WATCHED_S
-    with Waiting(console, f"open it now: the digits begin when you do, or in {WATCHED_S:g} s"):
+    with Waiting(console, f"open it now: the stream begins when you do, or in {WATCHED_S:g} s"):
         while time.monotonic() < end:
             try:
                 found = STREAMS.search(client.metrics())
             except HingedError as error:
                 if error.status is None:
                     raise
-                return  # a key that may not see them
+                return  # this key may not read the metrics
             if found is None or float(found[1]) > 0:
                 return
             time.sleep(0.2)
 
 
 def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
-    """Create the model, in place of a former one."""
+    """Create the model, replacing the model of an earlier run."""
     try:
         client.model(MODEL)
     except HingedError as error:
@@ -205,7 +205,7 @@ def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
 
 
 def load_digits() -> Digits:
-    """1,797 digits of 8 x 8 pixels, always in the same order."""
+    """Return 1,797 digits of 8 x 8 pixels, always in the same order."""
     import numpy as np  # noqa: PLC0415 - as sklearn, only the demonstration needs it
     from sklearn import datasets  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`hinged learn`, `offer`, `forget`, `correct` and `suspects`: examples, given to a model and put right."""
+"""`hinged learn`, `offer`, `forget`, `correct` and `suspects`: commands for examples."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from hinged.client.client import Client
 
-WAIT = click.option("--wait/--no-wait", default=True, show_default=True, help="Until the model is taught anew.")
+WAIT = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model has learned again.")
 
 
 BATCH = click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
 
 
 def streamed(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command FILE, a JSON object a line, and --batch."""
+    """Give a command the argument FILE (JSON lines) and the option --batch."""
     file = click.argument("file", type=click.File(encoding="utf-8"), default="-")
     return file(BATCH(command))
 
@@ -61,7 +61,7 @@ def learn(
 ) -> None:
     """Learn the examples of FILE, or of stdin: one {"id": ..., "x": ..., "y": ...} a line.
 
-    An id is learned once: the same file again changes nothing. What the pool or a prediction has by its id needs no x.
+    An id is learned once: the same file again changes nothing. An example in the pool or of a prediction needs no x.
     """
     columns = {
         "id": lambda r: r["id"],
@@ -77,13 +77,13 @@ def learn(
 
 
 def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, Any]] | None:
-    """The example of the options; None where there is none."""
+    """Return the example given by options; None without such options."""
     if x is None and y is None and given is None:
         return None
     if y is None:
-        raise click.UsageError("an example to learn has a label: --y is missing")
+        raise click.UsageError("an example to learn needs a label: --y is missing")
     if x is None and given is None:
-        raise click.UsageError("--x is missing; without one --id must say which example it is")
+        raise click.UsageError("--x is missing; without it --id must name a known example")
     from hinged.commands.showing import parsed_label  # noqa: PLC0415 - rich is slow to import
 
     example = {} if x is None else {"x": example_of(x, "--x")["x"]}
@@ -91,7 +91,7 @@ def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, A
 
 
 def read_objects(file: IO[str], needed: str) -> Iterator[dict[str, Any]]:
-    """The examples of JSON lines, each of which has such a part."""
+    """Yield the examples of JSON lines; each must have the needed part."""
     for place, line in read_lines(file):
         example = parsed_json(line, place)
         if not isinstance(example, dict) or needed not in example:
@@ -100,13 +100,13 @@ def read_objects(file: IO[str], needed: str) -> Iterator[dict[str, Any]]:
 
 
 def read_lines_of(file: Path, needed: str) -> Iterator[dict[str, Any]]:
-    """The same of a file that is to be opened."""
+    """Open a file and yield its examples."""
     with click.open_file(str(file), encoding="utf-8") as lines:
         yield from read_objects(lines, needed)
 
 
 def votes_of(result: Mapping[str, Any]) -> str:
-    """How many labels there are where several are wanted."""
+    """Return the count of labels if several are wanted."""
     return f"label {result['collected']} of {result['needed']}" if "needed" in result else ""
 
 
@@ -114,7 +114,9 @@ def votes_of(result: Mapping[str, Any]) -> str:
 @click.argument("model")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), default="-")
 @of_tables
-@click.option("--show", multiple=True, metavar="COLUMN", help="Show a person this in the place of x; no feature.")
+@click.option(
+    "--show", multiple=True, metavar="COLUMN", help="Show a person this column instead of x. It is not a feature."
+)
 @BATCH
 @as_lines
 @asks
@@ -123,13 +125,13 @@ def offer(
 ) -> None:
     """Put the examples of FILE, or of stdin, into the pool of MODEL: one {"id": ..., "x": ...} a line.
 
-    FILE may also be a table, as hinged replay reads it (.csv, .tsv, .parquet, .arrow). Where no column holds ids, a row
-    has one that is the same in every run.
+    FILE may also be a table, as hinged replay reads it (.csv, .tsv, .parquet, .arrow). Without a column of ids each row
+    gets an id that is the same in every run.
     """
     if format_of(file) in TABLES:
         examples = rows_of(client, model, file, show=show, prefix=fingerprint(file), **columns_of)
     elif show:
-        raise click.UsageError("--show names columns of a table; a line of JSON says it itself, under show")
+        raise click.UsageError("--show names columns of a table; a JSON line has its own show")
     else:
         examples = read_lines_of(file, "id")
     added = dropped = 0
@@ -151,7 +153,7 @@ def offer(
 @as_lines
 @asks
 def forget(client: Client, *, model: str, example: str, wait: bool, as_json: bool) -> None:
-    """Forget EXAMPLE of MODEL, learned or in the pool, so that no trace of it stays."""
+    """Forget EXAMPLE of MODEL, learned or in the pool, and erase every trace of it."""
     answer = client.forget(model, example)
     done = client.wait(answer) if wait else answer
     unwritten = done.get("unwritten")
@@ -168,21 +170,21 @@ def forget(client: Client, *, model: str, example: str, wait: bool, as_json: boo
 @as_lines
 @asks
 def correct(client: Client, *, model: str, example: str, label: str, wait: bool, as_json: bool) -> None:
-    """Give EXAMPLE of MODEL another LABEL than it was learned with; the same one confirms it.
+    """Give EXAMPLE of MODEL another LABEL. The label that it already has confirms it.
 
-    An integer, true and false are labels of their own; in quotes they are text: '"1"'.
+    An integer, true and false are labels of their own. Quotes make them text: '"1"'.
     """
     from hinged.commands.showing import parsed_label  # noqa: PLC0415 - rich is slow to import
 
     answer = client.correct(model, example, parsed_label(label))
     done = client.wait(answer) if wait else answer
-    said = "stands" if wait or "job" not in answer else "will stand once the model is taught anew"
+    said = "stands" if wait or "job" not in answer else "will hold once the model has learned again"
     tell(done, as_json, f"{example}: {label_name(parsed_label(label))} {said}")
 
 
 @click.command(epilog="Example: hinged suspects spam -n 20")
 @click.argument("model")
-@click.option("-n", type=click.IntRange(1), default=10, show_default=True, help="At most so many.")
+@click.option("-n", type=click.IntRange(1), default=10, show_default=True, help="Most suspects to list.")
 @as_lines
 @asks
 def suspects(client: Client, *, model: str, n: int, as_json: bool) -> None:

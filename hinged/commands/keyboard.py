@@ -18,12 +18,13 @@ except ImportError:  # Windows
     termios = None  # type: ignore[assignment]
 
 INTERRUPT, END = "\x03", "\x04"
-SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # what cursor and function keys send
+SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # escape sequences of cursor and function keys
 
 
 class Keys:
-    """Single keys from the terminal, while the `with` block lasts. What is typed ahead is kept; what a cursor key
-    sends is no key.
+    """Single keys from the terminal, while the `with` block lasts.
+
+    Keys typed ahead are kept. Cursor keys are ignored.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,7 @@ class Keys:
 
     def __enter__(self) -> Self:
         if termios is not None:
-            # For the whole session: switching it for each key would lose those that come between.
+            # For the whole session: switching for each key would lose keys typed in between.
             self._cooked = termios.tcgetattr(sys.stdin)
             tty.setcbreak(sys.stdin, termios.TCSADRAIN)
         return self
@@ -43,7 +44,7 @@ class Keys:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._cooked)
 
     def next(self) -> str:
-        """The next key. EOFError where the terminal says that there are no more."""
+        """Return the next key. EOFError at the end of input."""
         while not self._typed:
             self._typed.extend(SEQUENCE.sub("", self._read()))
         key = self._typed.popleft()
@@ -54,7 +55,7 @@ class Keys:
         return key
 
     def line(self, prompt: str) -> str:
-        """A whole line, in which one can correct oneself."""
+        """Read a line, with the usual editing keys."""
         self.__exit__()
         try:
             return str(click.prompt(prompt, default="", show_default=False)).strip()

@@ -18,7 +18,7 @@ from hinged.operations.base import EVERY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# The client alone has no pydantic, in which keys are written.
+# The client alone installs no pydantic, which the key file needs.
 server_needed = functools.partial(needed, "server", "hinged keys")
 
 
@@ -31,7 +31,7 @@ def key_file(command: Callable[..., Any]) -> Callable[..., Any]:
         show_envvar=True,
         required=True,
         type=click.Path(dir_okay=False, path_type=Path),
-        help="The key file; the server reads it again when it changes.",
+        help="The key file. The server reads it again when it changes.",
     )(command)
 
 
@@ -39,36 +39,38 @@ def key_file(command: Callable[..., Any]) -> Callable[..., Any]:
 def keys() -> None:
     """Make, list and revoke API keys.
 
-    They stand, as digests, in the file that the server's HINGED_KEYS_FILE names.
+    The file that the server's HINGED_KEYS_FILE names holds their digests.
     """
 
 
 @keys.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), required=True, help="Each may do what those before it may.")
+@click.option(
+    "--role", type=click.Choice(ROLES), required=True, help="Each role may do all that the roles before it may."
+)
 @click.option(
     "--models",
     multiple=True,
     metavar="NAME",
-    help="A model that it is good for, or all that begin alike: 'fraud-*'. As often as needed.  [all models]",
+    help="A model that the key is for, or a prefix: 'fraud-*'. May be given several times.  [all models]",
 )
 @key_file
 def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
-    """Make a key and print it, this once."""
+    """Make a key and print it. It is never shown again."""
     with server_needed():
         from hinged.service.edge.keys import create_key  # noqa: PLC0415
 
     with one_line():
         text = create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))
     write(text)
-    write("This is the only time that the key is shown.", err=True)
+    write("Keep the key: it is not shown again.", err=True)
 
 
 @keys.command("list")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @key_file
 def list_keys(path: Path, as_json: bool) -> None:
-    """Name, role and models of each key."""
+    """List name, role and models of each key."""
     from rich.table import Table  # noqa: PLC0415
 
     with server_needed():
@@ -89,7 +91,7 @@ def list_keys(path: Path, as_json: bool) -> None:
 @click.argument("name")
 @key_file
 def revoke(path: Path, name: str) -> None:
-    """Make a key worthless, from the server's next request on."""
+    """Revoke a key, from the server's next request on."""
     with server_needed():
         from hinged.service.edge.keys import revoke_key  # noqa: PLC0415
 
@@ -100,7 +102,7 @@ def revoke(path: Path, name: str) -> None:
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """Say what is wrong with the file or the key in one line."""
+    """Report an error of the file or the key in one line."""
     from hinged.service.errors import ServiceError  # noqa: PLC0415
 
     try:

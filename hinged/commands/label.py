@@ -1,4 +1,4 @@
-"""`hinged label`: a person in a terminal answers what the model asks."""
+"""`hinged label`: a person in a terminal answers the model's questions."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 HELP = "s skip   S skip for all   n another label   u undo   ? help   q quit"
 TAKEN = "snuq"
 CLASS_KEYS = "123456789" + "".join(c for c in string.ascii_lowercase if c not in TAKEN)
-"""Keys of the classes, in their order; one without a key is typed."""
+"""Keys of the classes, in their order. The label of any further class is typed."""
 
 
 @dataclass
 class SessionTally:
-    """What a session has come to."""
+    """The figures of a session."""
 
     labelled: int = 0
     skipped: int = 0
@@ -42,7 +42,7 @@ class SessionTally:
     right: int = 0
 
     def text(self) -> str:
-        """The figures on one line."""
+        """Return the figures on one line."""
         parts = [f"{self.labelled} labelled"]
         if self.skipped:
             parts.append(f"{self.skipped} skipped")
@@ -52,7 +52,7 @@ class SessionTally:
 
 
 class Answered(NamedTuple):
-    """What was answered, the label given, and what the model had said."""
+    """An answer: the candidate, the label given, and the model's prediction."""
 
     candidate: Query
     label: Any
@@ -66,7 +66,7 @@ class Passed(NamedTuple):
 
 
 class Session:
-    """The leases of one annotator: fetched a little ahead, kept alive while he thinks, given back at the end."""
+    """The leases of one annotator: fetched ahead, kept alive while the person thinks, given back at the end."""
 
     def __init__(
         self, client: Client, model: str, annotator: str, *, strategy: Any, lease_s: float, prefetch: int
@@ -79,7 +79,7 @@ class Session:
         self._lease_s = lease_s
         self._prefetch = prefetch
         self._waiting: deque[Query] = deque()
-        self._held: dict[str, Query] = {}  # by lease: what waits, and what the person looks at
+        self._held: dict[str, Query] = {}  # by lease: the waiting candidates, and the current one
         self._done: set[str] = set()
         self._lock = threading.Lock()
         self._fetching: Future[Queries] | None = None
@@ -95,7 +95,7 @@ class Session:
         self.close()
 
     def next(self) -> Query | None:
-        """The next candidate; None if there is nothing to ask."""
+        """Return the next candidate; None if there is nothing to ask."""
         if not self._waiting and self._fetching is not None:
             self._take(self._fetching.result())
             self._fetching = None
@@ -105,12 +105,12 @@ class Session:
             return None
         candidate = self._waiting.popleft()
         if self._prefetch and not self._waiting:
-            # The one in hand is open and comes with the others.
+            # The current candidate is leased and comes with the rest.
             self._fetching = self._fetcher.submit(self._query, 1 + self._prefetch)
         return candidate
 
     def answer(self, candidate: Query, label: Any) -> LearnedExample:
-        """Label a candidate: the result, which holds the prediction made before."""
+        """Label a candidate; return the result, with the prediction made before."""
         example = {"id": candidate["id"], "y": label, "lease": candidate["lease"]}
         result = self.client.learn(self.model, [example])["results"][0]
         self._close(candidate)
@@ -121,20 +121,20 @@ class Session:
         return result
 
     def change(self, answered: Answered, label: Any) -> Changed:
-        """Give another label than before to what was answered."""
+        """Change the label of an answer."""
         change = self.client.change_answer(self.model, answered.candidate["id"], annotator=self.annotator, y=label)
         if answered.prediction is not None:
             self.tally.right += same(label, answered.prediction) - same(answered.label, answered.prediction)
         return change
 
     def skip(self, candidate: Query, whom: Literal["me", "all"]) -> None:
-        """Pass a candidate over."""
+        """Skip a candidate."""
         self.client.skip(self.model, candidate["lease"], whom=whom)
         self._close(candidate)
         self.tally.skipped += 1
 
     def unskip(self, candidate: Query) -> None:
-        """Take a skip back: the candidate is in hand again."""
+        """Take a skip back and lease the candidate again."""
         self.client.unskip(self.model, candidate["lease"])
         with self._lock:
             self._held[candidate["lease"]] = candidate
@@ -142,7 +142,7 @@ class Session:
         self.tally.skipped -= 1
 
     def give_back(self, candidate: Query) -> bool:
-        """Return a candidate to the pool; False if its lease had run out."""
+        """Return a candidate to the pool; False if its lease has expired."""
         self._close(candidate)
         try:
             self.client.release(self.model, candidate["lease"])
@@ -153,7 +153,7 @@ class Session:
         return True
 
     def close(self) -> int:
-        """Give back what is still leased; how many that were."""
+        """Return all leased candidates to the pool; return their number."""
         self._ended.set()
         self._fetcher.shutdown(wait=True)
         if self._fetching is not None and self._fetching.exception() is None:
@@ -165,7 +165,7 @@ class Session:
         return sum([self.give_back(candidate) for candidate in held])
 
     def _query(self, n: int) -> Queries:
-        """Those in hand come with the others; another terminal of the same annotator has its own."""
+        """Lease candidates. Leases of the same annotator in another terminal are not touched."""
         with self._lock:
             held = list(self._held)
         return self.client.query(self.model, n=n, held=held, **self._ask)
@@ -183,14 +183,14 @@ class Session:
             self._done.add(candidate["lease"])
 
     def _beat(self) -> None:
-        """Keep every lease alive, three times in its life."""
+        """Renew each lease three times before it would expire."""
         while not self._ended.wait(self._lease_s / 3):
             with self._lock:
                 leases = list(self._held)
             for lease in leases:
                 try:
                     self.client.heartbeat(self.model, lease, lease_s=self._lease_s)
-                except (HingedError, RuntimeError):  # it is gone, the server is away for a moment, or we are closed
+                except (HingedError, RuntimeError):  # the lease is gone, the server is away, or the session is closed
                     continue
 
 
@@ -204,17 +204,17 @@ class Session:
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="Candidates fetched ahead, so that you never wait; 0 chooses each after the label before it.",
+    help="Candidates fetched ahead, so that you never wait; 0 chooses each candidate after the previous label.",
 )
 @asks
 def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s: float, prefetch: int) -> None:
-    """Label what the model asks, one key an example."""
+    """Answer the model's questions, with one key for each example."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.ClickException(
             "this needs a terminal; programs take `hinged query --json` and the route POST /models/{model}/learn"
         )
     screen = console()
-    for number in SIGNALS:  # also where the terminal is closed
+    for number in SIGNALS:  # also if the terminal is closed
         signal.signal(number, signal.default_int_handler)
     session = Session(client, model, annotator, strategy=strategy, lease_s=lease_s, prefetch=prefetch)
     with session:
@@ -228,7 +228,7 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
 
 
 class Person:
-    """The dialogue: shows candidates, takes keys, says what came of them."""
+    """The dialogue: shows candidates, reads keys, prints the results."""
 
     def __init__(self, screen: Console, keys: Keys, session: Session, described: Described) -> None:
         self.screen = screen
@@ -240,7 +240,7 @@ class Person:
         self.given: list[Answered | Passed] = []
 
     def work(self) -> None:
-        """Until there is nothing to ask or the person has had enough."""
+        """Ask until the pool is empty or the person quits."""
         while True:
             candidate = self.session.next()
             if candidate is None:
@@ -251,7 +251,7 @@ class Person:
                 return
 
     def decide(self, candidate: Query) -> bool:
-        """Let the person label or skip a candidate; False if he quits."""
+        """Let the person label or skip a candidate; False if they quit."""
         self.show(candidate)
         while True:
             key = self.keys.next()
@@ -274,7 +274,7 @@ class Person:
                         self.learn(candidate, label)
                         return True
                     case _ if key.isprintable() and key != "n":
-                        self.screen.print(f"{key!r} is no key here; ? shows those that are", markup=False)
+                        self.screen.print(f"{key!r} is not a key here; ? lists the keys", markup=False)
             except HingedError as error:
                 if error.status is None:
                     raise
@@ -283,7 +283,7 @@ class Person:
                 return True
 
     def show(self, candidate: Query) -> None:
-        """A candidate and the keys. What the model takes it for is shown after the label, not to lead the person."""
+        """Show a candidate and the keys. The model's prediction comes after the label, not to lead the person."""
         from hinged.commands.showing import plain, shown_candidate, shown_label  # noqa: PLC0415 - rich is slow to import
 
         self.screen.rule(plain(f"{candidate['id']}  {candidate['reason']}"), align="left")
@@ -295,7 +295,7 @@ class Person:
     def undo(self) -> bool:
         """Go back to the last answer or skip; False if the person quits there."""
         if not self.given:
-            self.screen.print("there is nothing to undo")
+            self.screen.print("nothing to undo")
             return True
         last = self.given[-1]
         if isinstance(last, Answered):
@@ -307,18 +307,20 @@ class Person:
         except HingedError as error:
             if error.status is None:
                 raise
-            self.screen.print(f"left as skipped: {sentence(error)}", style="red", markup=False)
+            self.screen.print(f"still skipped: {sentence(error)}", style="red", markup=False)
             return True
-        self.screen.print("the skip is taken back", style="yellow")
+        self.screen.print("skip undone", style="yellow")
         return self.decide(last.candidate)
 
     def revise(self, answered: Answered) -> None:
-        """Show the last answer again: another label changes it, any other key leaves it as it is."""
+        """Show the last answer again: a label changes it, any other key keeps it."""
         from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
 
         given = shown_label(answered.label)
         self.show(answered.candidate)
-        self.screen.print(f"you gave {given}: another label, or any other key to leave it", markup=False)
+        self.screen.print(
+            f"your answer was {given}: choose another label, or press any other key to keep it", markup=False
+        )
         label = self.label_of(self.keys.next())
         if label is None or same(label, answered.label):
             self.screen.print(f"left as {given}", markup=False)
@@ -328,21 +330,21 @@ class Person:
         except HingedError as error:
             if error.status is None:
                 raise
-            self.screen.print(f"left as {given}: {sentence(error)}", style="red", markup=False)
+            self.screen.print(f"still {given}: {sentence(error)}", style="red", markup=False)
             return
-        more = "; the model is being taught anew" if anew else ""
+        more = "; the model is learning again" if anew else ""
         self.screen.print(f"changed to {shown_label(label)}{more}", style="yellow", markup=False)
         self.given[-1] = answered._replace(label=label)
 
     def label_of(self, key: str) -> Any:
-        """The label that a key stands for, or that is typed after it; None if there is none."""
+        """Return the label of a key, or a typed label; None if the key has none."""
         if key == "n":
             return self.typed()
         place = CLASS_KEYS.find(key)
         return self.classes[place] if 0 <= place < len(self.classes) else None
 
     def typed(self) -> Any:
-        """A label that has no key, or None if it can be none."""
+        """Read a typed label; None if it is invalid."""
         from hinged.commands.showing import parsed_label, shown_label  # noqa: PLC0415 - rich is slow to import
 
         text = self.keys.line("label")
@@ -356,18 +358,18 @@ class Person:
         return label
 
     def learn(self, candidate: Query, label: Any) -> None:
-        """Give the label and say what it changed."""
+        """Send the label and print what it changed."""
         from hinged.commands.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
 
         result = self.session.answer(candidate, label)
         self.given.append(Answered(candidate, label, result["prediction"]))
         words = plain(f"{shown_label(label)}: ")
         if result.get("collected", result.get("needed")) != result.get("needed"):
-            words.append(f"label {result['collected']} of {result['needed']}; it is learned with the last")
+            words.append(f"label {result['collected']} of {result['needed']}; the model learns it with the last label")
         else:
             said = result["prediction"]
             if said is None:
-                words.append("the model had no opinion")
+                words.append("the model had no prediction")
             elif same(said, label):
                 words.append(f"as the model said ({number(result['score'])})", "green")
             else:
@@ -389,5 +391,5 @@ class Person:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two labels are one; true, 1 and "1" are three."""
+    """Return whether two labels are equal; true, 1 and "1" are three labels."""
     return type(a) is type(b) and bool(a == b)

@@ -1,4 +1,4 @@
-"""`hinged labels`: what a model has learned, as a file of labels."""
+"""`hinged labels`: the learned labels of a model, as a file."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ PAGE_EXAMPLES = 1000
 @click.option(
     "--format", "kind", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True, help="Of it."
 )
-@click.option("--label", metavar="LABEL", help="Only what has this one, named as in scores.")
-@click.option("--annotator", metavar="NAME", help="Only what this one has answered.")
-@click.option("--since", metavar="TIME", help="Only what was learned then or later; a day, or a time as ISO 8601.")
-@click.option("--until", metavar="TIME", help="Only what was learned before.")
+@click.option("--label", metavar="LABEL", help="Only examples with this label, named as in scores.")
+@click.option("--annotator", metavar="NAME", help="Only examples that this annotator has answered.")
+@click.option("--since", metavar="TIME", help="Only examples learned then or later; a date, or a time as ISO 8601.")
+@click.option("--until", metavar="TIME", help="Only examples learned before then; a date, or a time as ISO 8601.")
 @asks
 def labels(client: Client, *, model: str, kind: str, **wanted: str | None) -> None:
     """Write the labels that MODEL has learned to stdout: id, label, annotators' answers, time.
 
-    The label is the one that stands now; what was forgotten is not there. A string that could be taken for another
-    label keeps its quotes: 1 and "1" differ. The answers are an object of annotators and their labels.
+    Each label is the current label; forgotten examples are missing. A string that looks like another label keeps its
+    quotes: 1 and "1" differ. The answers are an object of annotators and their labels.
     """
     writer = WRITERS[kind]()
     cursor = None
     while True:
         page = client.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
         if cursor is None and page["missing"]:
-            write(f"{page['missing']:,} older examples are known no more: the log was trimmed", err=True)
+            write(f"{page['missing']:,} older examples are missing: the log was trimmed", err=True)
         writer.write(page["examples"])
         cursor = page["next"]
         if cursor is None:
@@ -51,7 +51,7 @@ def labels(client: Client, *, model: str, kind: str, **wanted: str | None) -> No
 
 
 def row_of(example: ListedExample) -> dict[str, Any]:
-    """An example as a row of COLUMNS, its labels as text."""
+    """Return an example as a row of COLUMNS, its labels as text."""
     from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
 
     answers = {answer["annotator"]: answer["label"] for answer in example["answers"]}
@@ -66,7 +66,7 @@ def row_of(example: ListedExample) -> dict[str, Any]:
 
 
 class JSONLinesWriter:
-    """One JSON object a line, as the server tells them."""
+    """JSON lines, each as the server sends it."""
 
     def write(self, examples: list[ListedExample]) -> None:
         """Some more."""
@@ -74,7 +74,7 @@ class JSONLinesWriter:
             write(json.dumps(example, ensure_ascii=False))
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: the format has no end."""
 
 
 class Table:
@@ -84,20 +84,20 @@ class Table:
         self._table = CsvTable(COLUMNS)
 
     def write(self, examples: list[ListedExample]) -> None:
-        """Some more; the header before the first."""
+        """Write more rows; the header before the first row."""
         rows = map(row_of, examples)
         self._table.write(row | {"corrected": "yes" if row["corrected"] else "no"} for row in rows)
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: the format has no end."""
 
 
 class Parquet:
-    """A Parquet file, a row group a page."""
+    """A Parquet file with a row group for each page."""
 
     def __init__(self) -> None:
         if sys.stdout.isatty():
-            raise click.ClickException("Parquet is no text: send it to a file, > labels.parquet")
+            raise click.ClickException("Parquet is binary: write it to a file, > labels.parquet")
         with needed("files", "Parquet"):
             import pyarrow as pa  # noqa: PLC0415
             from pyarrow import parquet  # noqa: PLC0415
@@ -114,7 +114,7 @@ class Parquet:
             self._writer.write_table(self._table(rows, schema=self._schema))
 
     def close(self) -> None:
-        """Write the end, which tells what is there."""
+        """Write the footer, which lists the row groups."""
         self._writer.close()
         sys.stdout.buffer.flush()
 

@@ -1,4 +1,4 @@
-"""`hinged create`, `show`, `delete` and `finish`: a model from its beginning to its end."""
+"""`hinged create`, `show`, `delete` and `finish`: commands for the life of a model."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ gamma_of.__name__ = "number"
 
 @click.command(epilog="Example: hinged create spam --features dense --dim 57 --kernel rbf --set C=10")
 @click.argument("model")
-@click.option("--config", type=FILE, help="A configuration as a file of JSON; options come on top of it.")
+@click.option("--config", type=FILE, help="A configuration as a JSON file; options override it.")
 @click.option("--features", type=click.Choice(["dense", "sparse", "named", "text"]), help="The form of x.")
 @click.option("--dim", type=click.IntRange(1), help="Width of a dense or sparse x.")
 @click.option(
-    "--kernel", type=click.Choice([*KERNELS]), help="Its kernel; where no file says another rbf, of texts linear."
+    "--kernel",
+    type=click.Choice([*KERNELS]),
+    help="Its kernel; rbf, or linear for texts, unless a file says otherwise.",
 )
 @click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
 @click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")
@@ -53,9 +55,9 @@ def create(
     parts: tuple[tuple[str, Any], ...],
     as_json: bool,
 ) -> None:
-    """Make MODEL; one that is there with this very configuration is found.
+    """Create MODEL. An existing model with the same configuration is kept.
 
-    What is left out is left to the server.
+    The server chooses every part that you leave out.
     """
     usual = "linear" if features == "text" else "rbf"
     wanted: dict[str, Any] = {"kernel": {"type": usual}} if config is None else read_configuration(config)
@@ -71,12 +73,12 @@ def create(
         wanted["solver"] = solver
     made = client.create_model(model, **{**wanted, **dict(parts)})
     has = made["configuration"]
-    later = "; it serves once its solver is compiled" if "state" in made else ""
+    later = "; it answers once its solver is compiled" if "state" in made else ""
     tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {width_of(has)} features{later}")
 
 
 def read_configuration(file: Path) -> dict[str, Any]:
-    """The JSON object of a file."""
+    """Return the JSON object in a file."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -90,11 +92,11 @@ def read_configuration(file: Path) -> dict[str, Any]:
 
 @click.command("show", epilog="Example: hinged show spam")
 @click.argument("model")
-@click.option("--full", is_flag=True, help="With every default of its configuration, as JSON.")
+@click.option("--full", is_flag=True, help="Show every default of its configuration, as JSON.")
 @as_lines
 @asks
 def show_model(client: Client, *, model: str, full: bool, as_json: bool) -> None:
-    """Show MODEL in figures: what it has learned, how good it is, what it asks."""
+    """Show the figures of MODEL: size, accuracy, pool."""
     as_json = as_json or full
     found = client.model(model, full=full)
     if as_json or not sys.stdout.isatty():
@@ -128,10 +130,10 @@ def show_model(client: Client, *, model: str, full: bool, as_json: bool) -> None
 @as_lines
 @asks
 def delete(client: Client, *, model: str, yes: bool, as_json: bool) -> None:
-    """Delete MODEL with all that it has learned. There is no way back but a backup."""
+    """Delete MODEL with all that it has learned. Only a backup can bring it back."""
     if not yes:
         if not sys.stdin.isatty():
-            raise click.ClickException(f"this deletes {model} for good: say so with --yes")
+            raise click.ClickException(f"this deletes {model} for good: confirm with --yes")
         examples = next((m.get("examples") for m in client.models() if m["model"] == model), None)
         click.confirm(f"delete {model}{'' if examples is None else f' with {examples:,} examples'}?", abort=True)
     tell(client.delete_model(model), as_json, f"{model} is deleted")
@@ -139,11 +141,11 @@ def delete(client: Client, *, model: str, yes: bool, as_json: bool) -> None:
 
 @click.command(epilog="Example: hinged finish spam --epochs 1")
 @click.argument("model")
-@click.option("--epochs", type=click.IntRange(0, 100), help="Learn the log so many times again before that.")
+@click.option("--epochs", type=click.IntRange(0, 100), help="First learn the whole log again, this many times.")
 @as_lines
 @asks
 def finish(client: Client, *, model: str, epochs: int | None, as_json: bool) -> None:
-    """Let MODEL optimise over the points that it holds until it has converged."""
+    """Optimise MODEL over the points that it holds until it converges."""
     found = client.finish(model, epochs=epochs)
     gap = "" if found["duality_gap"] is None else f", gap {found['duality_gap']:.3g}"
     text = f"{model}: {found['steps']:,} steps, {found['support_vectors']:,} support vectors{gap}"

@@ -1,4 +1,4 @@
-"""What the commands share: errors of one line, kinds of options, and the server that they ask."""
+"""Parts that commands share: one-line errors, option types, and the client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 EXIT_INTERRUPTED = 130
-# How click 8.2 and later ask for the help of a group that was given no command.
+# click 8.2 and later raise this to show the help of a group without a command.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -30,7 +30,7 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
 class OneLineErrors(click.Group):
-    """A group that says each error in one line, where click would print the usage as well."""
+    """A command group that prints each error in one line, without click's usage text."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit."""
@@ -54,16 +54,16 @@ class OneLineErrors(click.Group):
 
 
 class SeveralLines(click.ClickException):
-    """What went wrong, with lines that somebody else wrote, which stay as they are."""
+    """An error that quotes lines of other output, which keep their breaks."""
 
 
 def one_line(message: str) -> str:
-    """A message without its breaks."""
+    """Return a message on one line."""
     return " ".join(message.split())
 
 
 def part(text: str) -> tuple[str, Any]:
-    """Parse --set: NAME=VALUE, where what is no JSON is a string."""
+    """Parse --set: NAME=VALUE. A value that is not JSON is a string."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise click.BadParameter(f"expected NAME=VALUE, found {text!r}")
@@ -79,12 +79,12 @@ PARTS = click.option(
     type=part,
     multiple=True,
     metavar="NAME=VALUE",
-    help="Another part of a new model's configuration, its value as JSON; as often as needed.",
+    help="Another part of a new model's configuration, its value as JSON. May be given several times.",
 )
 
 
 def positive(text: str) -> float:
-    """Parse an option's number > 0."""
+    """Parse a number > 0."""
     try:
         number = float(text)
     except ValueError:
@@ -95,26 +95,33 @@ def positive(text: str) -> float:
 
 
 def positive_or_scale(text: str) -> float | None:
-    """Parse --gamma; None is "scale", which "auto" says too."""
+    """Parse --gamma; "scale" and "auto" are None."""
     return None if text in {"scale", "auto"} else positive(text)
 
 
 def of_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say what of a table is what."""
+    """Give a command the options for the roles of a table's columns."""
     for option in reversed(
         [
             click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids."),
             click.option(
-                "--features", multiple=True, metavar="COLUMN", help="Learn from these alone; as often as needed."
+                "--features",
+                multiple=True,
+                metavar="COLUMN",
+                help="Use only these features. May be given several times.",
             ),
-            click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; as often as needed."),
+            click.option(
+                "--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be given several times."
+            ),
             click.option(
                 "--named/--numbers",
                 "named",
                 default=None,
-                help="Features by name, or as numbers.  [as FILE has it]",
+                help="Named features, or rows of numbers.  [found from FILE]",
             ),
-            click.option("--delimiter", type=delimiter, help="Between the fields of CSV.  [as its header tells]"),
+            click.option(
+                "--delimiter", type=delimiter, help="Character between the fields of CSV.  [found from the header]"
+            ),
         ]
     ):
         command = option(command)
@@ -122,11 +129,19 @@ def of_tables(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def of_kinds(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say what the strings of a table's columns are."""
-    text = click.option("--text", "texts", multiple=True, metavar="COLUMN", help="A text: learn from its words.")
-    time = click.option("--time", "times", multiple=True, metavar="COLUMN", help="Days or times, as ISO 8601 has them.")
+    """Give a command the options for the kinds of a table's columns."""
+    text = click.option(
+        "--text", "texts", multiple=True, metavar="COLUMN", help="This column holds text: learn from its words."
+    )
+    time = click.option(
+        "--time", "times", multiple=True, metavar="COLUMN", help="This column holds dates or times, as ISO 8601."
+    )
     category = click.option(
-        "--category", "categories", multiple=True, metavar="COLUMN", help="Values, also where nearly all are different."
+        "--category",
+        "categories",
+        multiple=True,
+        metavar="COLUMN",
+        help="This column holds categories, even if nearly all differ.",
     )
     return text(time(category(command)))
 
@@ -140,20 +155,20 @@ def delimiter(text: str) -> str:
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --url and, as its first argument, a Client with the key of HINGED_KEY; a refusal is one line."""
+    """Give a command --url and, as first argument, a Client with the key of HINGED_KEY. A refusal is one line."""
 
     @click.option(
         "--url",
         default="http://127.0.0.1:8000",
         envvar="HINGED_URL",
         show_default=True,
-        help="The server, also HINGED_URL. Its key is taken from HINGED_KEY.",
+        help="The server; also HINGED_URL. Set its key in HINGED_KEY.",
     )
     @click.pass_context
     @functools.wraps(command)
     def connected(context: click.Context, /, *, url: str, **options: Any) -> None:
         try:
-            # No option: the arguments of a process are for everyone to see.
+            # Not an option, because every user can see a process's arguments.
             client = Client(url, key=os.environ.get("HINGED_KEY") or None)
         except ValueError as error:
             hint = "HINGED_KEY" if str(error).startswith("key ") else "'--url'"
@@ -168,7 +183,7 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def sentence(error: HingedError) -> str:
-    """A refusal in one line."""
+    """Return a refusal as one line."""
     details = "".join(f", {name} {value}" for name, value in error.details.items())
     hint = "; set HINGED_KEY to a key of this server" if error.status == httpx.codes.UNAUTHORIZED else ""
     return f"{error.message} ({error.code}{details}){hint}".replace("\n", " ")

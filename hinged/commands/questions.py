@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from hinged.client.client import Client
 
-TABLES = ("csv", "tsv", "parquet", "arrow")  # JSON lines are examples of their own here
-OUTSIDE_SHOWN = 10  # columns that a line names
+TABLES = ("csv", "tsv", "parquet", "arrow")  # here JSON lines are examples, not rows of a table
+OUTSIDE_SHOWN = 10  # most columns named in a line
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 
-as_lines = click.option("--json", "as_json", is_flag=True, help="JSON lines also in a terminal.")
+as_lines = click.option("--json", "as_json", is_flag=True, help="Write JSON lines even to a terminal.")
 
 
 @click.command()
@@ -52,7 +52,7 @@ def models(client: Client, *, as_json: bool) -> None:
 
 
 def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
-    """The cells of a model of which nothing is known but that it is being loaded or compiled, or has stopped."""
+    """Return the cells of a model that is not serving: loading, compiling or stopped."""
     if "error" in model:
         return [model["model"], f"cannot be loaded: {model['error']}"]
     return None if "configuration" in model else [model["model"], model["state"]]
@@ -63,7 +63,9 @@ def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), default="-")
 @of_tables
 @click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
-@click.option("--explain", type=click.IntRange(1), metavar="K", help="With the K support vectors that count most.")
+@click.option(
+    "--explain", type=click.IntRange(1), metavar="K", help="Add the K support vectors with the largest contributions."
+)
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probability, score, outside.")
 @as_lines
@@ -82,7 +84,7 @@ def predict(
 ) -> None:
     """Predict the examples of FILE, or of stdin: one a line, as JSON.
 
-    A line is an x, such as [0.1, 0.9], or an example {"x": ..., "id": ...}. One with an id is kept by the model until
+    A line is an x, such as [0.1, 0.9], or an example {"x": ..., "id": ...}. The model keeps an example with an id until
     its label comes. FILE may also be a table, as hinged replay reads it (.csv, .tsv, .parquet, .arrow).
     """
     of_texts = functools.cache(lambda: form_of(client, model) == "text")
@@ -119,22 +121,22 @@ def predict(
     if outside:
         columns_outside = ", ".join(f"{column} ({count:,})" for column, count in outside.most_common(OUTSIDE_SHOWN))
         more = ", ..." if len(outside) > OUTSIDE_SHOWN else ""
-        write(f"outside of what the model has learned: {columns_outside}{more}", err=True)
+        write(f"outside of the range that the model has learned: {columns_outside}{more}", err=True)
 
 
 def width_of(configuration: Mapping[str, Any]) -> str:
-    """The form of x, and its width where it has one."""
+    """Return the form of x, and its width if it has one."""
     features = configuration["features"]
     return " ".join(str(features[key]) for key in ("type", "dim") if key in features)
 
 
 def form_of(client: Client, model: str) -> str:
-    """The type of a model's features."""
+    """Return the type of a model's features."""
     return str(client.model(model)["configuration"]["features"]["type"])
 
 
 def predicted_row(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A prediction as a row of a table; score: of the predicted class."""
+    """Return a prediction as a row of a table, with the score of the predicted class."""
     said = result["prediction"]
     score = max(result["scores"].values(), default=None)
     label = None if said is None else label_name(said)
@@ -146,20 +148,20 @@ def predicted_row(result: Mapping[str, Any]) -> dict[str, Any]:
 @click.command()
 @click.argument("model")
 @click.option("-n", type=click.IntRange(1), default=1, show_default=True, help="Examples to lease.")
-@click.option("--annotator", required=True, metavar="NAME", help="Who will label them.")
+@click.option("--annotator", required=True, metavar="NAME", help="Name of the annotator.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), default="active", show_default=True, help="How to choose.")
-@click.option("--lease", "lease_s", type=click.IntRange(1), metavar="SECONDS", help="How long they stay leased.")
+@click.option("--lease", "lease_s", type=click.IntRange(1), metavar="SECONDS", help="Seconds until the leases expire.")
 @as_lines
 @asks
 def query(
     client: Client, *, model: str, n: int, annotator: str, strategy: Any, lease_s: int | None, as_json: bool
 ) -> None:
-    """Lease the examples of the pool whose labels are worth most. Those still open come first."""
+    """Lease the candidates whose labels are worth most. Open leases come first."""
     from hinged.commands.showing import short_candidate  # noqa: PLC0415 - rich is slow to import
 
     found = client.query(model, n=n, annotator=annotator, strategy=strategy, lease_s=lease_s)["queries"]
     if not found and not as_json:
-        write("the pool has nothing to ask", err=True)
+        write("nothing to ask: the pool has no free candidate", err=True)
         return
     show(
         found,
@@ -178,12 +180,12 @@ def query(
 @click.command()
 @click.argument("model")
 @click.option(
-    "--from", "after", type=click.IntRange(0), help="From behind this position of its log on; 0 is all of it."
+    "--from", "after", type=click.IntRange(0), help="Begin after this position of the log; 0 is the whole log."
 )
 @as_lines
 @asks
 def events(client: Client, *, model: str, after: int | None, as_json: bool) -> None:
-    """Tell what happens to a model, until Ctrl-C: a line an event."""
+    """Print a model's events, one a line, until Ctrl-C."""
     lines = as_json or not sys.stdout.isatty()
     try:
         for event in client.events(model, after=after):
@@ -193,7 +195,7 @@ def events(client: Client, *, model: str, after: int | None, as_json: bool) -> N
 
 
 def told(event: Mapping[str, Any]) -> str:
-    """An event in one line for people."""
+    """Return an event as a line for people."""
     rest = {name: value for name, value in event.items() if name not in ("position", "kind", "at", "configuration")}
     facts = "  ".join(f"{name} {label_name(value)}" for name, value in rest.items())
     return f"{event['position']:>8}  {event.get('at', ''):24}  {event['kind']:12} {facts}".rstrip()
@@ -217,7 +219,7 @@ def show(
 
 
 def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
-    """Write what an answer comes to: a sentence to a terminal, the answer as a JSON line elsewhere."""
+    """Write an answer: a sentence to a terminal, a JSON line elsewhere."""
     if as_json or not sys.stdout.isatty():
         write(json.dumps(answer, ensure_ascii=False))
         return
@@ -227,14 +229,14 @@ def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
 
 
 class CsvTable:
-    """CSV with a header, some rows at a time."""
+    """CSV with a header, written in parts."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
         self._begun = False
 
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Some more; the header before the first."""
+        """Write more rows; the header before the first row."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self._columns, lineterminator="\n")
         if not self._begun:
@@ -245,20 +247,20 @@ class CsvTable:
 
 
 def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """So many at a time."""
+    """Yield lists of this many items."""
     while several := list(itertools.islice(examples, size)):
         yield several
 
 
 def read_lines(file: IO[str]) -> Iterator[tuple[str, str]]:
-    """The lines of a file that are not empty, each with its place."""
+    """Yield the lines of a file that are not empty, each with its place."""
     for count, line in enumerate(file, 1):
         if line.strip():
             yield f"{file.name}, line {count}", line
 
 
 def parsed_json(text: str, where: str) -> Any:
-    """What stands there as JSON."""
+    """Parse a line as JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -278,7 +280,7 @@ def rows_of(
     show: tuple[str, ...] = (),
     prefix: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a table as the model has x, without labels. prefix: of the ids of rows that have none."""
+    """Yield the rows of a table in the form of the model's x, without labels. prefix: of generated ids."""
     has = client.model(model)["configuration"]["features"]
     if named is None:
         named = has["type"] in ("named", "text")
@@ -295,16 +297,16 @@ def rows_of(
 
 
 def read_examples(file: Path, of_texts: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-    """The examples of JSON lines; empty lines are none. of_texts: of `example_of`."""
+    """Yield the examples of JSON lines, skipping empty lines. of_texts: see `example_of`."""
     with click.open_file(str(file), encoding="utf-8") as lines:
         for place, line in read_lines(lines):
             yield example_of(line, place, of_texts)
 
 
 def example_of(text: str, where: str, of_texts: Callable[[], bool] = lambda: False) -> dict[str, Any]:
-    """An example, or an x alone, as JSON. Named features may have a feature `x`, which is then a plain value.
+    """Return an example from JSON: an example or an x alone. A named feature `x` has a plain value.
 
-    of_texts: asked where x is a string, whether the model learns from texts.
+    of_texts: called if x is a string; whether the model learns from texts.
     """
     value = parsed_json(text, where)
     x = value.get("x") if isinstance(value, dict) else None
@@ -314,17 +316,17 @@ def example_of(text: str, where: str, of_texts: Callable[[], bool] = lambda: Fal
 
 
 def names(labels: Sequence[Any], shown: int = 6) -> str:
-    """Several labels in a cell."""
+    """Return several labels as a cell."""
     return ", ".join(map(label_name, labels[:shown])) + (f", ... {len(labels)}" if len(labels) > shown else "")
 
 
 def label_name(label: Any) -> str:
-    """A label in a cell."""
+    """Return a label as a cell."""
     from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
 
     return "-" if label is None else shown_label(label)
 
 
 def figure(value: float | None) -> str:
-    """A number in a cell."""
+    """Return a number as a cell."""
     return "-" if value is None else f"{value:.4g}"

@@ -1,9 +1,8 @@
-"""`hinged cluster start` and `stop`: servers and their controller as actors of Ray, which puts them up again.
+"""`hinged cluster start` and `stop`: servers and their controller as actors of Ray, which restarts them.
 
-On each node of Ray there is one actor, detached, whose process runs the normal server beside it, uvicorn in front; when
-the server ends the actor ends, and Ray starts it anew. One more is the controller: it sees that every node has a
-server, and moves models (service/cluster/controller.py). Ray is asked for nothing else: who owns what stands in Redis,
-and requests go to the servers themselves.
+Each node of Ray has one detached actor, which runs the normal server as a child process. When the server ends, the
+actor ends, and Ray starts both again. Another actor is the controller: it keeps a server on every node and moves models
+(service/cluster/controller.py). Ray does nothing else: Redis holds the owners, and clients ask the servers directly.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ NAMESPACE = "hinged"
 CONTROLLER = "controller"
 READY_S = 300.0
 STOP_S = 40.0
-"""The server drains for HINGED_SHUTDOWN_S, 20 s unless set otherwise."""
+"""Seconds to wait for a server to drain; HINGED_SHUTDOWN_S is 20 s by default."""
 OWN = (
     "HINGED_HOST",
     "HINGED_PORT",
@@ -47,11 +46,11 @@ OWN = (
     "HINGED_READERS",
     "HINGED_WORKERS",
 )
-"""What each server is told for itself."""
+"""Settings that differ from server to server."""
 
 
 class ClusterStart(NamedTuple):
-    """What a cluster is started with."""
+    """The arguments of `start`."""
 
     store: str
     port: int
@@ -60,17 +59,17 @@ class ClusterStart(NamedTuple):
 
 
 def server_name(node: str) -> str:
-    """The name of the actor on a node of Ray."""
+    """Return the name of the actor on a node of Ray."""
     return f"server-{node}"
 
 
 def address_of(host: str, port: int) -> str:
-    """Under which the servers and clients reach the one on a node."""
+    """Return the URL at which servers and clients reach the server on a node."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def settings_of(wanted: ClusterStart, host: str) -> dict[str, str]:
-    """The settings of the server on a node: those with which the cluster was started, and its own address."""
+    """Return the settings of the server on a node: the cluster's settings, and its own address."""
     return {
         **wanted.environment,
         "HINGED_STORE": wanted.store,
@@ -81,21 +80,21 @@ def settings_of(wanted: ClusterStart, host: str) -> dict[str, str]:
 
 
 def environment_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings that all servers share."""
+    """Return the settings that all servers share."""
     return {name: value for name, value in environment.items() if name.startswith("HINGED_") and name not in OWN}
 
 
 def changes(nodes: Mapping[str, str], actors: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The nodes of Ray that lack a server, and the servers whose node is gone.
+    """Return the nodes of Ray that lack a server, and the servers whose node is gone.
 
-    nodes: those that live, with their addresses. actors: by name.
+    nodes: live nodes, with their addresses. actors: by name.
     """
     servers = {name.removeprefix("server-") for name in actors if name.startswith("server-")}
     return sorted(nodes.keys() - servers), sorted(servers - nodes.keys())
 
 
 class ServerActor:
-    """Keeps `hinged serve` beside it; ends with it, and it with this."""
+    """An actor that runs `hinged serve`. When one of the two ends, so does the other."""
 
     def __init__(self, settings: dict[str, str]) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
@@ -107,7 +106,7 @@ class ServerActor:
         threading.Thread(target=self._wait, daemon=True).start()
 
     def url(self) -> str:
-        """Where the server is to be asked, once it is ready."""
+        """Return the server's URL once it is ready."""
         with Client(self._url) as client:
             client.wait_until_ready(READY_S)
         return self._url
@@ -123,16 +122,16 @@ class ServerActor:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_S)
         if self._process.stdin is not None:
-            self._process.stdin.close()  # at which it ends in any case
+            self._process.stdin.close()  # it ends in any case
 
     def _wait(self) -> None:
         self._process.wait()
         if not self._stopping:
-            os._exit(1)  # so that Ray starts this actor, and with it a server, anew
+            os._exit(1)  # so that Ray starts this actor and its server again
 
 
 class ControllerActor:
-    """Sees that every node of Ray has a server, and moves models where that is needed."""
+    """An actor that keeps a server on every node of Ray and moves models."""
 
     def __init__(self, wanted: ClusterStart) -> None:
         self._wanted = wanted
@@ -153,17 +152,17 @@ class ControllerActor:
                 with closing(open_board(wanted.store, name, wanted.every, space)) as board:
                     controller = Controller(board, lambda: self._ask(lambda client: client.cluster()), self._move)
                     keep_balanced(controller, wanted.every, ServiceError, before=lambda: place_servers(wanted))
-            except Exception:  # Ray may be away for a while, too
-                log.exception("the controller begins anew")
+            except Exception:  # Ray may be unreachable for a while
+                log.exception("the controller starts again")
             time.sleep(wanted.every)
 
     def _move(self, model: str, to: str) -> None:
         self._ask(lambda client: client.move(model, to=to))
 
     def _ask(self, question: Callable[[Client], Any]) -> Any:
-        """What the first server says that can be reached."""
+        """Return the answer of the first server that can be reached."""
         key = self._wanted.environment.get("HINGED_KEY") or None
-        unreachable = HingedError("no node of Ray lives", code="unreachable")
+        unreachable = HingedError("Ray has no live node", code="unreachable")
         for host in living_nodes().values():
             with Client(address_of(host, self._wanted.port), key=key) as client:
                 try:
@@ -179,14 +178,14 @@ class ControllerActor:
 
 
 def living_nodes() -> dict[str, str]:
-    """The nodes of Ray that live, with their addresses."""
+    """Return the live nodes of Ray, with their addresses."""
     import ray  # noqa: PLC0415  only who asks for it has it
 
     return {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
 
 
 def place_servers(wanted: ClusterStart) -> None:
-    """Start a server on every node that lacks one; forget those whose node is gone."""
+    """Start a server on every node that lacks a server; drop the servers whose node is gone."""
     import ray  # noqa: PLC0415
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
@@ -196,12 +195,12 @@ def place_servers(wanted: ClusterStart) -> None:
         pinned = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
         begin(ServerActor, server_name(node), settings_of(wanted, nodes[node]), scheduling_strategy=pinned)
     for node in gone:
-        with suppress(ValueError):  # it is forgotten already
+        with suppress(ValueError):  # it is already dropped
             ray.kill(ray.get_actor(server_name(node)), no_restart=True)
 
 
 def begin(kind: type, name: str, *args: Any, **options: Any) -> Any:
-    """A detached actor that Ray starts anew whenever it ends; the one that there is under this name."""
+    """Return the detached actor of this name, making it if needed. Ray restarts it whenever it ends."""
     import ray  # noqa: PLC0415
 
     lasting = {"lifetime": "detached", "max_restarts": -1, "max_concurrency": 4, "num_cpus": 0}
@@ -209,19 +208,19 @@ def begin(kind: type, name: str, *args: Any, **options: Any) -> Any:
 
 
 def joined(address: str) -> Any:
-    """Ray, as one of its programs."""
+    """Connect to Ray as one of its drivers."""
     with needed("ray", "hinged cluster start"):
         import ray  # noqa: PLC0415
 
     try:
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="warning")
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise click.ClickException(f"there is no Ray at {address}: {error}") from error
+        raise click.ClickException(f"cannot reach Ray at {address}: {error}") from error
     return ray
 
 
 def refuse(wanted: ClusterStart, hosts: Iterable[str]) -> None:
-    """ClickException for settings with which no server would start."""
+    """Raise ClickException for settings with which no server would start."""
     with needed("server", "hinged cluster start"):
         from hinged.service.cluster.node import as_node  # noqa: PLC0415
         from hinged.service.edge.access import refuse_open_door  # noqa: PLC0415
@@ -236,18 +235,20 @@ def refuse(wanted: ClusterStart, hosts: Iterable[str]) -> None:
         raise click.ClickException(error.message) from error
 
 
-RAY = click.option("--ray", "address", metavar="ADDRESS", required=True, help="Of Ray: HOST:PORT, or auto.")
+RAY = click.option("--ray", "address", metavar="ADDRESS", required=True, help="Address of Ray: HOST:PORT, or auto.")
 
 
 @click.command()
 @RAY
 @click.option("--store", envvar="HINGED_STORE", show_envvar=True, required=True, help="The Redis that servers share.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Of each server.")
-@click.option("--every", type=positive, default="10", show_default=True, help="Seconds between two looks at balance.")
+@click.option(
+    "--every", type=positive, default="10", show_default=True, help="Seconds between two rounds of the controller."
+)
 def start(address: str, store: str, port: int, every: float) -> None:
-    """Start a server on every node of Ray, and a controller; both go on without this command.
+    """Start a server on every node of Ray, and a controller. They go on after this command ends.
 
-    Settings HINGED_* are those of this command. Nodes that join later get a server, too.
+    They get this command's settings HINGED_*. Nodes that join later get a server, too.
     """
     wanted = ClusterStart(store, port, every, environment_of(os.environ))
     ray = joined(address)
@@ -265,9 +266,9 @@ def start(address: str, store: str, port: int, every: float) -> None:
 @click.command()
 @RAY
 def stop(address: str) -> None:
-    """Stop the servers and the controller that `start` left on Ray, in order; models and logs stay in Redis."""
+    """Stop the servers and the controller that `start` left on Ray. Models and logs stay in Redis."""
     ray = joined(address)
-    names = sorted(ray.util.list_named_actors())  # the controller first, which would start servers anew
+    names = sorted(ray.util.list_named_actors())  # the controller first, or it would start servers again
     for name in names:
         actor = ray.get_actor(name)
         if name != CONTROLLER:

@@ -1,4 +1,4 @@
-"""`hinged replay`: a file, streamed into a model as if its rows were just happening."""
+"""`hinged replay`: streams the rows of a file into a model."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 
 class ReplayError(Exception):
-    """The replay cannot be as asked; one sentence for people."""
+    """The replay cannot run as asked; one sentence for people."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says about the model and the stream."""
+    """Options of the command line for the model and the stream."""
 
     model: str = "replay"
     solver: str | None = None  # None: the server's choice
     kernel: str = "rbf"
     gamma: float | None = None  # None: "scale"
-    scale: str | None = None  # "auto" or "none"; None: as the server has it
+    scale: str | None = None  # "auto" or "none"; None: the server's default
     C: float | None = None  # None: the server's default
     tol: float | None = None
     parts: tuple[tuple[str, Any], ...] = ()  # further parts of the configuration
     batch: int = 100
     limit: int | None = None
-    shuffle_seed: int | None = None  # None: in the order of the file
+    shuffle_seed: int | None = None  # None: the order of the file
     finish: bool = True
-    # Of the ids of examples that have none.
+    # prefix of generated ids
     prefix: str = "row"
-    # Names of the options that the user gave: an existing model must agree with these alone.
+    # Names of the options that the user gave: an existing model must agree with these.
     given: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -60,7 +60,7 @@ def replay(
     options: Options,
     console: Console,
 ) -> None:
-    """Create the model if need be, stream the file, finish, and print what came of it."""
+    """Create the model if needed, stream the file, finish, and print the result."""
     first = next(iter(source), None)
     if first is None:
         raise ReplayError(f"{source.name} holds no examples")
@@ -85,15 +85,15 @@ def replay(
         if error.code != "conflict":
             raise
         raise ReplayError(
-            f"{error.message}; the model {options.model!r} has learned something else under this id: "
-            "take another --model or delete this one"
+            f"{error.message}; the model {options.model!r} has learned another example with this id: "
+            "choose another --model or delete this model"
         ) from error
     show_table(console, standings)
     show_curl(console, client.url, options.model, x=first.x, y=first.y)
 
 
 def await_server(client: Client, console: Console) -> None:
-    """Return when the server takes requests; say how to start one where none is."""
+    """Wait until the server takes requests; if there is no server, say how to start it."""
     try:
         if client.ready():
             return
@@ -108,7 +108,7 @@ def await_server(client: Client, console: Console) -> None:
 
 
 def ensure_model(client: Client, source: Source, held_out: Source | None, options: Options, console: Console) -> None:
-    """Create the model, or make sure that the existing one takes this stream and is what was asked for."""
+    """Create the model, or check that the existing model fits this stream and the options."""
     try:
         existing = client.model(options.model)["configuration"]
     except HingedError as error:
@@ -132,11 +132,11 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
         await_model(client, options.model, made, console)
         return
     refuse_other_model(existing, source, options)
-    say(console, f"going on with the existing model {options.model}")
+    say(console, f"continuing with the existing model {options.model}")
 
 
 def refuse_other_model(existing: dict[str, Any], source: Source, options: Options) -> None:
-    """Raise if an existing model cannot be the one that was asked for."""
+    """Raise if an existing model does not fit the options."""
     features = existing["features"]
     fits = features["type"] == source.features["type"] and (
         source.named or (source.dim <= features["dim"] if source.sparse else source.dim == features["dim"])
@@ -144,7 +144,7 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Option
     if not fits:
         raise ReplayError(
             f"the model {options.model!r} has {features['type']} features of dim {features.get('dim')}, "
-            f"{source.name} has {source.features['type']} ones of dim {source.dim}: take another --model"
+            f"{source.name} has {source.features['type']} features of dim {source.dim}: choose another --model"
         )
     kernel = existing["kernel"]
     pairs = {
@@ -157,12 +157,12 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Option
     for name, (asked, has) in asked_for.items():
         if asked != has:
             raise ReplayError(
-                f"the model {options.model!r} exists with {name} = {has}, not {asked}: take another --model"
+                f"the model {options.model!r} exists with {name} = {has}, not {asked}: choose another --model"
             )
 
 
 def configuration(source: Source, held_out: Source | None, options: Options) -> dict[str, Any]:
-    """The model that the options and the file ask for."""
+    """Return the configuration for the options and the file."""
     features = source.features
     if source.sparse and held_out is not None:
         features["dim"] = max(source.dim, held_out.dim)
@@ -182,14 +182,15 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
 
 
 def own_parts(options: Options) -> dict[str, Any]:
-    """The parts of the configuration that the user gave and that not every solver has."""
+    """Return the parts of the configuration that the user gave and that only some solvers have."""
     named = {"C": options.C, "tol": options.tol, **dict(options.parts)}
     return {name: value for name, value in named.items() if value is not None}
 
 
 def identified(examples: Iterable[Example], prefix: str) -> Iterator[dict[str, Any]]:
-    """The examples as the server takes them. The same row has the same id in each run, so that a second run
-    goes on where the first was interrupted.
+    """Yield the examples in the server's form.
+
+    A row has the same id in each run, so that a second run goes on where the first was interrupted.
     """
     for example in examples:
         name = f"{prefix}:{example.row}" if example.id is None else example.id

@@ -1,4 +1,4 @@
-"""Examples, labels and figures as people read them in a terminal. What comes from outside is printed as text alone."""
+"""Examples, labels and figures as text for a terminal. Data of users is printed without markup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hinged.commands.writing import printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-# Features of one example that a person is shown.
+# Most features of an example that a person is shown.
 DENSE_SHOWN = 64
 SPARSE_SHOWN = 32
 NAMED_SHOWN = 60
@@ -22,19 +22,19 @@ SHORT_CHARS = 60
 
 
 def plain(text: str) -> Text:
-    """Text without markup and without what would steer a terminal."""
+    """Return text without markup and without control characters."""
     return Text(printable(text))
 
 
 def shown_label(label: Any) -> str:
-    """A label by name: a string as it is, unless it could be taken for another label."""
+    """Return a label's name: a string as it is, unless it looks like another label."""
     if not isinstance(label, str):
         return json.dumps(label)
     return label if parsed_label(label) == label else json.dumps(label, ensure_ascii=False)
 
 
 def parsed_label(text: str) -> Any:
-    """The label that a person typed: an integer or a boolean as JSON has them, "..." or anything else a string."""
+    """Return the label that a person typed: an integer or a boolean as in JSON; "..." and all else a string."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -43,7 +43,7 @@ def parsed_label(text: str) -> Any:
 
 
 def shown_candidate(candidate: Mapping[str, Any]) -> RenderableType:
-    """A candidate to look at: what came with it to be shown, else its x."""
+    """Render a candidate: its show if it has one, else its x."""
     if "show" not in candidate:
         return shown_x(candidate["x"])
     show = candidate["show"]
@@ -51,7 +51,7 @@ def shown_candidate(candidate: Mapping[str, Any]) -> RenderableType:
 
 
 def short_candidate(candidate: Mapping[str, Any]) -> str:
-    """The same in a line or so."""
+    """Render a candidate in about a line."""
     show = candidate.get("show")
     if show is None or isinstance(show, str):
         return short_x(candidate["x"] if show is None else show)
@@ -59,7 +59,7 @@ def short_candidate(candidate: Mapping[str, Any]) -> str:
 
 
 def shown_x(x: Any) -> RenderableType:
-    """One example to look at: named features as a table, a text as it is, numbers compactly."""
+    """Render an example: named features as a table, a text as it is, numbers compactly."""
     if isinstance(x, str):
         return plain(x)
     if isinstance(x, Mapping) and not is_sparse(x):
@@ -73,12 +73,12 @@ def shown_x(x: Any) -> RenderableType:
 
 
 def shown_value(value: Any) -> str:
-    """A named feature's value."""
+    """Return a named feature's value as text."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
-    """One example in a line or so."""
+    """Render an example in about a line."""
     if isinstance(x, Mapping) and is_sparse(x):
         pairs = list(zip(x["indices"], x["values"], strict=False))
         text = "  ".join(f"{index}: {number(value)}" for index, value in pairs[:sparse])
@@ -92,22 +92,22 @@ def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text of at most so many characters."""
+    """Return a text cut to this many characters."""
     return text if len(text) <= SHORT_CHARS else text[: SHORT_CHARS - 3] + "..."
 
 
 def is_sparse(x: Mapping[str, Any]) -> bool:
-    """Whether an x is indices and values, and not named features of these names."""
+    """Return whether an x is sparse, and not named features called indices and values."""
     return set(x) == {"indices", "values"} and isinstance(x["indices"], Sequence)
 
 
 def number(value: Any) -> str:
-    """A feature, a score, a probability; "-" where there is none."""
+    """Return a number as text; "-" for None."""
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Rows of text under their names."""
+    """Return rows of text under column names."""
     found = Table(*columns)
     for row in rows:
         found.add_row(*(plain(cell) for cell in row))

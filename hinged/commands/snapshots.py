@@ -1,4 +1,4 @@
-"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: a model as a file, the way back, past an obstacle."""
+"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: a model's file and its past."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Pa
 @click.command("export")
 @click.argument("model")
 @click.argument("file", type=OUTPUT, required=False)
-@click.option("--as-of", type=click.IntRange(1), metavar="POSITION", help="As it was there in its log.")
+@click.option(
+    "--as-of", type=click.IntRange(1), metavar="POSITION", help="Export it as it was at this position of its log."
+)
 @asks
 def export_model(client: Client, *, model: str, file: Path | None, as_of: int | None) -> None:
     """Write MODEL to FILE, or to MODEL.hinged; - is stdout."""
@@ -41,10 +43,10 @@ def export_model(client: Client, *, model: str, file: Path | None, as_of: int | 
 
 @click.command("import")
 @click.argument("file", type=FILE)
-@click.option("--model", required=True, metavar="NAME", help="Of the new model.")
+@click.option("--model", required=True, metavar="NAME", help="Name of the new model.")
 @asks
 def import_model(client: Client, *, file: Path, model: str) -> None:
-    """Make a new model from FILE, which `hinged export` wrote."""
+    """Create a model from FILE, which `hinged export` wrote."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -58,7 +60,7 @@ def import_model(client: Client, *, file: Path, model: str) -> None:
 @click.argument("position", type=click.IntRange(1))
 @asks
 def rollback(client: Client, *, model: str, position: int) -> None:
-    """Make MODEL what it was at POSITION of its log. What came later does not count any more."""
+    """Roll MODEL back to POSITION of its log. Later events no longer count."""
     answer = client.rollback(model, position)
     write(f"{model}: {answer['examples']:,} examples, position {answer['position']:,}")
 
@@ -68,18 +70,18 @@ def rollback(client: Client, *, model: str, position: int) -> None:
 @click.argument("position", type=click.IntRange(1), required=False)
 @asks
 def skip(client: Client, *, model: str, position: int | None) -> None:
-    """Let MODEL go on without the event, at POSITION of its log, that it could not take in."""
+    """Set aside the event at POSITION that MODEL could not apply, and go on."""
     answer = client.skip_event(model, position)
     passed = answer["set_aside"]
     kind = f" ({passed['kind']})" if passed["kind"] else ""
     write(f"{model}: event {passed['position']:,}{kind} is set aside, position {answer['position']:,}")
     if answer["error"]:
-        raise click.ClickException(f"{model} stands again: {answer['error']}")
+        raise click.ClickException(f"{model} has stopped again: {answer['error']}")
 
 
 @click.command()
 @click.argument("model")
 @asks
 def snapshot(client: Client, *, model: str) -> None:
-    """Let the server keep a snapshot of MODEL now."""
+    """Make a snapshot of MODEL now."""
     write(f"{model}: snapshot at position {client.snapshot(model)['position']:,}")

@@ -1,4 +1,4 @@
-"""Streaming examples into a model, and what is to be seen of it: live figures, a table, the next steps."""
+"""Streaming of examples into a model, with live figures, a final table and the next steps."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Support vectors and gap are asked for this often, and plain lines come this often.
+# Seconds between two requests for support vectors and gap, and between two plain lines.
 POLL_S = 0.5
 LINE_S = 2.0
-# A longer command line is no longer something to copy.
+# Most characters of a command line that a person would copy.
 CURL_CHARS_MAX = 1500
 
 
 @dataclass
 class StreamTally:
-    """What a stream has shown so far."""
+    """The figures of a stream so far."""
 
     learned: int = 0
     duplicates: int = 0
@@ -50,21 +50,21 @@ class StreamTally:
 
     @property
     def done(self) -> int:
-        """Examples that the server has answered."""
+        """Return the number of examples that the server has answered."""
         return self.learned + self.duplicates
 
     @property
     def accuracy(self) -> float | None:
-        """Share of right predictions, each made before its example was learned."""
+        """Return the share of right predictions, each made before its example was learned."""
         return self.right / self.predicted if self.predicted else None
 
     @property
     def examples_per_s(self) -> float | None:
-        """Answered examples a second."""
+        """Return answered examples a second."""
         return self.done / self.seconds if self.seconds > 0.0 else None
 
     def count(self, labels: Sequence[Any], results: Sequence[Mapping[str, Any]]) -> None:
-        """Take in the answer to one batch."""
+        """Add the answer to one batch."""
         for label, result in zip(labels, results, strict=True):
             if result.get("duplicate"):
                 self.duplicates += 1
@@ -75,7 +75,7 @@ class StreamTally:
                 self.right += same_label(label, result["prediction"])
 
     def text(self) -> str:
-        """The figures on one line."""
+        """Return the figures on one line."""
         parts = [
             f"{percent(self.accuracy)} right",
             f"{number(self.support_vectors)} SV",
@@ -101,7 +101,7 @@ class StreamResult:
 
 
 def same_label(a: Any, b: Any) -> bool:
-    """Whether two labels are one; true, 1 and "1" are three."""
+    """Return whether two labels are equal; true, 1 and "1" are three labels."""
     return type(a) is type(b) and bool(a == b)
 
 
@@ -116,7 +116,7 @@ def stream_and_finish(
     finish: bool,
     console: Console,
 ) -> list[StreamResult]:
-    """Learn examples in batches, test on the held-out part, finish, test again; the standing after each."""
+    """Learn examples in batches, test on the held-out part, finish, test again; return the figures after each."""
     tally = learn(client, model, examples, rows=rows, batch=batch, console=console)
     if tally.duplicates:
         say(console, f"{tally.duplicates:,} of {tally.done:,} examples had been learned before")
@@ -156,7 +156,7 @@ def learn(
     batch: int,
     console: Console,
 ) -> StreamTally:
-    """Send the examples, each with its id, and watch the model."""
+    """Send the examples with their ids and show the figures."""
     tally = StreamTally()
     started = polled = time.perf_counter()
     with Meter(console, "learning", rows) as meter:
@@ -175,14 +175,14 @@ def learn(
 
 
 def look(client: Client, model: str, tally: StreamTally) -> None:
-    """Ask the model for the figures that answers to batches do not hold."""
+    """Ask for the figures that answers to batches do not contain."""
     state = client.model(model)
     tally.support_vectors = state["support_vectors"]
     tally.duality_gap = state["duality_gap"]
 
 
 def test(client: Client, model: str, held_out: Source | None, *, batch: int, console: Console) -> float | None:
-    """Accuracy on the held-out part."""
+    """Return the accuracy on the held-out part."""
     if held_out is None or held_out.rows == 0:
         return None
     done = right = 0
@@ -199,14 +199,14 @@ def test(client: Client, model: str, held_out: Source | None, *, batch: int, con
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, the last one perhaps shorter."""
+    """Yield lists of `size` items; the last list may be shorter."""
     iterator = iter(items)
     while chunk := list(itertools.islice(iterator, size)):
         yield chunk
 
 
 class Meter:
-    """A bar with figures on a terminal, a line now and then elsewhere."""
+    """A progress bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, console: Console, title: str, total: int) -> None:
         self._console, self._title, self._total = console, title, total
@@ -233,7 +233,7 @@ class Meter:
             say(self._console, self._line)
 
     def update(self, done: int, figures: str, total: int | None = None) -> None:
-        """Show how far it is; `total` corrects an estimate."""
+        """Update the bar; `total` corrects an estimate."""
         self._total = max(total or self._total, done)
         self._bar.update(self._task, completed=done, total=self._total, figures=figures)
         if self._console.is_terminal:
@@ -246,7 +246,7 @@ class Meter:
 
 
 class Waiting:
-    """A spinner with the seconds that have passed; one line where there is no terminal."""
+    """A spinner with the seconds passed; a single line without a terminal."""
 
     def __init__(self, console: Console, text: str) -> None:
         self._console, self._text = console, text
@@ -270,25 +270,25 @@ class Waiting:
         self._spinner.stop()
 
     def now(self, text: str) -> None:
-        """Say something else beside the spinner."""
+        """Change the text beside the spinner."""
         self._spinner.update(self._task, description=text)
 
 
 def await_model(client: Client, model: str, made: Mapping[str, Any], console: Console) -> None:
-    """Return when a model serves. made: what its creation answered; `state` where its solver is compiled first."""
+    """Wait until a model serves. made: the answer to its creation, with `state` if its solver is being compiled."""
     if "state" in made:
         solver = made["configuration"]["solver"]
-        with Waiting(console, f"compiling {solver}, as the first model of a solver on a machine does"):
+        with Waiting(console, f"compiling {solver}, once on this machine"):
             client.model(model)
 
 
 def say(console: Console, text: str) -> None:
-    """Print text as it is: no markup, no wrapping of what one may want to copy."""
+    """Print text as it is: no markup, and no wrapping, so that it can be copied."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_table(console: Console, standings: Sequence[StreamResult]) -> None:
-    """Print the standings side by side, without the rows that nobody fills."""
+    """Print the figures side by side, without empty rows."""
     rows = [
         ("prequential accuracy", [percent(s.prequential_accuracy) for s in standings]),
         ("held-out accuracy", [percent(s.held_out_accuracy) for s in standings]),
@@ -322,7 +322,7 @@ def show_curl(console: Console, url: str, model: str, *, x: Any = None, y: Any =
 
 
 def _short(x: Any) -> Any:
-    """The same x with whole numbers written without a fraction."""
+    """Return x with whole numbers written without a fraction."""
     if isinstance(x, dict):
         return {key: _short(values) for key, values in x.items()}
     if isinstance(x, list):
@@ -336,17 +336,17 @@ def _post(url: str, body: Any) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as a percentage."""
+    """Return a share as a percentage."""
     return "-" if share is None else f"{100.0 * share:.2f} %"
 
 
 def number(count: float | None) -> str:
-    """A count, or a large rate, with separators."""
+    """Return a count or a rate with separators."""
     return "-" if count is None else f"{count:,.0f}"
 
 
 def scientific(value: float | None) -> str:
-    """A gap: its magnitude is what matters."""
+    """Return a gap by its order of magnitude."""
     return "-" if value is None else f"{value:.2e}"
 
 

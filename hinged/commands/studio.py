@@ -1,4 +1,4 @@
-"""`hinged reconcile`: a model level with the annotations of Label Studio."""
+"""`hinged reconcile`: brings a model up to date with the annotations of Label Studio."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="NUMBER",
-    help="Of Label Studio, where MODEL is connected; as often as needed.",
+    help="Number of a Label Studio project in which MODEL is connected. May be given several times.",
 )
 @as_lines
 @asks
 def reconcile(client: Client, *, model: str, projects: tuple[int, ...], as_json: bool) -> None:
-    """Bring MODEL level with a project of Label Studio.
+    """Bring MODEL up to date with a project of Label Studio.
 
-    Annotations that no webhook has brought, because the server was away, are learned, changed ones corrected, deleted
-    ones forgotten. The server's settings say where Label Studio is: HINGED_LABELSTUDIO_URL, HINGED_LABELSTUDIO_TOKEN.
+    MODEL learns annotations that no webhook has brought, for example while the server was down. It corrects changed
+    annotations and forgets deleted annotations. The server's settings HINGED_LABELSTUDIO_URL and
+    HINGED_LABELSTUDIO_TOKEN say how to reach Label Studio.
     """
     for project in projects:
         done = client.reconcile(model, project)
         counts = ", ".join(f"{count} {outcome}" for outcome, count in done["outcomes"].items() if count)
-        tell(done, as_json, f"{model} is level with project {project}: {counts or 'it has no annotations'}")
+        tell(done, as_json, f"{model} is up to date with project {project}: {counts or 'it has no annotations'}")

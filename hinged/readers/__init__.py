@@ -1,4 +1,4 @@
-"""Streams of examples from users' files: CSV and its kin, JSON lines, Parquet, Arrow, LIBSVM text and .npz."""
+"""Streams of examples from users' files: CSV, TSV, JSON lines, Parquet, Arrow, LIBSVM text and .npz."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENDINGS = {
     ".feather": "arrow",
     ".npz": "npz",
 }
-"""Formats by the end of a file's name, before .gz or .bz2; LIBSVM text has no such end."""
+"""Formats by the suffix of a file's name, before .gz or .bz2. Any other suffix is LIBSVM text."""
 FORMATS = (*dict.fromkeys(ENDINGS.values()), "libsvm")
 
 
@@ -57,20 +57,22 @@ def open_source(
     delimiter: str | None = None,
     labels_file: Path | None = None,
 ) -> Source:
-    """Open a file as the format that its name tells, LIBSVM text where it tells none.
+    """Open a file in the format that its suffix names.
 
-    label        column of the labels, or array (.npz); LIBSVM text has them first on each line
-    id_name      column or array of the examples' ids
-    zero_based   LIBSVM indices count from 0
-    like         a source whose columns this one has too, perhaps in another order
-    choice       of a table's columns, in the place of label and id_name
-    delimiter    what stands between the fields of CSV; None: what the header tells
-    labels_file  of a matrix without labels (.npz of SciPy's)
+    Parameters
+    ----------
+    label : column of the labels, or array (.npz). LIBSVM text has them first on each line.
+    id_name : column or array of the examples' ids.
+    zero_based : whether LIBSVM indices count from 0.
+    like : a source with the same columns, perhaps in another order.
+    choice : roles of a table's columns, instead of label and id_name.
+    delimiter : character between the fields of CSV; None: found from the header.
+    labels_file : labels of a SciPy matrix (.npz), which holds none.
     """
     file_format = file_format or format_of(path)
     table = like if isinstance(like, TableSource) else None
     choice = choice or TableColumns(label, id_name)
-    # Each reader is imported when it is asked for: not all of them need NumPy.
+    # Each reader is imported when it is used: not all of them need NumPy.
     if file_format in {"csv", "tsv"}:
         from hinged.readers.text import CsvSource  # noqa: PLC0415
 
@@ -97,6 +99,6 @@ def open_source(
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's name tells."""
+    """Return the format that a file's suffix names."""
     name = path.name.lower().removesuffix(".gz").removesuffix(".bz2")
     return next((found for ending, found in ENDINGS.items() if name.endswith(ending)), "libsvm")

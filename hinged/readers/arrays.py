@@ -30,19 +30,19 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
 class ArrayRows:
-    """Rows of an array (n, ...); further axes, as images have, are flattened."""
+    """Rows of an array (n, ...). Further axes, as of images, are flattened."""
 
     sparse = False
 
     def __init__(self, name: str, X: NDArray[Any]) -> None:
         if X.ndim < 2 or X.dtype.kind not in "biuf" or 0 in X.shape[1:]:
-            raise ReadError(f"{name} must be rows of numbers, it is {X.dtype} of shape {X.shape}")
+            raise ReadError(f"{name} must be rows of numbers, got {X.dtype} of shape {X.shape}")
         self._name = name
         self._X = X.reshape(len(X), -1)
         self.count, self.dim = self._X.shape
 
     def block(self, order: NDArray[np.intp]) -> list[Any]:
-        """The x of each row that `order` names."""
+        """Yield the x of each row in `order`."""
         rows = self._X[order]
         if rows.dtype.kind == "b":
             rows = rows.astype(np.uint8)
@@ -64,7 +64,7 @@ class SparseRows:
     def __init__(self, name: str, parts: Sequence[NDArray[Any]]) -> None:
         data, indices, indptr, shape = parts
         if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "biuf":
-            raise ReadError(f"{name}_shape and {name}_data describe no matrix of numbers")
+            raise ReadError(f"{name}_shape and {name}_data do not describe a matrix of numbers")
         self.count, self.dim = (int(size) for size in shape)
         whole = all(part.ndim == 1 and part.dtype.kind in "iu" for part in (indices, indptr))
         if not (
@@ -82,14 +82,14 @@ class SparseRows:
         self._indices, self._indptr = indices, indptr
 
     def block(self, order: NDArray[np.intp]) -> list[Any]:
-        """The x of each row that `order` names."""
+        """Yield the x of each row in `order`."""
         parts = [slice(int(self._indptr[row]), int(self._indptr[row + 1])) for row in order]
         finite = [bool(np.isfinite(self._data[part]).all()) for part in parts]
         _refuse_infinite(self._name, order, np.array(finite, dtype=np.bool_))
         return [{"indices": self._indices[part].tolist(), "values": self._data[part].tolist()} for part in parts]
 
     def matrix(self) -> Any:
-        """All rows, as SciPy has them."""
+        """Return all rows as a SciPy matrix."""
         return _csr((self._data, self._indices, self._indptr), (self.count, self.dim))
 
 
@@ -100,7 +100,7 @@ def _refuse_infinite(name: str, order: NDArray[np.intp], finite: NDArray[np.bool
 
 
 class ArraySource(Source):
-    """Features and labels that are in memory already."""
+    """Features and labels in memory."""
 
     def __init__(
         self,
@@ -121,14 +121,14 @@ class ArraySource(Source):
 
     @property
     def held_out(self) -> ArraySource | None:
-        """The test part that came with this source."""
+        """Return the test part of this source, or None."""
         return self._held_out
 
     def __iter__(self) -> Iterator[Example]:
         return self._in_order(np.arange(self.rows))
 
     def shuffled(self, seed: int) -> Iterator[Example]:
-        """The examples in a random order that the seed fixes."""
+        """Return the examples in a random order that the seed determines."""
         order = list(range(self.rows))
         random.Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
         return self._in_order(np.array(order, dtype=np.intp))
@@ -139,7 +139,7 @@ class ArraySource(Source):
         return np.array(self._labels)
 
     def matrix(self) -> Any:
-        """The features as they are in memory, sparse ones as a matrix of SciPy's."""
+        """Return the features as they are in memory; sparse features as a SciPy matrix."""
         return self._features.matrix()
 
     def _in_order(self, order: NDArray[np.intp]) -> Iterator[Example]:
@@ -150,9 +150,9 @@ class ArraySource(Source):
 
 
 def arrays_of(source: Source, dim: int | None = None) -> tuple[Any, NDArray[Any]]:
-    """X and y of a whole file, as estimators take them; ReadError where x is no row of numbers.
+    """Return X and y of a whole file for an estimator; ReadError if x is not a row of numbers.
 
-    dim: columns of sparse rows, at least; for the part that is tested with what the other has.
+    dim: least number of columns of sparse rows, so that a test part has as many as the training part.
     """
     if isinstance(source, ArraySource):
         found = source.matrix()
@@ -160,7 +160,7 @@ def arrays_of(source: Source, dim: int | None = None) -> tuple[Any, NDArray[Any]
             found.resize(len(source.labels), dim)
         return found, source.labels
     if source.named:
-        raise ReadError(f"{source.name} has features that are no numbers: estimators take rows of numbers")
+        raise ReadError(f"{source.name} has features that are not numbers: estimators take rows of numbers")
     examples = list(source)
     y = np.array([example.y for example in examples])
     if not source.sparse:
@@ -179,19 +179,19 @@ def _csr(parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]], shape: tuple[in
 
 
 SCIPY = {"format", "shape", "data"}
-"""Arrays of a file that scipy.sparse.save_npz wrote."""
+"""Names of the arrays in a file of scipy.sparse.save_npz."""
 
 
 def open_npz(
     path: Path, *, label: str | None = None, ids: str | None = None, labels_file: Path | None = None
 ) -> ArraySource:
-    """Read the features that belong to the label array, y_train or y unless named, and their test part.
+    """Read a label array (y_train or y by default), its features, and the test part.
 
-    The features of `y` are `X`, or its CSR parts `X_data`, `X_indices`, `X_indptr` and `X_shape`; the test
-    part of `y_train` is `y_test`. A matrix that SciPy wrote has no labels: they are in `labels_file`.
+    The features of `y` are `X`, or its CSR parts `X_data`, `X_indices`, `X_indptr` and `X_shape`. The test part of
+    `y_train` is `y_test`. A SciPy matrix has no labels: `labels_file` holds them.
     """
     try:
-        # A .npz file is a zip file; np.load alone would take a lone array or a pickle's beginning too.
+        # A .npz file is a zip file; np.load alone would also accept a single array or a pickle.
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
             if set(arrays) >= SCIPY:
                 return _scipy_matrix(path, arrays, labels_file)
@@ -210,10 +210,12 @@ def open_npz(
 
 def _scipy_matrix(path: Path, arrays: Mapping[str, NDArray[Any]], labels_file: Path | None) -> ArraySource:
     if labels_file is None:
-        raise ReadError(f"{path} is a matrix of SciPy's, without labels: --labels FILE, .npy or a label a line")
+        raise ReadError(
+            f"{path} is a SciPy matrix without labels: name a file of labels with --labels, .npy or one label a line"
+        )
     parts = [arrays[name] for name in CSR_PARTS if name in arrays]
     if arrays["format"].item() != b"csr":
-        with needed("sklearn", "a matrix that is not in the form csr"):
+        with needed("sklearn", "a matrix that is not in CSR format"):
             from scipy import sparse  # noqa: PLC0415  only for these
         matrix = sparse.load_npz(path).tocsr()
         parts = [matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape)]
@@ -221,7 +223,7 @@ def _scipy_matrix(path: Path, arrays: Mapping[str, NDArray[Any]], labels_file: P
 
 
 def read_labels(path: Path) -> list[Label]:
-    """The labels in a .npy file, or in a text, one a line."""
+    """Return the labels in a .npy file, or in a text file with one label a line."""
     try:
         if path.suffix == ".npy":
             return labels_of(str(path), np.load(path, allow_pickle=False))
@@ -269,10 +271,10 @@ def _features_name(label: str, arrays: Mapping[str, NDArray[Any]]) -> str | None
 
 
 def labels_of(name: str, array: NDArray[Any]) -> list[Label]:
-    """The labels in an array: whole numbers stay integers, all else but booleans is a string."""
+    """Return the labels in an array: whole numbers and booleans as they are, anything else as a string."""
     values = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
     if values.ndim != 1:
-        raise ReadError(f"{name} must be one value a row, its shape is {array.shape}")
+        raise ReadError(f"{name} must hold one value for each row, got shape {array.shape}")
     kind = values.dtype.kind
     if kind in "biu":
         return list(values.tolist())
@@ -284,5 +286,5 @@ def labels_of(name: str, array: NDArray[Any]) -> list[Label]:
     if kind == "S":
         values = np.char.decode(values, "utf-8")
     elif kind != "U":
-        raise ReadError(f"{name} must be numbers, booleans or strings, it is {array.dtype}")
+        raise ReadError(f"{name} must be numbers, booleans or strings, got {array.dtype}")
     return [str(value) for value in values]

@@ -18,7 +18,7 @@ BATCH_ROWS = 4096
 
 
 class ArrowSource(TableSource):
-    """A Parquet file, or an Arrow one (Feather, in its form for files)."""
+    """A Parquet file, or an Arrow file (Feather version 2)."""
 
     def __init__(self, path: Path, choice: TableColumns, *, is_parquet: bool, like: TableSource | None = None) -> None:
         self.path = path
@@ -49,7 +49,7 @@ class ArrowSource(TableSource):
         return (file.get_batch(k) for k in range(file.num_record_batches))
 
     def _count(self, sample: Sequence[Row]) -> int:
-        """As the file says, or its rows."""
+        """Return the count that the file states, or count the rows."""
         if not self._is_parquet:
             return super()._count(sample)
         with self._opened() as file:

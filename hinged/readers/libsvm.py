@@ -1,4 +1,4 @@
-"""LIBSVM text: `label index:value index:value ...`, one example a line, indices counted from 1; qid: is passed over."""
+"""LIBSVM text: `label index:value index:value ...`, one example a line, indices from 1; qid: is ignored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEX_DIGITS_MAX = 10
 
 
 class LibsvmSource(Source):
-    """A LIBSVM file. Opening it reads it once, to find the highest index and what is wrong with it."""
+    """A LIBSVM file. Opening it reads it once, to find the highest index and any error."""
 
     sparse = True
 
@@ -51,7 +51,7 @@ class LibsvmSource(Source):
         if ":" in tokens[0]:
             raise ReadError(f"{place}: expected a label first, found {tokens[0]!r}")
         seen: dict[int, float] = {}
-        # The query of a ranking: examples of one are alike to nothing that is learned here.
+        # The query id of a ranking task; a classifier does not use it.
         has_query = len(tokens) > 1 and tokens[1].startswith("qid:")
         for token in tokens[2 if has_query else 1 :]:
             index_text, colon, value_text = token.partition(":")
@@ -66,7 +66,7 @@ class LibsvmSource(Source):
             if index < 0:
                 raise ReadError(f"{place}: index 0, but indices count from 1 (--zero-based: from 0)")
             if index in seen:
-                raise ReadError(f"{place}: index {index_text} stands there twice")
+                raise ReadError(f"{place}: index {index_text} occurs twice")
             seen[index] = value
         indices = sorted(seen)
         x = {"indices": indices, "values": [seen[index] for index in indices]}
@@ -74,7 +74,7 @@ class LibsvmSource(Source):
 
 
 def _label(text: str) -> Label:
-    """LIBSVM labels are numbers, so 1, +1 and 1.0 are the same one."""
+    """Return a label: LIBSVM labels are numbers, so 1, +1 and 1.0 are the same label."""
     value = number_of(text)
     if value is not None and value.is_integer() and abs(value) < 2**53:
         return int(value)

@@ -1,8 +1,7 @@
-"""Tables: rows with named columns, one of labels, perhaps one of ids, and what is learned from in the others.
+"""Tables: rows with named columns, of which one holds labels, perhaps one holds ids, and the rest are features.
 
-Where the first rows have a number in each of these others, x is their list (dense). Where there is one alone and it is
-said to hold texts, x is the text. Else x is an object of them by name: numbers, strings, booleans, and nothing where a
-value is missing.
+If the first rows have a number in each feature, x is the list of these numbers (dense). If the only feature holds
+texts, x is the text. Else x is an object of names and values: numbers, strings and booleans, without missing values.
 """
 
 from __future__ import annotations
@@ -20,34 +19,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-SAMPLE_ROWS = 1000  # that tell what is in a column
-UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9  # strings that differ so often are names of rows
+SAMPLE_ROWS = 1000  # first rows from which the kinds of columns are found
+UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9  # share of different strings from which a column names its rows
 LISTED_MAX = 20
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")  # a day or a time begins so
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")  # beginning of a date or a time
 
-_STRINGS = frozenset({"text", "category"})  # columns in which a number is what it is written as
+_STRINGS = frozenset({"text", "category"})  # kinds of columns in which a number is taken as text
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
-"""Texts that stand for no value."""
+"""Texts that mean a missing value."""
 
 Row = tuple[str, "Mapping[str, Any]"]
-"""Where a row stands, and its values by column."""
+"""The place of a row, and its values by column."""
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """What of a table is what.
+    """The roles of a table's columns.
 
-    label     column of the labels
-    labelled  whether there must be one
-    id        column of the ids
-    features  columns that are learned from; empty: all others but `drop`
-    named     whether x is an object (True) or a list of numbers (False); None: as the first rows have it
-    texts     features that are texts; times: that are days and times; categories: of which each string is a value
-    show      columns that a person is shown in the place of x; no features, unless `features` names them
-    known     what a model says of columns, where the table has them: "text", "time" or "category"
-    whole     whether x is a text: the one feature that there is
+    Attributes
+    ----------
+    label : column of the labels.
+    labelled : whether the table must have labels.
+    id : column of the ids.
+    features : columns to learn from; empty: all remaining columns but `drop`.
+    named : whether x is an object (True) or a list of numbers (False); None: found from the first rows.
+    texts, times, categories : features that hold texts, dates and times, or categories.
+    show : columns that a person is shown instead of x. They are features only if `features` names them.
+    known : kinds of columns that a model already has: "text", "time" or "category".
+    whole : whether x is the text of the only feature.
     """
 
     label: str | None = None
@@ -64,19 +65,19 @@ class TableColumns:
     whole: bool = False
 
     def named_columns(self) -> list[str]:
-        """All columns that it speaks of."""
+        """Return all columns that it names."""
         given = [name for name in (self.label, self.id) if name is not None]
         return [*given, *self.features, *self.drop, *self.texts, *self.times, *self.categories, *self.show]
 
 
 class TableSource(Source):
-    """A file that is a table; `columns` are its features, in the order of a dense x."""
+    """A table in a file; `columns` are its features, in the order of a dense x."""
 
     sparse = False
-    typed = True  # a text is no number, whatever it looks like
+    typed = True  # a text is never a number, even if it looks like one
     columns: list[str]
-    _texts: frozenset[str]  # columns that hold a text that is no number: there all are texts
-    _kinds: dict[str, str]  # "text", "time" or "category", of the columns that are said to be such
+    _texts: frozenset[str]  # columns with a text that is not a number: all their values are texts
+    _kinds: dict[str, str]  # kinds of columns that the user named: "text", "time" or "category"
 
     def __init__(
         self, path: Path, header: Sequence[str], choice: TableColumns, like: TableSource | None = None
@@ -87,7 +88,7 @@ class TableSource(Source):
         if choice.label is None and choice.labelled:
             raise ReadError(f"{path}: --label is needed, one of {listed(header)}")
         if choice.label is not None and choice.label == choice.id:
-            raise ReadError(f"{path}: column {choice.label!r} cannot be label and id at once")
+            raise ReadError(f"{path}: column {choice.label!r} cannot be both label and id")
         for name in (*choice.named_columns(), *(like.columns if like is not None and not like.named else ())):
             if name not in header:
                 raise ReadError(f"{path} has no column {name!r}; its columns are {listed(header)}")
@@ -113,15 +114,15 @@ class TableSource(Source):
         self.rows = self._count(sample)
 
     def _declare(self, choice: TableColumns) -> None:
-        """Note what features are said to be. ReadError where that does not go together."""
+        """Note the kinds of columns that the user named. ReadError if they contradict each other."""
         kinds = {name: kind for name, kind in choice.known.items() if name in self.columns}
         kinds |= dict.fromkeys(choice.texts, "text") | dict.fromkeys(choice.times, "time")
         kinds |= dict.fromkeys(choice.categories, "category")
         out = [name for name in kinds if name not in self.columns]
         if out:
-            raise ReadError(f"{self.path}: column {out[0]!r} is to be learned from, and is left out")
+            raise ReadError(f"{self.path}: column {out[0]!r} cannot be both a feature and dropped")
         if kinds and choice.named is False:
-            raise ReadError(f"{self.path}: column {next(iter(kinds))!r} is no number; leave --numbers out")
+            raise ReadError(f"{self.path}: column {next(iter(kinds))!r} does not hold numbers; leave --numbers out")
         if choice.whole:
             if len(self.columns) > 1:
                 raise ReadError(f"{self.path}: the model learns from one text: --features names its column")
@@ -130,12 +131,12 @@ class TableSource(Source):
 
     @property
     def is_text(self) -> bool:
-        """Whether x is a text."""
+        """Return whether x is a text."""
         return [self._kinds.get(name) for name in self.columns] == ["text"]
 
     @property
     def features(self) -> dict[str, Any]:
-        """The features as a model's configuration states them."""
+        """Return the features part of a model's configuration."""
         if not self.named:
             return super().features
         if self.is_text:
@@ -155,10 +156,10 @@ class TableSource(Source):
 
     @abstractmethod
     def _rows(self) -> Iterator[Row]:
-        """All rows, from the first on."""
+        """Yield all rows."""
 
     def _count(self, sample: Sequence[Row]) -> int:
-        """How many rows there are, about."""
+        """Return the approximate number of rows."""
         return len(sample) if len(sample) < SAMPLE_ROWS else sum(1 for _ in self._rows())
 
     def _label(self, place: str, value: Any) -> Label:
@@ -175,7 +176,7 @@ class TableSource(Source):
         if number is None:
             raise ReadError(
                 f"{place}, column {column!r}: expected a number, found {value!r}; --drop leaves a column out, "
-                "--named takes what is no number"
+                "--named accepts other values"
             )
         return number
 
@@ -195,7 +196,7 @@ class TableSource(Source):
                 record[column] = value
             elif isinstance(value, float):
                 if math.isinf(value):
-                    raise ReadError(f"{place}, column {column!r}: a number is finite, found {value}")
+                    raise ReadError(f"{place}, column {column!r}: a number must be finite, found {value}")
                 if not math.isnan(value):
                     record[column] = value
             elif value is not None:
@@ -211,20 +212,20 @@ class TableSource(Source):
         return record.get(self.columns[0], "") if self.is_text else record
 
     def _shown(self, values: Mapping[str, Any]) -> Any:
-        """What is shown of a row: the value of the one column, or several by name; None where there is nothing."""
+        """Return what a person is shown of a row: one value, or several by name; None if there is nothing."""
         shown = {name: _json(values.get(name)) for name in self._choice.show}
         shown = {name: value for name, value in shown.items() if value not in (None, "")}
         return next(iter(shown.values()), None) if len(self._choice.show) == 1 else shown or None
 
     def _is_text(self, value: Any) -> bool:
-        """Whether a value is neither missing nor a number or a boolean."""
+        """Return whether a value is a text that is not a number."""
         value = _plain(value)
         if isinstance(value, str):
             return value.strip() not in MISSING and (self.typed or number_of(value) is None)
         return value is not None and not isinstance(value, bool | int | float)
 
     def _number(self, value: Any) -> float | None:
-        """The finite number that a value is or stands for."""
+        """Return the finite number that a value is or stands for."""
         value = _plain(value)
         if isinstance(value, str):
             return None if self.typed else number_of(value)
@@ -233,7 +234,7 @@ class TableSource(Source):
         return float(value)
 
     def _unlike_each_other(self, sample: Sequence[Row]) -> list[str]:
-        """A sentence for each column whose strings are nearly all different: it teaches nothing."""
+        """Yield a warning for each column whose strings are nearly all different: a model cannot learn from it."""
         found: dict[str, str] = {}
         for name in (self._texts & set(self.columns)) - self._kinds.keys():
             texts = [
@@ -247,16 +248,16 @@ class TableSource(Source):
                 found[name] = f", --id {name!r} to name each row by it" if names_rows and not spaced else ""
                 found[name] += f", --text {name!r} to learn from its words" if spaced else ""
         return [
-            f"column {name!r} has another text in nearly every row, from which nothing is learned: --drop {name!r}"
+            f"column {name!r} has a different text in nearly every row, so no model learns from it: --drop {name!r}"
             + found[name]
-            + f", or --category {name!r} to take each for a value"
+            + f", or --category {name!r} to treat each as a category"
             for name in self.columns
             if name in found
         ]
 
 
 def _json(value: Any) -> Any:
-    """A value as JSON has it; of a moment its text."""
+    """Return a value as JSON; dates and times as ISO 8601 text."""
     value = _plain(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -266,13 +267,13 @@ def _json(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Python has it, also of a type that is nearly one of Python's."""
+    """Return a value as a Python type, also if it is a similar type of NumPy or pandas."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     return float(value) if hasattr(value, "__float__") else value
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a message."""
+    """Return a list of names for a message."""
     shown = ", ".join(repr(name) for name in names[:LISTED_MAX])
     return shown if len(names) <= LISTED_MAX else f"{shown} and {len(names) - LISTED_MAX} more"
