@@ -37,8 +37,7 @@ class Actor:
     """Owns a model from its beginning until `stop`; nothing else writes the model. Used on the event loop.
 
     journal: the model and its log. queue: work that waits. unlogged: predictions that wait to be written. failed: why
-    the
-    actor takes no work, or None.
+    the actor takes no work, or None.
     """
 
     def __init__(
@@ -237,8 +236,7 @@ class Actor:
         """Replace the torn state by the state from store and log.
 
         If the cause of the failure is gone, the model goes on. If an event cannot be applied, the model stands before
-        it: it
-        serves, but learns nothing until an admin sets the event aside. The actor waits for a store that is away.
+        it: it serves, but learns nothing until an admin sets the event aside. The actor waits for a store that is away.
         """
         patience = Patience(self.name)
         while not self._stopping:

@@ -2,8 +2,7 @@
 
 A rollback takes a model back to an earlier state, from which its log goes on. So the events that led to a state may be
 several stretches of the log, each beginning with a rollback except the first. The stretches are found before anything
-is
-folded: undone events are not applied, however often a model was rolled back.
+is folded: undone events are not applied, however often a model was rolled back.
 """
 
 from __future__ import annotations
@@ -237,10 +236,8 @@ class ModelHistory:
         """The stretches of the log that led from `base` to `position`, each as its first and last event.
 
         The boolean says whether the first stretch begins with an event that holds the whole state, so that `base` is
-        not needed.
-        The list is empty if the state at `base` was undone on the way. The dictionary has the events that were set
-        aside at any
-        time, by position.
+        not needed. The list is empty if the state at `base` was undone on the way. The dictionary has the events that
+        were set aside at any time, by position.
         """
         rollbacks: dict[int, int | None] = {}
         aside: dict[int, str] = {}

@@ -44,8 +44,7 @@ class Journal:
     """Owns a model and writes its log.
 
     obstacle: the event that the model could not apply and stands before. unresolved: an append had an unknown outcome,
-    so
-    the end of the log must be read first. read_anew: a reloaded state, which `stand_anew` takes over.
+    so the end of the log must be read first. read_anew: a reloaded state, which `stand_anew` takes over.
     """
 
     def __init__(

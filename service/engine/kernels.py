@@ -37,4 +37,4 @@ async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
         told = time.monotonic()
 
     await run(lambda: warm.warm_up_first(SOLVER, watch=tell))
-    log.info("kernels loaded, %.1f s", time.monotonic() - started)
+    log.info("kernels are there, %.1f s", time.monotonic() - started)

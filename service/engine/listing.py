@@ -1,8 +1,7 @@
 """Listing the examples that a model has learned, a page at a time, beside the worker.
 
 A request reads a limited number of events and bytes of the log. If it finds fewer examples than it asked for, its
-answer
-says where to go on. The worker is asked only for the present state of the examples found.
+answer says where to go on. The worker is asked only for the present state of the examples found.
 """
 
 from __future__ import annotations

@@ -23,8 +23,7 @@ class BatchDuration:
     """Estimates how long micro-batches take: a fixed time for each, plus a time for each example.
 
     Both times are fitted to past micro-batches by least squares, newer micro-batches counting more. A single example
-    takes
-    as long as a hundred together, so the time of a few examples says little about many.
+    takes as long as a hundred together, so the time of a few examples says little about many.
     """
 
     def __init__(self) -> None:

@@ -62,8 +62,7 @@ class Registry:
     """All models of a server. Methods run on one event loop.
 
     open: whether requests are accepted; each model answers as soon as it is loaded. ready: whether all models that can
-    be
-    loaded are loaded. store: holds their logs. roster: lists the models.
+    be loaded are loaded. store: holds their logs. roster: lists the models.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -86,8 +85,7 @@ class Registry:
         """Load or compile the kernels, open, then load every model of the store, several at once.
 
         Each model serves as soon as it is loaded. claims: where several servers share the store, returns once the
-        models that
-        this server claims first are loaded; until then this server is not ready.
+        models that this server claims first are loaded; until then this server is not ready.
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
@@ -150,8 +148,7 @@ class Registry:
         """Begin a model of this name unless it exists; return its configuration, whether it is new, and its state.
 
         On return the model is in the log. If its solver must be compiled first, that goes on, and the model serves
-        later.
-        Conflict if the model exists with another configuration, NoModel if it is in memory alone.
+        later. Conflict if the model exists with another configuration, NoModel if it is in memory alone.
         """
         roster = self.opened()
         check_name(name)

@@ -195,8 +195,7 @@ class Worker(Actor):
         wait.
 
         Predictions of forgotten examples do not wait, because their labels will be refused. If the model stands before
-        an event
-        that it cannot apply, predictions do not wait either, or raise Unavailable if they must be durable.
+        an event that it cannot apply, predictions do not wait either, or raise Unavailable if they must be durable.
         """
         durable = self.model.configuration.labels.pending_durable
         if self.obstacle is not None and not durable:

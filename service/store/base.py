@@ -114,8 +114,7 @@ class Store(Protocol):
         """Events after position `after`, up to the present end, in order, with empty ids.
 
         The first is at `after` + 1 or, if that is trimmed, the first that is left; from there on positions have no
-        holes.
-        Damaged if an event is missing or fails its checksum, after the events before it.
+        holes. Damaged if an event is missing or fails its checksum, after the events before it.
         """
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
@@ -142,19 +141,16 @@ class Store(Protocol):
         """Forget the events up to and including `through`, or all events if the log ends before.
 
         Their positions are never used again. Snapshots before `through` are removed too: the events after them are
-        lost, so
-        they cannot be folded on. A trim that fails may have forgotten some events, from the front.
+        lost, so they cannot be folded on. A trim that fails may have forgotten some events, from the front.
         """
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
         """Replace the events at these positions, and remove `ids` from the index, durably.
 
         All positions are in 1..`through`; trimmed positions are skipped. An id that came again after `through` stays,
-        and
-        so do the end and all other events. The ids of the given events are ignored. Snapshots before `through` are
-        removed,
-        even while they are written: no state from before may be folded again. Appends and reads go on meanwhile; a
-        reader finds the old or the new event.
+        and so do the end and all other events. The ids of the given events are ignored. Snapshots before `through` are
+        removed, even while they are written: no state from before may be folded again. Appends and reads go on
+        meanwhile; a reader finds the old or the new event.
 
         ValueError for other positions, PositionTaken if the log ends before `through`. A redaction that fails may have
         replaced some events; each position then holds the old or the new event, and a call with the same arguments
@@ -165,10 +161,8 @@ class Store(Protocol):
         """Rewrite the stored data, so that no file of the store holds anything that was removed or replaced.
 
         That includes redacted and trimmed events, ids taken out of the index, deleted models and dropped snapshots;
-        until
-        then a file may still hold their bytes, unread. Returns a sentence for the admin about each part that could not
-        be
-        rewritten; empty if all was.
+        until then a file may still hold their bytes, unread. Returns a sentence for the admin about each part that
+        could not be rewritten; empty if all was.
         """
 
     def room(self) -> Room | None:

@@ -219,10 +219,8 @@ class JobRunner:
         """Teach until few events are left for the swap; return whether that succeeded.
 
         A retraining that learns twice as much as arrives meanwhile will end. Otherwise the worker takes turns with it,
-        in
-        longer and longer turns, until that is so. If the solver still cannot keep up, the retraining goes on until the
-        stream
-        slows down, or an urgent job must go first.
+        in longer and longer turns, until that is so. If the solver still cannot keep up, the retraining goes on until
+        the stream slows down, or an urgent job must go first.
         """
         beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:
@@ -242,8 +240,7 @@ class JobRunner:
         return True
 
     def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
-        """Whether, since it was at `reached`, `behind` events back, fewer than half as many events came as it
-        taught."""
+        """Whether at most half as many events came as it has taught since it was at `reached`, `behind` events back."""
         came = self._owner.model.position - reached - behind
         return 2 * came <= retraining.position - reached
 

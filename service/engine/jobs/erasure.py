@@ -18,8 +18,8 @@ def redact(store: Store, name: str, tombstones: Tombstones, through: int, stoppe
     """Rewrite the log before position `through`, where an event holds the whole state, in order.
 
     Learned batches and offers lose the forgotten examples; other learners still read the rest of them. Leases,
-    predictions
-    and older states are erased whole, except what an import knew of its examples. Stops when `stopped` returns true.
+    predictions and older states are erased whole, except what an import knew of its examples. Stops when `stopped`
+    returns true.
     """
     events: dict[int, Event] = {}
     ids: list[str] = []

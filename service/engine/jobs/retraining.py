@@ -142,8 +142,7 @@ class Retraining:
         """A successor of the model, at the position of the retraining, with the retrained learners in place.
 
         If the log was no longer whole, points of forgotten examples are dropped, and points with a corrected label are
-        learned
-        again. The model itself is not changed.
+        learned again. The model itself is not changed.
         """
         mended = self._left_out()
         stay = {name for name, learner in _learners(model) if learner.exact and name not in self.learners}

@@ -3,9 +3,8 @@
 Two processors do less work on twenty micro-batches at once than on two, because Python's lock then changes hands all
 the time. Without a gate the model that has computed least goes next, so some models wait ten times as long as the rest.
 At a gate, the first model that came goes first and takes everything in its queue: the more models wait, the larger
-their
-micro-batches. A model waits with one micro-batch at a time, so it gets no second turn before every waiting model had
-one.
+their micro-batches. A model waits with one micro-batch at a time, so it gets no second turn before every waiting model
+had one.
 
 A gate has as many places as there are processors, two at least, and more where micro-batches mostly wait for the store.
 A long micro-batch keeps its place for a moment only and then shares the processors with the other models (turns.py).

@@ -168,8 +168,7 @@ def contained(error: BaseException) -> Exception:
     """The error as an Exception that is safe to pass to a waiting caller.
 
     A SystemExit would end the event loop. An error that looks like a cancellation would end the waiting caller. A
-    future
-    accepts no StopIteration, so the caller would wait for ever.
+    future accepts no StopIteration, so the caller would wait for ever.
     """
     if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration | CancelledError):
         return error

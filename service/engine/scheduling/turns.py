@@ -1,15 +1,13 @@
 """Turns share the processors out among the models of a server.
 
 Long computations rest every few milliseconds (solvers/core/turns.py); this module decides what happens at a rest. A
-call
-that computes needs a place, and there are as many places as processors. When none is free, the waiting call whose model
-has used the least goes next. Use fades with MEMORY_S, so a model that was idle soon counts as unused:
+call that computes needs a place, and there are as many places as processors. When none is free, the waiting call whose
+model has used the least goes next. Use fades with MEMORY_S, so a model that was idle soon counts as unused:
 
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
 An account keeps ln used(t) + t / MEMORY_S, which changes only when it computes, so the order of waiting calls is
-stable.
-Short calls, long calls, and why long calls stand still for short calls: see the class Turns.
+stable. Short calls, long calls, and why long calls stand still for short calls: see the class Turns.
 """
 
 from __future__ import annotations
@@ -159,24 +157,19 @@ class Turns:
     """Places to compute on. Methods may be called from any thread.
 
     Most calls are short. Short calls have as many places of their own, so they need not wait until a long call rests:
-    the
-    operating system's scheduler runs both. A short call takes a long call's place only where no long call waits;
-    otherwise a
-    crowd of short calls would keep a long call waiting for ever, its queue would grow, and its calls would become
-    longer.
+    the operating system's scheduler runs both. A short call takes a long call's place only where no long call waits;
+    otherwise a crowd of short calls would keep a long call waiting for ever, its queue would grow, and its calls would
+    become longer.
 
     Long calls do not run at a lower system priority: they hold Python's lock now and then, and a call that another
-    process
-    keeps from its processor would then block every thread. Instead, while requests come, one processor is left to the
-    event
-    loop and to short calls, where there are at least two.
+    process keeps from its processor would then block every thread. Instead, while requests come, one processor is left
+    to the event loop and to short calls, where there are at least two.
 
     That is not enough where Python's lock changes hands a dozen times in a request, because a long computation may take
-    the
-    lock each time. So long calls also stand still while short calls compute, except for a fifth of the time on two
+    the lock each time. So long calls also stand still while short calls compute, except for a fifth of the time on two
     processors and a larger part on more. A short call that waits for the store stops no long call. While requests come,
-    long
-    calls compute for a tenth of a millisecond at a time, because a new request may wait that long until it is noticed.
+    long calls compute for a tenth of a millisecond at a time, because a new request may wait that long until it is
+    noticed.
     """
 
     def __init__(self, places: int | None = None) -> None:

@@ -51,13 +51,11 @@ return {'ok', redis.call('GET', KEYS[1]) or '', owner or '', born and 1 or 0, la
 )
 
 # For the servers on one store. KEYS: epoch, models, nodes, owners, joined, changes. nodes is a hash: address of a
-# server
-# to "expires run figures", in milliseconds by Redis's clock. owners is a hash: model to "epoch address", as last
+# server to "expires run figures", in milliseconds by Redis's clock. owners is a hash: model to "epoch address", as last
 # reported; the binding owner is stored with the model. joined is the epoch of the servers that share the store: while
 # epoch is the same, no server has taken the whole store for itself. changes is a sorted set: models by the time of
-# their
-# last reported change of owner, in microseconds, kept for KEPT_S: a server gets the changes since it last asked, or
-# all.
+# their last reported change of owner, in microseconds, kept for KEPT_S: a server gets the changes since it last asked,
+# or all.
 
 _BEAT = """
 redis.call('HSET', KEYS[3], ARGV[2], string.format('%.0f', now + tonumber(ARGV[4])) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5])
@@ -91,8 +89,7 @@ if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
 # ARGV: epoch, then as in JOIN, and the mark of the last answer, 0 for all. Answers the time, a mark, whether the rest
-# is
-# everything, the nodes, the owners, the models, and, if it is not everything, the names of the changed models. Nodes
+# is everything, the nodes, the owners, the models, and, if it is not everything, the names of the changed models. Nodes
 # that have been gone for an hour are forgotten.
 BEAT = Script(
     "#!lua flags=allow-oom"

@@ -28,9 +28,9 @@ SLICE_IDS = 4_096
 def rebuild(steps: Steps, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
     """Replace a log by a copy in which the given events are replaced, and forget ids in the same step.
 
-    through: position that the log must reach. others: the replacements by position, ascending. If there are many ids, all but
-    the
-    last slice are forgotten first. PositionTaken if the log is shorter, StoreUnavailable if another writer rebuilds it.
+    through: position that the log must reach. `others`: the new events by position, ascending. If there are many ids,
+    all but the last slice are forgotten first. PositionTaken if the log is shorter, StoreUnavailable if another writer
+    rebuilds it.
     """
     name, places = uuid4().hex, [*others]
     word, found = steps(scripts.BEGIN_REBUILDING, through, name)

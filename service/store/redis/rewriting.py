@@ -32,8 +32,7 @@ def rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
     """Let `server` rewrite its files and wait for the end; return a sentence about each part that it did not rewrite.
 
     The sentences tell what the server refuses or fails to do. StoreUnavailable if the server is away or was restarted:
-    a
-    restarted server reports success for work that it never did.
+    a restarted server reports success for work that it never did.
     """
     try:
         return _rewrite(server, name, noted)

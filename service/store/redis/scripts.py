@@ -94,8 +94,7 @@ end
 """
 
 # ARGV: number of this append, position after which it goes, count of events; for each event its kind, payload,
-# checksum,
-# count of ids, and ids.
+# checksum, count of ids, and ids.
 _APPEND = """
 local at = tonumber(ARGV[4])
 local last, void = unpack(redis.call('HMGET', meta, 'end', 'void'))
@@ -300,8 +299,7 @@ end
 FORGET_IDS = Script(FREEING + ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
 
 # Copies events to the new stream. ARGV after the first: name of the stream, position that it has reached, position up
-# to
-# which to copy or '' for the end, most bytes, most events, count of replaced events; for each its position, kind,
+# to which to copy or '' for the end, most bytes, most events, count of replaced events; for each its position, kind,
 # payload, checksum.
 _COPY = """
 local name, at, bytes, most = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -333,8 +331,7 @@ redis.call('HSET', meta, 'rebuilding', name .. ' ' .. string.format('%d', at))
 COPY = Script(_NAMES + ALIVE + _COPY + "return {'ok', at, 0}")
 
 # ARGV: position through which to redact, then as in _COPY, then ids. Copies the rest; when all is copied, forgets the
-# ids
-# and replaces the log by the new stream. Answers the position that the copy has reached, and whether it is done.
+# ids and replaces the log by the new stream. Answers the position that the copy has reached, and whether it is done.
 FINISH_REBUILDING = Script(
     _NAMES
     + ALIVE

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 TRIM_EVENTS = 1_000
 """Most events trimmed in a step. A larger value blocks Redis for longer."""
 QUESTION_IDS = 1_000
-"""Most ids that one query asks for."""
+"""Most ids in one query."""
 
 
 class RedisStore(Store):
@@ -204,8 +204,7 @@ class RedisStore(Store):
         """Copy trimmed logs, because their streams keep the trimmed events; then let Redis rewrite its files.
 
         A Redis server that is killed while it rewrites leaves a file with all its data that nobody removes. So each
-        rewriting
-        is first noted in Redis; a note that remains belongs to a run that never finished.
+        rewriting is first noted in Redis; a note that remains belongs to a run that never finished.
         """
         told = []
         for model in self.models():

@@ -100,7 +100,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
         end = len(self.logs.get(name, []))
         call = partial(self.store.redact, name, through, dict.fromkeys(places, new), ids)
         if wrong := [at for at in places if not 1 <= at <= through]:
-            with pytest.raises(ValueError, match=f"through {through} can be replaced, got one for position") as refused:
+            with pytest.raises(ValueError, match=f"through {through} can be replaced, got an event for position") as refused:
                 call()
             assert int(str(refused.value).rpartition(" ")[2]) in wrong
         elif name in self.logs and through > end:

@@ -127,7 +127,7 @@ def test_a_purge_in_which_redis_died_is_not_done(slow):
     redact(store)
     with purging(server, store) as outcome:
         server.kill()
-    assert "went away while it was to write its files anew" in outcome[0]
+    assert "went away while it was to rewrite its files" in outcome[0]
     server.start()
 
 
@@ -150,7 +150,7 @@ def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_re
         with server.client() as client:
             assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
         again.set()
-    assert outcome == [f"Redis at 127.0.0.1:{server.port} was started again before it had written its files anew"]
+    assert outcome == [f"Redis at 127.0.0.1:{server.port} was restarted before it had rewritten its files"]
 
 
 def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_is_gone(slow, files):
@@ -172,7 +172,7 @@ def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_
     for _ in range(2):
         (told,) = store.purge()
         assert told == (
-            f"Redis at 127.0.0.1:{server.port} was stopped while it wrote its files anew: a file temp-* that this left "
+            f"Redis at 127.0.0.1:{server.port} was stopped while it rewrote its files: a file temp-* that this left "
             "in its folder may hold what was removed. Remove it, then the key hinged:{-}:rewriting."
         )
     assert files.holding(SECRETS) == set(SECRETS)
@@ -202,7 +202,7 @@ def test_what_the_servers_user_may_not_do_is_told(redis_server, backend):
         aof, rdb = few.purge()
     assert aof.startswith(f"{name} did not rewrite its append-only file: ")
     assert "permission" in aof
-    assert rdb.startswith(f"{name} did not write its RDB file anew: ")
+    assert rdb.startswith(f"{name} did not rewrite its RDB file: ")
     assert "permission" in rdb
     assert backend.holding(SECRETS) == set(SECRETS)
 
@@ -215,10 +215,10 @@ def test_a_server_that_does_not_say_what_it_keeps_is_told_of(redis_server):
         client.execute_command("ACL", "SETUSER", "blind", "on", ">word", "+@all", "-info", "~*")
     with closing(RedisStore(f"redis://half:word@127.0.0.1:{redis_server.port}", durable=False)) as half:
         (told,) = half.purge()
-    assert told == f"{name} does not show its configuration: if it keeps an RDB file, that was not written anew."
+    assert told == f"{name} does not show its configuration: if it keeps an RDB file, that was not rewritten."
     with closing(RedisStore(f"redis://blind:word@127.0.0.1:{redis_server.port}", durable=False)) as blind:
         (told,) = blind.purge()
-    assert told.startswith(f"{name} does not say which files it keeps, they may hold what was removed: ")
+    assert told.startswith(f"{name} does not say which files it keeps; they may hold what was removed: ")
 
 
 def test_a_file_that_could_not_be_written_is_told_of(redis_server, store):
@@ -228,7 +228,7 @@ def test_a_file_that_could_not_be_written_is_told_of(redis_server, store):
         (redis_server.folder / "dump.rdb").unlink()
         (redis_server.folder / "dump.rdb").mkdir()  # nothing can be put in its place
         (told,) = store.purge()
-        assert told == f"Redis at 127.0.0.1:{redis_server.port} did not write its RDB file anew: see its log."
+        assert told == f"Redis at 127.0.0.1:{redis_server.port} did not rewrite its RDB file: see its log."
 
 
 def test_a_server_that_is_away_is_told_of(redis_server, store):
@@ -245,7 +245,7 @@ def test_replicas_are_told_of(tmp_path, redis_server, store):
             time.sleep(0.01)
         told = store.purge()
     assert told[-1:] == [
-        f"Redis at 127.0.0.1:{redis_server.port} has replicas (1), whose own files were not written anew."
+        f"Redis at 127.0.0.1:{redis_server.port} has replicas (1), whose own files were not rewritten."
     ]
 
 

@@ -41,7 +41,7 @@ store.append("m", 1, events)
 store.redact("m", 1001, {2: Event("less", b"")}, ["secret0"])
 resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
 (told, *_) = store.purge()
-assert told.startswith("The database was not written anew: "), told
+assert told.startswith("The database was not rewritten: "), told
 assert [event for _, event in store.read("m", 2)] == [Event("learned", event.payload) for event in events[1:]]
 assert store.find("m", ["secret0", "secret1"]) == {"secret1": 3}
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
