@@ -52,7 +52,7 @@ class Access:
             return self._redeem(connection)
         key = self._find(given, basic=basic)
         if key is None:
-            log.warning("an unknown key, from %s", connection.client.host if connection.client else "?")
+            log.warning("a key that is not known, from %s", connection.client.host if connection.client else "?")
             raise Unauthenticated("this key is not known, or was revoked")
         return key
 
@@ -175,8 +175,8 @@ def refuse_open_door(settings: Settings) -> None:
     if settings.keys_file is None and not settings.open and not is_loopback(settings.host):
         raise Invalid(
             f"other machines may reach {settings.host}, and there are no keys. Make one: hinged keys create me "
-            "--role admin --file keys.json, and set HINGED_KEYS_FILE=keys.json; or set HINGED_OPEN=yes if everyone who reaches the "
-            "port may do everything"
+            "--role admin --file keys.json, and set HINGED_KEYS_FILE=keys.json; or set HINGED_OPEN=yes if everyone "
+            "who reaches the port may do everything"
         )
 
 

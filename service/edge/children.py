@@ -95,8 +95,10 @@ class Children:
         command = (sys.executable, "-m", child.module, *map(str, child.arguments))
         if child.said is None:
             return await asyncio.create_subprocess_exec(*command, **self._started)
-        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started) assert
-        process.stdin is not None  # noqa: S101  it is a pipe process.stdin.write(child.said()) return process
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started)
+        assert process.stdin is not None  # noqa: S101  it is a pipe
+        process.stdin.write(child.said())
+        return process
 
 
 def _as_environment(settings: Settings) -> dict[str, str]:

@@ -157,6 +157,7 @@ class Connection(HttpToolsProtocol):
         self._rest: asyncio.TimerHandle | None = None  # while the rest of it is awaited
         self._quiet: asyncio.TimerHandle | None = None
         self._quiet_since: float | None = None  # time of the last answer, while nothing has come after it
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)

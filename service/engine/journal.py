@@ -110,8 +110,7 @@ class Journal:
         event.
 
         successor: the model after the last event, if that event replaces the model. InternalError, before anything is
-        appended,
-        for events that the model could not apply.
+        appended, for events that the model could not apply.
         """
         along = _predicted(self.along, self._along_ms)
         every = [*along, *events]

@@ -39,8 +39,7 @@ async def exported(
     """The position and snapshot of a model for export: the newest, or as of a position.
 
     beside: runs long computations. Invalid if there is no such position; Conflict if log and snapshots no longer reach
-    it,
-    or if it is before an example was forgotten.
+    it, or if it is before an example was forgotten.
     """
     if as_of is None:
         found: tuple[int, bytes] = await worker.read(_newest)

@@ -46,9 +46,8 @@ class RedisStore(Store):
     """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is taken over.
 
     durable: refuse a server that does not fsync before it answers. reading: only read, beside the owning process.
-    number:
-    of the process whose part this is; division: number of parts of the namespace, 0 if not divided. Invalid if the
-    namespace is divided differently.
+    number: of the process whose part this is; division: number of parts of the namespace, 0 if not divided. Invalid if
+    the namespace is divided differently.
     """
 
     def __init__(
