@@ -163,7 +163,7 @@ def test_at_sigterm_what_learns_for_hours_is_given_up_and_what_was_acknowledged_
         teaching = Teaching(server, names)
         assert server.terminate() == 0
         teaching.wait()
-        assert "3 models have not ended what they do" in server.log.read_text()
+        assert "3 models have not finished their work in time" in server.log.read_text()
     # A server on which they learn at once has what was in the log, and nothing else.
     with running(tmp_path, PLAIN) as server, Asking(server.url) as ask:
         assert ask("GET", quick.path).json()["examples"] == 1

@@ -147,7 +147,7 @@ def test_a_wrong_password_is_refused(redis_server):
 
 
 def test_a_user_with_the_rights_that_the_documents_name_can_do_everything(redis_server):
-    document = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
+    document = (Path(__file__).parents[3] / "docs" / "reference" / "settings.md").read_text()
     rights = " ".join(re.search(r"The user needs `([^`]*)`", document).group(1).split())
     with redis_server.client() as client:
         client.execute_command("ACL", "SETUSER", "hinged", "on", ">word", *rights.replace(" +waitaof", "").split())

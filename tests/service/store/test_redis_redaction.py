@@ -189,7 +189,7 @@ def test_a_copy_of_which_a_failover_forgot_a_step_is_not_put_in_place(redis_serv
             client.xdel(f"hinged:{{m}}:log:{name}", "3-0", "4-0")
 
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, forget)
-    with pytest.raises(StoreUnavailable, match="rebuilt by somebody else"):
+    with pytest.raises(StoreUnavailable, match="rebuilt by another writer"):
         redact(store)
     assert keys(redis_server, "*:log*") == ["hinged:{m}:log"]
     redact(store)
