@@ -155,9 +155,7 @@ class Node(Alone):
         yield GaugeMetricFamily(
             "hinged_cluster_beat_age_seconds", "Time since this server's last sign of life.", counts["beat_age_seconds"]
         )
-        epochs = GaugeMetricFamily(
-            "hinged_cluster_epoch", "Epoch of this server's claim of a model.", labels=["model"]
-        )
+        epochs = GaugeMetricFamily("hinged_cluster_epoch", "Epoch of this server's claim of a model.", labels=["model"])
         for name, epoch in sorted(members.store.epochs().items()):
             epochs.add_metric([name], float(epoch))
         yield epochs
