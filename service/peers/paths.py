@@ -15,7 +15,7 @@ _BEGIN = {operation.path.partition("{model}")[0] for operation in _OPERATIONS if
 OF_A_MODEL = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(_BEGIN)))})([^/]+)(?:/.*)?|/jobs/(.+)\.[0-9]+")
 """Matches a path that begins like the path of an operation on a model, or that names a job of a model."""
 ANYWHERE = re.compile("|".join(PARAMETER.sub("[^/]+", each.path) for each in _OPERATIONS if each.anywhere))
-"""Matches the paths of operations that any server may answer."""
+"""Matches the paths of operations about the server that is asked, although their path names a model."""
 OF_THE_DEFAULT = frozenset(operation.path for operation in _OPERATIONS if operation.covers == DEFAULT)
 """The paths of operations on the default model."""
 
