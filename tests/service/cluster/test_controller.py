@@ -1,4 +1,4 @@
-"""What a controller decides by what servers tell, and how that stands in Redis."""
+"""The controller's decisions from the servers' figures, and its board in Redis."""
 
 from contextlib import closing
 
@@ -29,7 +29,7 @@ def board(redis):
 
 
 class Servers:
-    """Servers that say what they have, and let go of it."""
+    """Servers that report figures, and give models away when asked."""
 
     def __init__(self, **counts):
         self.nodes = dict.fromkeys(counts, True)
@@ -78,7 +78,7 @@ def test_while_a_model_is_loaded_or_has_no_living_owner_nothing_is_decided(board
 
 
 def test_another_controller_goes_on_with_what_stands_there(board):
-    servers = Servers(a=3, b=3)  # which is no need by itself
+    servers = Servers(a=3, b=3)  # which alone would need no move
     board.write([Move("a0", "a", "b"), Move("a1", "b", "a")])
     found = servers.controller(board).round()
     assert found.moved == [Move("a0", "a", "b")]

@@ -1,4 +1,4 @@
-"""What a server says that its models take."""
+"""The figures that a server reports of its models."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from hinged.service.cluster.figures import LOOK_S, MEMORY_S, PREDICTION_S, Figur
 
 
 class Models:
-    """A roster of models of which only figures are asked."""
+    """A roster of models that has only figures."""
 
     def __init__(self, *names):
         self.loaded = {

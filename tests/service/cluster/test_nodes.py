@@ -209,7 +209,7 @@ def test_a_server_that_joins_gets_models_from_who_is_told_to_balance(nodes, here
 
 @contextmanager
 def another(nodes, **environment):
-    """A server more, which the others know."""
+    """One more server, which the other servers know."""
     server = nodes.add()
     server.env.update(environment)
     with server:

@@ -36,7 +36,7 @@ def nodes(tmp_path_factory):
 
 @pytest.fixture
 def third(nodes):
-    """A server that a test may end, and that the others know."""
+    """A server that a test may end, and that the other servers know."""
     with nodes.add() as server:
         first = nodes.servers[0]
         eventually(lambda: server.url in [n["node"] for n in ask(first, "GET", "/cluster").json()["nodes"]])
@@ -44,14 +44,14 @@ def third(nodes):
 
 
 def make_known(server, name, asked):
-    """A model at one server, of which another knows where it is."""
+    """A model at one server, whose place another server knows."""
     make(server, name)
     assert ask(asked, "GET", f"/models/{name}").status_code == 200
     return name
 
 
 def passed_on(server):
-    """How many requests a server has passed on."""
+    """Number of requests that a server has passed on."""
     (line,) = re.findall(r"^hinged_cluster_passed_on_total (.+)$", ask(server, "GET", "/metrics").text, re.MULTILINE)
     return float(line)
 
@@ -84,7 +84,7 @@ class Raw:
         self._socket.sendall(data)
 
     def answer(self):
-        """The next answer that says its length: status and JSON."""
+        """The next answer with a declared length: status and JSON."""
         while b"\r\n\r\n" not in self._came:
             self._read()
         head, _, self._came = self._came.partition(b"\r\n\r\n")
@@ -165,7 +165,7 @@ def test_who_waits_before_he_sends_a_body_is_told_to_go_on(here, there):
         assert raw.answer()[0] == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])  # passed on by the short way, and by the other
+@pytest.mark.parametrize("method", ["GET", "HEAD"])  # passed on by the relay, and by the gate
 def test_the_head_of_an_answer_is_that_of_the_owner(here, there, method):
     make_known(here, f"head-{method}", there)
     through, direct = (ask(server, method, f"/models/head-{method}") for server in (there, here))
@@ -323,7 +323,7 @@ def test_where_the_owner_cannot_be_reached_a_handshake_is_refused_and_may_be_tri
 
 
 async def _handshake_at(way_of_socket):
-    """All that a connection answers to a handshake, to its end, where its gate finds the way like this."""
+    """All data of the answer to a handshake, to its end, at a connection whose gate finds the way like this."""
     streams, said = Streams(10), Settings()
     server = make_server(None, streams, said, Relaying)
     server.config.load()
@@ -348,7 +348,7 @@ def test_a_task_that_fails_ends_the_connection_that_it_serves(caplog):
         raise RuntimeError("what nobody foresaw")
 
     async def odd(_):
-        return "http://[::1"  # no address
+        return "http://[::1"  # an invalid address
 
     for way in (fails, odd):
         answer = asyncio.run(_handshake_at(way))
@@ -391,7 +391,7 @@ def test_behind_a_refusal_no_frames_come():
 
 
 class Answering(asyncio.Protocol):
-    """A server that says the same to all that comes. ended: of each connection, once it is closed."""
+    """A server that gives the same answer to everything. ended: gets an entry for each connection that closes."""
 
     def __init__(self, answer, ended):
         self._answer, self._ended = answer, asyncio.get_running_loop().create_future()
@@ -408,7 +408,7 @@ class Answering(asyncio.Protocol):
 
 
 class Once(LineRequest):
-    """One request over a line. over: the status that was answered, or why none was."""
+    """A single request over a line. over: the status of the answer, or the reason that no answer came."""
 
     def __init__(self, line):
         self.line, self.over = line, asyncio.get_running_loop().create_future()
@@ -433,7 +433,7 @@ class Once(LineRequest):
 
 
 async def _lines_of(requests, answer):
-    """How many connections so many requests, one after the other, take, and how they end."""
+    """The number of connections that `requests` take one after the other, and their outcomes."""
     ended, port = [], free_port()
     server = await asyncio.get_running_loop().create_server(lambda: Answering(answer, ended), "127.0.0.1", port)
     lines, found = Lines(), []

@@ -1,4 +1,4 @@
-"""Which models move from one server to another, and which do not."""
+"""Moves of models from one server to another, needed and not needed."""
 
 from collections import Counter
 
@@ -98,7 +98,7 @@ def test_a_plan_makes_what_is_full_less_full_and_is_empty_once_it_is_done(given)
     if moves:
         assert gap(SERVERS, models) > NEED
         assert sorted(fullness(SERVERS, then).values(), reverse=True) < sorted(before.values(), reverse=True)
-    if gap(SERVERS, then) > NEED:  # then no single model would help
+    if gap(SERVERS, then) > NEED:  # then no single model may help
         assert needed_moves(SERVERS, then) == []
 
 

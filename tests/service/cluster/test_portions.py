@@ -1,4 +1,4 @@
-"""Of the requests that are passed on nobody has more than a portion, whoever comes first."""
+"""Of the requests that are passed on, no key or model has more than a portion, whichever comes first."""
 
 from contextlib import ExitStack, suppress
 
@@ -34,7 +34,7 @@ def test_who_has_none_under_way_finds_room_as_long_as_there_is_any(most, steps):
             under_way.append((asked, stack))
     for _, stack in under_way:
         stack.close()
-    with ExitStack() as stack:  # nothing of what was is left
+    with ExitStack() as stack:  # nothing is left of the requests before
         for _ in range((most + 1) // 2):
             stack.enter_context(portions.one("m", "key 1"))
         if most % 2 == 0:

@@ -1,4 +1,4 @@
-"""Tickets of servers that share a store: what one gave opens a stream of any model, whoever has it and is asked."""
+"""Tickets of servers that share a store: a ticket of any server opens a stream of any model through any server."""
 
 import pytest
 

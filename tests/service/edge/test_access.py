@@ -1,4 +1,4 @@
-"""A server with keys: what each role may do, on which models, and how one gets in."""
+"""A server with keys: what each role may do, on which models, and how a caller gets in."""
 
 import asyncio
 import itertools
@@ -311,7 +311,7 @@ def test_unused_tickets_are_bounded_and_expired_ones_make_room(monkeypatch):
 
 
 def small_app(settings):
-    """The server's doors before two routes that say who asks."""
+    """The server's access control before two routes that return the caller's key."""
     group = Group()
 
     @group.opens(STREAM)
@@ -331,7 +331,7 @@ def small_app(settings):
 
 
 def asked(app, kind, path, query="", headers=None):
-    """What the application sends for one request: (the status of a refusal or None, all text that was sent)."""
+    """The application's answer to one request: (the status of a refusal or None, all text that was sent)."""
     sent = []
 
     async def receive():

@@ -1,4 +1,4 @@
-"""Processes that another one starts: what ends, or cannot even begin, is tried again until it is enough."""
+"""Child processes: a child that ends, or cannot even start, is restarted until the end."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from hinged.service.settings import Settings
 from tests.helpers.server import PATIENCE_S
 from tests.helpers.worker import until
 
-SHORT = Child("short", "hinged.version", ())  # which ends by itself
+SHORT = Child("short", "hinged.version", ())  # ends by itself
 
 
 def test_what_cannot_be_started_is_tried_again(monkeypatch, caplog, tmp_path):

@@ -1,6 +1,6 @@
-"""Requests, handshakes and frames that mean no good: each is answered in the one shape, and the server goes on.
+"""Hostile requests, handshakes and frames: each gets an answer in the one shape, and the server goes on.
 
-What the server logs of them is no error of its own, so its log stays free of errors and tracebacks.
+They are no errors of the server, so its log stays free of errors and tracebacks.
 """
 
 import itertools
@@ -38,7 +38,7 @@ def guarded(tmp_path_factory):
 
 @st.composite
 def heads(draw):
-    """Headers of many sizes: few long ones, many short ones, long names, much white space."""
+    """Headers of many sizes: few long headers, many short headers, long names, much white space."""
     shape = draw(st.sampled_from(["long", "many", "name", "space"]))
     size = draw(st.integers(0, 3 * HEAD_BYTES_MAX) | st.integers(HEAD_BYTES_MAX - 200, HEAD_BYTES_MAX + 200))
     match shape:
@@ -79,7 +79,7 @@ def test_the_limit_of_a_head_is_exact(guarded):
 @given(more=heads(), size=st.integers(0, BODY_BYTES_MAX), where=splits)
 @example(more=[(f"x-{k:04}", "v") for k in range(9000)], size=0, where=[])
 def test_nor_has_the_head_behind_another_request_more(guarded, more, size, where):
-    """The body before it counts for nothing."""
+    """The body before the head does not count."""
     first = head("POST", "/models/m/predict", LINES | {"content-length": str(size)}) + b" " * size
     second = head("GET", "/healthz", [*LINES.items(), *more])
     told = sum(len(name) + len(value.strip()) for name, value in [*LINES.items(), *more])
@@ -89,7 +89,7 @@ def test_nor_has_the_head_behind_another_request_more(guarded, more, size, where
         status, headers, body = line.answer()
         if len(second) <= HEAD_BYTES_MAX:
             assert status == 200
-        elif told > HEAD_BYTES_MAX or status != 200:  # of white space alone some more may pass
+        elif told > HEAD_BYTES_MAX or status != 200:  # somewhat more may pass if it is only white space
             assert status == 400
             message_of(headers, body, "bad_request")
 
@@ -171,7 +171,7 @@ def test_a_body_of_malformed_chunks_is_400_and_the_connection_ends(guarded, meth
         line.send(asked + body)
         assert line.refused(400, "bad_request")
         assert line.ended()
-    with Line(guarded.port) as line:  # and when the application waits for it
+    with Line(guarded.port) as line:  # also while the application waits for it
         line.send(asked)
         line.send(body)
         assert line.refused(400, "bad_request")
@@ -187,16 +187,16 @@ def test_a_body_of_malformed_chunks_is_400_and_the_connection_ends(guarded, meth
     where=splits,
 )
 @example(body=[b"0\r\n", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # a trailer
-@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # of a longer name
+@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # with a longer name
 def test_whatever_chunks_come_there_is_one_answer_in_the_one_shape(guarded, body, route, where):
-    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # which ends it one way or the other
+    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # which ends the body in any case
     with Line(guarded.port) as line:
         line.send(head(*route, LINES | guarded.bearer() | CHUNKED) + sent, where)
         status, headers, got = line.answer()
         if status >= 400:
             assert status in (400, 404, 422)
             message_of(headers, got, {400: "bad_request", 404: "not_found", 422: "invalid"}[status])
-        if not re.search(rb"0\r\n(z*x: y\r\n)*\r\n", sent):  # ended in order, what follows is answered, too
+        if not re.search(rb"0\r\n(z*x: y\r\n)*\r\n", sent):  # after a body that ends in order, the rest is answered too
             assert line.ended()
 
 

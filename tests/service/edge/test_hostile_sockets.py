@@ -1,4 +1,4 @@
-"""Handshakes and frames that mean no good: each is answered in the one shape, and the server goes on."""
+"""Hostile handshakes and frames: each gets an answer in the one shape, and the server goes on."""
 
 import contextlib
 import itertools
@@ -120,11 +120,11 @@ def test_a_socket_behind_a_request_under_way_is_refused_in_the_one_shape(guarded
 TEXT, BYTES, CONTINUED, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 KNOWN_CODES = {1000, 1002, 1007, 1009}
 UNSAID = 1005
-"""What RFC 6455, 7.1.5 calls the code of a closing frame that has none: the answer to one that has none."""
+"""The code of a close frame without a code (RFC 6455, 7.1.5), which is the answer to such a frame."""
 
 
 def frame(data, opcode=TEXT, fin=True, reserved=0, masked=True):
-    """The bytes of a frame, masked as a client's."""
+    """The bytes of a frame, masked like a client's."""
     first = (0x80 if fin else 0) | reserved << 4 | opcode
     size = len(data)
     if size < 126:
@@ -147,7 +147,7 @@ class Frames(Line):
         super().__init__(guarded.port)
         self.send(head("GET", STREAM, handshake(guarded, {})))
         status, _, body = self.answer()
-        while status == 429:  # the server has not seen yet that those before are gone
+        while status == 429:  # the server has not yet noticed that earlier sockets are closed
             self.socket.close()
             super().__init__(guarded.port)
             self.send(head("GET", STREAM, handshake(guarded, {})))
@@ -163,7 +163,7 @@ class Frames(Line):
         return first & 0x0F, self.take(size)
 
     def until_end(self):
-        """What is answered until an answer with the ref "end", or the code with which the socket is closed."""
+        """The answers up to an answer with the ref "end", or the code with which the socket is closed."""
         answers = []
         while True:
             opcode, data = self.hear()
@@ -213,7 +213,7 @@ def test_what_breaks_the_protocol_closes_the_socket_with_its_code_after_what_cam
         before = [fine({"op": "predict", "ref": str(k), "x": [0, 1]}) for k in range(3)]
         line.send(b"".join(before))
         assert [json.loads(line.hear()[1])["ref"] for _ in range(3)] == ["0", "1", "2"]
-        line.send(data if code == 1007 else data + b"\x00" * 100_000)  # which breaks it anew
+        line.send(data if code == 1007 else data + b"\x00" * 100_000)  # more bytes that break the protocol
         answers, closed = line.until_end()
         assert closed == code
         assert answers == []
@@ -289,7 +289,7 @@ def test_a_socket_lives_longer_than_a_request_may_take(tmp_path):
     with RunningServer(tmp_path / "data", request_s=0.5) as running, Asking(running.url) as ask:
         ask.new_model("m")
         with Frames(Guarded(running, {"admin": "none"})) as first, Line(running.port) as idle:
-            idle.refused(408, "request_timeout")  # the time of what came later is over
+            idle.refused(408, "request_timeout")  # a later connection has run out of time
             first.send(END)
             ((answer,), closed) = first.until_end()
             assert closed is None

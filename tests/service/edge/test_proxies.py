@@ -1,4 +1,4 @@
-"""Whose word counts for who asks: of a proxy that the settings name, and of nobody else."""
+"""The client's address: the server believes a proxy that the settings name, and nobody else."""
 
 import httpx
 import pytest

@@ -79,8 +79,8 @@ roles = st.sampled_from(["admin"] * 6 + ["writer"] * 6 + ["annotator", "reader",
 
 
 def parts_of(both, sent):
-    """What is sent piece by piece. sent: of each request what it says, whose it is, where it is cut, and whether its
-    answer is waited for.
+    """The pieces in which requests are sent. sent: for each request its form, its key, where it is cut, and whether its
+    answer is awaited.
     """
     parts = []
     for said, role, cut, waits in sent:
@@ -112,11 +112,11 @@ def test_both_ways_have_counted_the_same(both):
     assert any('route="/models/{model}/predict",status="200"' in line for line in both.short.counted())
 
 
-# -- which of them take it --------------------------------------------------------------------------------------------
+# -- which requests take it -------------------------------------------------------------------------------------------
 
 
 def taken(both, *sent, role="admin", **said):
-    """How many requests took the shortcut, of those before the last, which tells that all were answered."""
+    """Number of requests before the last that took the shortcut; the last shows that all are answered."""
     before = both.short.taken
     data = sent or (request("POST", "/models/m/predict", PREDICT, key=both.keys[role], **said),)
     short, usual = both.send([(part, True) for part in data])
@@ -128,7 +128,7 @@ def taken(both, *sent, role="admin", **said):
 def test_small_requests_to_learn_and_to_predict_take_it(both, path):
     both.begin_anew()
     key = both.keys["admin"]
-    first = request("POST", "/learn", LEARN, key=key)  # it makes the default model
+    first = request("POST", "/learn", LEARN, key=key)  # it creates the default model
     again = request("POST", path, LEARN if path.endswith("learn") else PREDICT, key=key)
     assert taken(both, first, again, again) == 2
 
@@ -159,13 +159,13 @@ def test_who_may_not_send_an_x_learns_on_the_usual_way(both):
 
 
 async def begun(made):
-    """Until the server has begun to answer a request."""
-    while made.cycle is None:  # noqa: ASYNC110  nobody tells
+    """Wait until the server has begun to answer a request."""
+    while made.cycle is None:  # noqa: ASYNC110  there is no event to wait for
         await asyncio.sleep(0)
 
 
 async def under_way(both, data):
-    """A connection of the shortcut's whose request the server has begun to answer, both ends."""
+    """Both ends of a connection with the shortcut whose request the server has begun to answer."""
     client, made = await both.short.connect()
     await client.send(data)
     await begun(made)
@@ -173,11 +173,11 @@ async def under_way(both, data):
 
 
 async def in_two(both, between, body=PREDICT):
-    """What is answered to a request whose last bytes come behind the rest, after something else."""
+    """The answer to a request whose last bytes come after something else has happened."""
     data = request("POST", "/models/m/predict", body, key=both.keys["reader"])
     client, made = await both.short.connect()
     await client.send(data[:-3])
-    while not made._held:  # noqa: ASYNC110  nobody tells
+    while not made._held:  # noqa: ASYNC110  there is no event to wait for
         await asyncio.sleep(0)
     await between(made)
     await client.send(data[-3:])
@@ -260,7 +260,7 @@ def test_a_connection_that_was_used_again_meanwhile_stays_open(both):
         for _ in range(3):
             await client.send(data)
             await client.wait()
-            made._look_if_quiet()  # when the time is over that began with the first
+            made._look_if_quiet()  # when the idle time that began with the first answer is over
         client.close()
         return client
 
@@ -283,7 +283,7 @@ def test_who_sends_thousands_of_requests_ahead_waits_to_be_answered_first(both, 
         client.close()
         return most
 
-    # As many as one look at the connection finds, of which asyncio takes 256 KB at most.
+    # As many as one read of the connection finds, of which asyncio takes at most 256 KB.
     assert both.run(ahead()) <= 2**18 / len(data) + 1
 
 

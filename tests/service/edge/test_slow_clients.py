@@ -1,4 +1,4 @@
-"""Clients that take their time: with the head of a request, its body, or an answer."""
+"""Slow clients: with the head of a request, its body, or reading an answer."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def line(hasty):
 
 
 def everything(connection):
-    """What comes until the server closes."""
+    """All data until the server closes."""
     got = b""
     while part := connection.recv(65536):
         got += part
@@ -43,7 +43,7 @@ def everything(connection):
 
 
 def drip(connection, first, then):
-    """Send a little again and again until there is an answer: what wins time by that gets none."""
+    """Send a little again and again until there is an answer; this must not gain time."""
     connection.sendall(first)
     while not select.select([connection], [], [], 0.02)[0]:
         connection.sendall(then)
@@ -76,7 +76,7 @@ def test_a_second_head_on_a_connection_has_the_same_time(line):
     got = b""
     while not got.endswith(b'{"status":"ok"}'):
         got += line.recv(65536)
-    time.sleep(REQUEST_S / 4)  # of which nothing is taken off
+    time.sleep(REQUEST_S / 4)  # which must not count against it
     start = time.monotonic()
     line.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
     refused(everything(line), 408, "request_timeout")
@@ -172,7 +172,7 @@ def test_a_client_that_goes_away_in_the_middle_of_its_body_is_nothing_unforeseen
 
 
 def unread_bytes(port):
-    """What the system holds of a server's answers that their clients did not take."""
+    """Number of bytes of answers that the system holds because their clients did not read them."""
     sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     of_server = [queues for _, local, _, _, queues, *_ in sockets if int(local.partition(":")[2], 16) == port]
     return sum(int(queues.partition(":")[0], 16) for queues in of_server)

@@ -1,4 +1,4 @@
-"""What the server says when it starts, or why it does not."""
+"""The server's words when it starts, or the reason why it does not start."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def test_a_port_that_is_taken_is_told_in_one_line_before_anything_else_is_done(t
             {"host": "0.0.0.0", "opem": "yes"},  # noqa: S104
             r"hinged: .* HINGED_OPEN=.*\nHINGED_OPEM is no setting, did you mean HINGED_OPEN\?\n",
         ),
-        # A header that could not be sent would be told with what is in it.
+        # The message for a header that cannot be sent must not contain its value.
         ({"labelstudio_token": "secret\nsecret"}, NOT_TO_BE_SENT),
         ({"labelstudio_token": "secrét"}, NOT_TO_BE_SENT),
         ({"labelstudio_token": " "}, NOT_TO_BE_SENT),

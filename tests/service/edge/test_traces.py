@@ -17,7 +17,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 class Collector:
-    """Takes what is sent to it. `spans`: name, attributes, trace and whether it failed, of each but the health's."""
+    """A collector. `spans`: name, attributes, trace and failure of each span, except spans of health checks."""
 
     def __init__(self):
         self.spans = []

@@ -1,4 +1,4 @@
-"""A server that knows no keys listens for nobody else, unless it is told to."""
+"""A server without keys does not listen to other machines, unless it is configured to."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Connections that one process hands to another, without the processes."""
+"""Handing connections from one process to another, tested within one process."""
 
 import asyncio
 import os
@@ -15,11 +15,11 @@ from tests.helpers.server import PATIENCE_S
 from tests.helpers.worker import until
 
 MORE_THAN_WAIT = 600
-"""Connections: of any system a datagram socket holds fewer that wait."""
+"""A number of connections that exceeds the queue of a datagram socket on any system."""
 
 
 class Noting(asyncio.Protocol):
-    """What a server makes of a connection: it notes what has come on it."""
+    """The protocol of a server's connection: it notes what has come."""
 
     def __init__(self, came):
         self._came = came
@@ -140,7 +140,7 @@ def test_a_process_that_is_gone_is_noticed_at_once_and_so_is_the_next_one(run, p
                 assert await heard(mine) == b"taken"
                 if end == "stop":
                     taking.stop()
-                else:  # its socket stays behind
+                else:  # its socket file remains
                     asyncio.get_running_loop().remove_reader(taking._socket)
                     taking._socket.close()
             with pytest.raises(Unavailable):
@@ -178,7 +178,7 @@ def test_a_connection_that_comes_without_all_that_came_on_it_is_closed(run, path
             theirs.close()
             rest.close()
             ours.sendall(b"half of it")
-            ours.close()  # as of a process that is killed
+            ours.close()  # as if the process was killed
             assert await heard(mine) == b""
             assert server.came == []
         taking.stop()

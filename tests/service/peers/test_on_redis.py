@@ -73,7 +73,7 @@ def test_a_second_server_takes_them_over_and_the_first_ends_and_takes_nothing_ba
         processes = processes_of(first).values()
         with RunningServer(tmp_path / "second", **divided) as second, Asking(second.url) as ask:
             known(ask)
-            with Asking(first.url) as late:  # who still writes there is told that it is no more
+            with Asking(first.url) as late:  # a late write gets an error
                 refusal(
                     late("POST", f"/models/{ONE[0]}/learn", json={"examples": [example([0, 0], "a", "late")]}),
                     503,

@@ -37,19 +37,19 @@ def server(tmp_path_factory, request):
 
 @pytest.fixture(params=[1, 2])
 def taken(server, request):
-    """A connection that either process took."""
+    """A connection accepted by a known process; each test runs once for each of the two processes."""
     with taken_by(server, request.param) as ask:
         yield ask
 
 
 def fresh(server, method, path, **request):
-    """An answer over a connection of its own, which whoever is free takes."""
+    """An answer over a new connection, which whichever process is free accepts."""
     with httpx.Client(timeout=PATIENCE_S, verify=PLAIN) as http:
         return http.request(method, server.url + path, **request)
 
 
 def unix_sockets_of(pid):
-    """Those lines of the system's table of Unix sockets that are a process's and have a path."""
+    """The lines of a process with a path in the system's table of Unix sockets."""
     held = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
     lines = Path("/proc/net/unix").read_text().splitlines()[1:]
     return [line for line in lines if f"socket:[{line.split()[6]}]" in held and "/hinged-" in line]
@@ -76,7 +76,7 @@ def test_whoever_takes_a_connection_answers_for_all_models(taken):
 
 def test_what_is_asked_of_all_is_refused_as_by_a_process_alone(taken):
     for path, (operation, _) in ROUTES.of_all.items():
-        if not operation.probe:  # those take any query
+        if not operation.probe:  # probes accept any query
             refusal(taken("GET", f"{path}?no=such"), 422, "invalid")
     assert put_readiness(ProcessAnswer(1, 500, b"{}"), [ProcessAnswer(2, 200, b'{"models": {}}')]) is None
 
@@ -141,7 +141,7 @@ def test_what_one_process_lacks_no_list_hides(server):
         answer = ask("GET", f"/models/{TWO[0]}")
         refusal(answer, 503, "unavailable")
         assert answer.headers["retry-after"] == "1"
-        assert learned(ask, ONE[0], example([1.0, 2.0], "a", "beside"))["duplicate"] is False  # the other goes on
+        assert learned(ask, ONE[0], example([1.0, 2.0], "a", "beside"))["duplicate"] is False
         eventually(lambda: ask("GET", f"/models/{TWO[0]}").status_code == 200)
         assert learned(ask, TWO[0], LEARNED[3])["duplicate"] is True
         eventually(lambda: ask("GET", "/readyz").status_code == 200)
@@ -172,7 +172,7 @@ def test_a_socket_whose_owner_is_killed_ends_and_is_opened_again(server):
     with line_taken_by(server, 1) as line, opened(server.url, path, sock=line, open_timeout=PATIENCE_S) as socket:
         assert granted(socket.ask("learn", examples=[example([1.0, 2.0], "a", "by-socket")]))
         os.kill(processes_of(server)[2], signal.SIGKILL)
-        with pytest.raises(ConnectionClosedError):  # without a word: the process that had it is no more
+        with pytest.raises(ConnectionClosedError):  # without a close frame: its process is gone
             hear_all(socket)
     eventually(lambda: fresh(server, "GET", "/readyz").status_code == 200)
     with opened(server.url, path, open_timeout=PATIENCE_S) as socket:
@@ -253,14 +253,14 @@ def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_pat
         processes = processes_of(server).values()
         assert server.terminate() == 0
         assert all(map(ended, processes))
-        server.start(from_nothing=True)  # and its processes, as nowhere else in these tests
+        server.start(from_nothing=True)  # its processes too, unlike in the other tests
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True
         processes = processes_of(server).values()
         folders = {line.split()[-1] for pid in processes for line in unix_sockets_of(pid)}
         server.kill()
-        server.start(wait=False)  # while those of before may still drain, and answer
+        server.start(wait=False)  # while the earlier processes may still drain and answer
         eventually(lambda: all(map(ended, processes)))
         assert folders
         assert not any(Path(folder).exists() for folder in folders)
@@ -280,7 +280,7 @@ def test_a_process_that_cannot_come_back_is_tried_again_while_the_others_serve(t
         store.write_text("no folder")
         os.kill(processes_of(server)[2], signal.SIGKILL)
         eventually(lambda: server.log.read_text().count("it cannot begin") >= 2)
-        with Asking(server.url) as ask:  # which the one that is there takes
+        with Asking(server.url) as ask:  # accepted by the process that runs
             assert learned(ask, ONE[0], LEARNED[3])["duplicate"] is True
             refusal(ask("GET", f"/models/{TWO[0]}"), 503, "unavailable")
             store.unlink()

@@ -1,4 +1,4 @@
-"""Which model a path is about, and who owns and follows one."""
+"""The model of a path, and the owner and followers of a model."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What every store does with models and their logs."""
+"""The contract of every store for models and their logs."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_what_was_acknowledged_outlives_kill_9(backend, reopen, store, model):
             lines = [first, *program.stdout.read().splitlines(keepends=True)]
         acknowledged = max([acknowledged, *(int(line) for line in lines if line.endswith("\n"))])
         store = reopen()
-        # The last append may last although the process died before it could say so.
+        # The last append may last even if the process died before it could answer.
         assert store.end(model) in {acknowledged, acknowledged + 1}
         assert log(store, model, 1) == [(n, "learned", b"%d" % n) for n in range(2, store.end(model) + 1)]
         assert store.find(model, [f"{acknowledged}"]) == {f"{acknowledged}": acknowledged}

@@ -1,4 +1,4 @@
-"""What every store does where the beginning of a log is trimmed."""
+"""The contract of every store for trimmed logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_busy_log_keeps_no_trim_waiting(store, model):
 
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(write)
-        try:  # each ends while the other goes on
+        try:  # the trim and the appends end while the other goes on
             for n in range(1, 41):
                 store.append(model, n, [CREATED])
                 store.trim(model, n)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.longest
 
 
 def word(rng):
-    """What stands nowhere by chance, and no compression shortens."""
+    """A word that occurs nowhere by chance and cannot be compressed."""
     return f"{rng.getrandbits(128):032x}"
 
 
@@ -66,7 +66,7 @@ def test_large_events_are_redacted_wherever_they_are(store, model):
     ]
 
 
-# -- what was before is not folded again ----------------------------------------------------------------------------
+# -- earlier states are not folded again ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("forget", ["redact", "trim"])
@@ -101,7 +101,7 @@ def test_a_snapshot_from_before_that_is_being_written_is_dropped(store, model, e
     assert store.snapshots(model) == [2]
 
 
-# -- meanwhile ------------------------------------------------------------------------------------------------------
+# -- other work meanwhile -------------------------------------------------------------------------------------------
 
 
 def test_appends_go_on_meanwhile_and_none_is_lost(store, model):
@@ -163,7 +163,7 @@ def test_appends_and_reads_go_on_beside_a_purge(store, model):
     assert [at for at, _ in store.read(model, 0)] == list(range(1, n + 2))
 
 
-# -- where the bytes stand ------------------------------------------------------------------------------------------
+# -- the bytes in the files -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 40, 3_000])
@@ -195,7 +195,7 @@ def test_what_was_removed_or_replaced_is_in_no_file_after_a_purge(store, model, 
 
 
 def test_ids_that_were_moved_about_before_they_were_removed_are_in_no_file_after_a_purge(store, model, backend):
-    # SQLite's pages are split as ids come in between, and what moves stays behind in the old page, unseen.
+    # SQLite splits pages as ids are inserted, and moved ids stay behind in the old page, unused.
     rng = random.Random(20)
     ids = [word(rng) + "x" * rng.choice([0, 10, 150]) for _ in range(20_000)]
     for n in range(0, len(ids), 500):
@@ -263,7 +263,7 @@ def test_after_any_history_only_what_is_kept_is_in_the_files(store, backend, reo
             assert kept < said
 
 
-# -- in the middle of it --------------------------------------------------------------------------------------------
+# -- interrupted by a crash -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.long

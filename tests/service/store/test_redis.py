@@ -1,4 +1,4 @@
-"""The store on Redis: what its server must promise, how it is reached, and who writes."""
+"""The store on Redis: what its server must promise, how it is reached, and which server writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def backend(on_redis):
     return on_redis
 
 
-# -- what is promised -----------------------------------------------------------------------------------------------
+# -- promises -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_write_that_is_not_fsynced_in_time_is_of_unknown_outcome_until_it_is(t
     ):
         store.create("m", CREATED)
         with server.client() as client:
-            client.config_set("appendfsync", "no")  # no fsync comes, however long anybody waits
+            client.config_set("appendfsync", "no")  # no fsync will ever come
             store._nodes._wait_ms = 1
             with pytest.raises(OutcomeUnknown, match="has not written to disk within 1 ms"):
                 store.append("m", 1, [ONE])
@@ -114,7 +114,7 @@ def test_a_server_that_came_back_with_another_configuration_gets_no_writes(redis
     assert store.append(model, 1, [ONE]) == 2
 
 
-# -- how it is reached ----------------------------------------------------------------------------------------------
+# -- connections ----------------------------------------------------------------------------------------------------
 
 
 def test_the_settings_choose_the_store(tmp_path, redis_server):
@@ -277,7 +277,7 @@ def test_of_two_stores_that_write_without_a_pause_one_writes(redis_server):
 
 def test_an_epoch_is_higher_than_all_before_whatever_the_clock_says(redis_server, model):
     with redis_server.client() as client:
-        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has forgotten a clock that was far ahead
+        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has lost the epoch of a clock far ahead
     with closing(RedisStore(redis_server.url)) as later:
         assert later.append(model, 1, [ONE]) == 2
         with redis_server.client() as client:

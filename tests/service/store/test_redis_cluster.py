@@ -56,7 +56,7 @@ def test_a_model_is_found_where_the_cluster_has_moved_it(cluster):
             here.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", new_id)
             found = here.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 100)
             here.execute_command("MIGRATE", "127.0.0.1", new.port, "", 0, 5000, "AUTH", PASSWORD, "KEYS", *found)
-            with pytest.raises(StoreUnavailable) as refused:  # on the move
+            with pytest.raises(StoreUnavailable) as refused:  # during the move
                 store.append("moves", 1, [ONE])
             assert not isinstance(refused.value, OutcomeUnknown)
             for client in (there, here):
@@ -106,5 +106,5 @@ def test_a_failover_can_lose_the_last_acknowledged_events_and_the_next_append_sa
                 store.append("m", 3, [ONE])
             assert payloads(store, "m") == [b"{}", b"1"]
         del replica.config["replicaof"]
-        with replica, closing(RedisStore(replica.url)) as store:  # a new start goes on from there
+        with replica, closing(RedisStore(replica.url)) as store:  # a new start goes on from the replica's state
             assert store.append("m", 2, [ONE]) == 3

@@ -1,4 +1,4 @@
-"""Redis that is away, slow or out of memory, and what a torn log or a crash leaves in it."""
+"""Redis that is away, slow or out of memory, and the traces of a torn log or a crash in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def backend(on_redis):
     return on_redis
 
 
-# -- what goes wrong on the way -------------------------------------------------------------------------------------
+# -- failures on the way --------------------------------------------------------------------------------------------
 
 
 def test_an_answer_that_does_not_come_in_time_is_not_awaited(redis_server, proxy):
@@ -29,7 +29,7 @@ def test_an_answer_that_does_not_come_in_time_is_not_awaited(redis_server, proxy
         store.create("m", CREATED)
     opened = []
 
-    def hasty():  # which may itself take longer than that
+    def hasty():  # connecting may itself exceed the timeout
         with suppress(StoreUnavailable):
             opened.append(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=0.4))
         return opened
@@ -43,7 +43,7 @@ def test_an_answer_that_does_not_come_in_time_is_not_awaited(redis_server, proxy
 
 
 def calls(redis_server):
-    """How many scripts Redis was asked for by name."""
+    """Number of scripts that Redis was asked for by hash."""
     with redis_server.client() as client:
         return client.info("commandstats")["cmdstat_evalsha"]["calls"]
 
@@ -56,7 +56,7 @@ def test_an_append_that_arrives_after_it_was_given_up_is_refused(redis_server, p
     assert through.end("m") == 2
     before = calls(redis_server)
     proxy.deliver()
-    assert calls(redis_server) == before + 1  # it did arrive, and was refused
+    assert calls(redis_server) == before + 1  # it arrived, and was refused
     with redis_server.client() as client:
         assert client.xlen("hinged:{m}:log") == 2
     assert through.append("m", 2, [Event("learned", b"next")]) == 3
@@ -141,7 +141,7 @@ def test_where_memory_has_run_out_the_store_opens_trims_deletes_and_so_makes_roo
         store.delete("n")
         assert store.models() == [model]
         assert client.smembers("hinged:{-}:models") == {model}
-        eventually(lambda: client.info("memory")["used_memory"] <= 4 * 2**20)  # freed beside
+        eventually(lambda: client.info("memory")["used_memory"] <= 4 * 2**20)  # freed in the background
         assert store.append(model, 9, [ONE]) == 10
 
 
@@ -155,7 +155,7 @@ def test_where_memory_has_run_out_the_outcome_of_an_append_is_found_all_the_same
     assert through.end("m") == 3
 
 
-# -- what stands on disk --------------------------------------------------------------------------------------------
+# -- the files on disk ----------------------------------------------------------------------------------------------
 
 
 def test_of_a_torn_log_what_is_whole_is_kept_and_no_append_by_half(redis_server, store, model, reopen):

@@ -1,4 +1,4 @@
-"""What a purge does with the files of the Redis server itself, and how large the steps of its copies are."""
+"""The files of Redis itself during a purge, and the size of the steps of its copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(reopen):
 
 
 def erased(server, folder_of, **options):
-    """Redact and purge on `server`: what the purge said, and which secrets are left in the files."""
+    """Redact and purge on `server`; return the purge's answer, and the secrets that are left in the files."""
     with closing(RedisStore(server.url, **options)) as store:
         with_a_secret(store)
         with server.client() as client:
@@ -85,15 +85,15 @@ def test_what_redis_is_writing_already_is_waited_for_and_written_again(tmp_path,
         server.client() as client,
     ):
         with_a_secret(store)
-        client.execute_command(command)  # takes half a second: it shows what was before
+        client.execute_command(command)  # takes half a second and writes the data of before
         redact(store)
         assert store.purge() == []
         assert files.holding(SECRETS) == set()
 
 
 @pytest.fixture
-def slow(tmp_path, files):  # noqa: ARG001  whose folder this is
-    """A server that takes a while for its files, with a store."""
+def slow(tmp_path, files):  # noqa: ARG001  the folder comes from it
+    """A server that takes a while to write its files, with a store."""
     with (
         RedisServer(tmp_path / "server", rdb_key_save_delay=100_000) as server,
         closing(RedisStore(server.url)) as store,
@@ -104,7 +104,7 @@ def slow(tmp_path, files):  # noqa: ARG001  whose folder this is
 
 @contextmanager
 def purging(server, store):
-    """In the middle of a purge; behind it, how the purge ended is in the list."""
+    """Run the block during a purge; afterwards the list has the purge's result or error."""
     outcome = []
 
     def purge():
@@ -145,7 +145,7 @@ def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_re
         looked.wait()
         (writer,) = wait_for_children(server.process.pid, 1)
         server.kill()
-        eventually(lambda: ended(writer))  # it keeps the dead server's connections open
+        eventually(lambda: ended(writer))  # it holds the dead server's connections open
         server.start()
         with server.client() as client:
             assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
@@ -164,7 +164,7 @@ def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_
             path.unlink()
         with purging(server, store):
             (writer,) = wait_for_children(server.process.pid, 1)
-            time.sleep(0.2)  # unless it has done much, the process that writes does not outlive it: then once more
+            time.sleep(0.2)  # a writer that has done little dies with its server: then try again
             server.kill()
             eventually(partial(ended, writer))
         server.start()
@@ -226,7 +226,7 @@ def test_a_file_that_could_not_be_written_is_told_of(redis_server, store):
         client.save()
         redact(store)
         (redis_server.folder / "dump.rdb").unlink()
-        (redis_server.folder / "dump.rdb").mkdir()  # nothing can be put in its place
+        (redis_server.folder / "dump.rdb").mkdir()  # so that no file can replace it
         (told,) = store.purge()
         assert told == f"Redis at 127.0.0.1:{redis_server.port} did not rewrite its RDB file: see its log."
 

@@ -1,4 +1,4 @@
-"""Redactions on Redis: the copy that takes the place of the log, and what interrupts it."""
+"""Redactions on Redis: the copy that replaces the log, and interruptions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def store(reopen):
 
 
 def half_way(store):
-    """A redaction as it stands when its server dies after a step of the copy."""
+    """A redaction in the state in which its server dies after a step of the copy."""
     born = store._born("m")
     store._write("m", scripts.BEGIN_REBUILDING, born, 4, "half")
     assert store._write("m", scripts.COPY, born, 4, "half", 0, 3, 2**20, 3, 0) == ("ok", [3, 0])
 
 
 def interrupted(store, monkeypatch, script, by):
-    """Let `by` happen once, right before the next time that `script` is run."""
+    """Let `by` run once, right before the next run of `script`."""
     write = store._write
 
     def interrupt_first(model, asked, *arguments, **options):
@@ -65,7 +65,7 @@ def test_what_was_removed_is_in_no_key(redis_server, store, forget):
     elif forget == "trim and purge":
         store.trim("m", 3)
         assert store.purge() == []
-        store.redact("m", 4, {}, [])  # and with it the snapshot
+        store.redact("m", 4, {}, [])  # drops the snapshot, too
     else:
         store.delete("m")
     assert dumped() == []
@@ -86,7 +86,7 @@ def test_a_long_log_is_copied_in_slices_and_others_get_their_turn(store):
     assert payloads(store)[:4] == [b"{}", b"open", b"", b"open"]
 
 
-# -- what is left half done -----------------------------------------------------------------------------------------
+# -- interrupted by a crash -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["opening", "redaction", "purge", "deletion"])
@@ -148,7 +148,7 @@ def test_what_is_trimmed_or_appended_during_a_redaction_is_so_after_it(store, mo
 
 def test_what_is_trimmed_during_a_redaction_goes_with_the_next_purge(store, backend, monkeypatch):
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, lambda: store.trim("m", 3))
-    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # by now the copy holds what is trimmed, and keeps it as streams do
+    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # the copy holds the trimmed event in its memory, like any stream
     assert [at for at, _ in store.read("m", 0)] == [4]
     assert store.purge() == []
     assert backend.holding(SECRETS) == set()
@@ -164,7 +164,7 @@ def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, s
     interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.deliver)
     try:
         redact(through)
-    except StoreUnavailable:  # what came late was a beginning, which takes its turn; or it is done by now
+    except StoreUnavailable:  # the late step began a rebuilding of its own, or the redaction is done
         redact(through)
     through.append("m", 4, [OPEN])
     assert payloads(through) == [b"{}", b"open", b"", b"open", b"open"]

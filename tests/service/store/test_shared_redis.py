@@ -1,4 +1,4 @@
-"""One Redis, several servers: who writes which model."""
+"""One Redis, several servers: which server writes which model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TTL_S = 60.0
 
 @pytest.fixture
 def join(redis_server):
-    """Another server on the same store, by its address; what it lost and what ended it stand in `lost` and `ended`."""
+    """Open another server on the same store, by its address; `lost` and `ended` list what it loses and why it ends."""
     with ExitStack() as stack:
 
         def joined(address, ttl_s=TTL_S):
@@ -143,7 +143,7 @@ def test_a_beat_tells_what_has_changed_since_an_earlier_one(join):
     b.delete("n")
     gone = b.beat("{}", told.mark)
     assert (gone.changed, gone.owners, gone.models) == ({"n"}, {}, frozenset())
-    assert b.beat("{}", 1).changed is None  # nobody knows any more what has changed since then
+    assert b.beat("{}", 1).changed is None  # changes since then are no longer known
 
 
 def test_what_was_told_from_one_beat_to_the_next_is_all_that_there_is(join):

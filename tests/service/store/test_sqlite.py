@@ -1,4 +1,4 @@
-"""The store on SQLite: its folder, its commits, and what crashes, a full disk and damage do to it."""
+"""The store on SQLite: its folder, its commits, and the effects of crashes, a full disk and damage."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_appends_that_wait_together_are_one_commit(folder):
             release.wait()
 
         def append(n):
-            # The seventh is wrong about the end, the eighth about the model.
+            # The seventh append has the wrong end, the eighth has a model that does not exist.
             return store.append("none" if n == 7 else f"m{n}", 1 + (n == 6), [CREATED])
 
         with ThreadPoolExecutor(9) as pool:
@@ -194,6 +194,7 @@ except StoreUnavailable:
 assert store.get_snapshot("m", 1) == b"kept"
 assert [position for position, _ in store.read("m", 0)] == list(range(1, end + 1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
 assert store.append("m", end, [Event("learned", b"%d" % end * 5000, (str(end),))]) == end + 1
 store.put_snapshot("m", 3, b"3")
 print(end + 1, flush=True)
@@ -228,7 +229,7 @@ def test_what_a_crash_leaves_of_a_deletion_is_removed_at_the_next_start(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.put_snapshot("m", 1, b"state")
-    # As it stands after the first transaction of a deletion.
+    # The state after the first transaction of a deletion.
     sql(folder, "UPDATE models SET name = NULL")
     with closing(SQLiteStore(folder)) as store:
         assert store.models() == []
@@ -241,7 +242,7 @@ def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
         store.create("m", CREATED)
         store.append("m", 1, [Event("learned", b"x" * 1000)] * 100)
     content = bytearray((folder / "hinged.db").read_bytes())
-    # The last half of the pages, overwritten.
+    # The last half of the pages is overwritten.
     middle = len(content) // 2
     (folder / "hinged.db").write_bytes(content[:middle] + b"\xa5" * (len(content) - middle))
     with closing(SQLiteStore(folder)) as store, pytest.raises(Damaged):
@@ -252,7 +253,7 @@ def test_ids_that_a_crash_leaves_of_a_trim_are_not_found_and_go_with_the_next(fo
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.append("m", 1, [Event("learned", b"", ("b",)), Event("learned", b"", ("c",))])
-    # As it stands when the events are removed and the ids are not.
+    # The state after the events are removed but not the ids.
     sql(folder, "DELETE FROM events WHERE position <= 2")
     sql(folder, "UPDATE models SET trimmed = 2")
     with closing(SQLiteStore(folder)) as store:

@@ -1,4 +1,4 @@
-"""What was forgotten leaves the files of SQLite, or the purge says that it did not."""
+"""Forgotten data leaves the files of SQLite, or the purge says that it did not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_forgotten_bytes_are_in_no_file_of_the_folder(folder, forget):
         store.append("m", 2, [Event("learned", b"", ("open-id",))])
         store.put_snapshot("m", 1, b"secret" * 5000)
         forget(store)
-        # By another process: to open and close the file in this one would drop SQLite's locks.
+        # Another process reads the files: opening and closing the file here would drop SQLite's locks.
         assert subprocess.run(["grep", "-rl", "secret", folder], check=False, stdout=subprocess.PIPE).stdout == b""
 
 
@@ -86,13 +86,13 @@ def test_who_writes_is_let_in_behind_each_slice_of_a_purge(folder):
         def append_after(work):
             found = do(work)
             slices.append(work)
-            if len(slices) % 2:  # not behind itself
+            if len(slices) % 2:  # not after its own append
                 store.append("m", store.end("m"), [Event("less", b"%d" % len(slices))])
             return found
 
         store._writer.do = append_after
         assert store.purge() == []
-        assert len(slices) > 80  # of them half are what was appended
+        assert len(slices) > 80  # half of them are the appends
         log = [*store.read("m", 0)]
         assert [at for at, _ in log] == [*range(1, 42 + len(slices) // 2)]
         assert [event.payload for _, event in log[41:]] == [b"%d" % n for n in range(1, len(slices), 2)]

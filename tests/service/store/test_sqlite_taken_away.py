@@ -66,7 +66,7 @@ def cut_the_end_of_the_log(folder):
 
 
 def cut(file, share):
-    """Take the end of a file; it is not opened here, for to close it would drop the locks of this process."""
+    """Cut off the end of a file without opening it here: closing it would drop this process's locks."""
     os.truncate(file, int(share * file.stat().st_size))
 
 
@@ -173,7 +173,7 @@ def test_what_another_program_does_by_sqlites_rules_is_no_loss(folder):
                 end = store.append("m", end, [Event("learned", b"more")])
                 other.communicate("\n")
             end = store.append("m", end, [Event("learned", bytes(10_000))] * 50)
-        assert min(sizes) < 2_500_000  # of the 5 MB that there were
+        assert min(sizes) < 2_500_000  # of 5 MB before
     with closing(SQLiteStore(folder)) as store:
         assert len(list(store.read("m", 0))) == end - 400
 
@@ -234,7 +234,7 @@ def test_what_is_acknowledged_is_in_the_folder_however_often_it_is_taken_away_or
             end, whole, trimmed = 1, True, 0
 
             def mend():
-                for file in kept.iterdir():  # by other processes: what they close is not this one's
+                for file in kept.iterdir():  # in other processes, because closing the files here would drop the locks
                     subprocess.run(["cp", file, folder], check=True)
                 shutil.rmtree(kept)
 
@@ -267,7 +267,7 @@ def test_what_is_acknowledged_is_in_the_folder_however_often_it_is_taken_away_or
                                 store.put_snapshot("m", end, b"state" * 1000)
                             elif step == "read":
                                 assert len(list(store.read("m", 0))) == end - trimmed
-                            elif step == "trim":  # which empties the log
+                            elif step == "trim":  # it empties the log
                                 trimmed = end // 2 if good else trimmed
                                 store.trim("m", end // 2)
                             else:
