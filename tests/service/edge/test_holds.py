@@ -99,14 +99,14 @@ def held(ask, where, media_type, body):
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_body_is_refused_and_holds_nobody_up(ask, what):
+def test_a_hostile_body_is_refused_without_holding_the_loop(ask, what):
     answer, seconds = held(ask, *HOSTILE[what]())
     assert answer.status_code in (200, 400, 413, 422), answer.text[:500]
     assert not seconds
 
 
 @pytest.mark.parametrize("what", VALID)
-def test_a_long_body_is_answered_and_holds_nobody_up(ask, what):
+def test_a_long_body_is_answered_without_holding_the_loop(ask, what):
     answer, seconds = held(ask, *VALID[what]())
     assert answer.status_code == 200, answer.text[:500]
     assert not seconds
@@ -130,7 +130,7 @@ EMPTY = {"indices": [], "values": []}
 
 
 @pytest.mark.parametrize("what", FRAMES)
-def test_a_hostile_frame_is_refused_and_holds_nobody_up(server, ask, what):
+def test_a_hostile_frame_is_refused_without_holding_the_loop(server, ask, what):
     with opened(server.url, "/models/rows/stream") as socket:
         for _ in range(TRIES):
             before, _ = holds(ask)
@@ -141,7 +141,7 @@ def test_a_hostile_frame_is_refused_and_holds_nobody_up(server, ask, what):
     pytest.fail("it held the loop each time")
 
 
-def test_a_long_answer_to_a_frame_comes_whole_between_those_to_others_and_holds_nobody_up(server, ask):
+def test_a_long_answer_to_a_frame_comes_whole_without_holding_the_loop(server, ask):
     frame = {"op": "predict", "examples": [{"x": EMPTY} for _ in range(8000)], "probabilities": True}
     with opened(server.url, "/models/many/stream") as socket:
         for _ in range(TRIES):

@@ -17,7 +17,7 @@ def signing(monkeypatch, at, secret=b"s", most=3, known=(NOBODY_ASKED,)):
     return SignedTickets(secret, 30.0, most, lambda: known)
 
 
-def test_a_signed_ticket_is_good_once_at_each_process_with_the_secret(monkeypatch):
+def test_a_signed_ticket_is_valid_once_at_each_process_with_the_secret(monkeypatch):
     one, other = signing(monkeypatch, 100.0), signing(monkeypatch, 100.0)
     ticket = one.issue(NOBODY_ASKED)
     for process in (other, one):
@@ -27,7 +27,7 @@ def test_a_signed_ticket_is_good_once_at_each_process_with_the_secret(monkeypatc
     assert signing(monkeypatch, 100.0, known=()).redeem(one.issue(NOBODY_ASKED)) is None  # the key was revoked
 
 
-def test_a_signed_ticket_that_was_touched_or_expired_or_is_older_than_the_process_is_none(monkeypatch):
+def test_a_signed_ticket_that_was_altered_or_expired_or_predates_the_process_is_invalid(monkeypatch):
     tickets = signing(monkeypatch, 100.0)
     first, second = tickets.issue(NOBODY_ASKED), tickets.issue(NOBODY_ASKED)
     for k in range(len(first)):  # also the last letters, which may decode to the same bytes
@@ -42,7 +42,7 @@ def test_a_signed_ticket_that_was_touched_or_expired_or_is_older_than_the_proces
     assert tickets.redeem(second) is None
 
 
-def test_no_part_of_a_ticket_and_a_key_make_a_ticket(monkeypatch):
+def test_parts_of_a_ticket_and_a_key_do_not_make_a_ticket(monkeypatch):
     # The mark of a key in a ticket is signed with the same secret, and the key's owner knows what was signed.
     key = NOBODY_ASKED.model_copy(update={"sha256": "f" * 64})
     tickets = signing(monkeypatch, 100.0, most=2, known=(key,))
@@ -56,7 +56,7 @@ def test_no_part_of_a_ticket_and_a_key_make_a_ticket(monkeypatch):
         assert tickets.redeem(tickets.issue(key)) is key
 
 
-def test_signed_tickets_are_bounded_both_those_given_and_those_used(monkeypatch):
+def test_issued_and_used_signed_tickets_are_limited(monkeypatch):
     one, other = signing(monkeypatch, 100.0, most=4), signing(monkeypatch, 100.0, most=2)
     given = [one.issue(NOBODY_ASKED) for _ in range(4)]
     with pytest.raises(QueueFull):

@@ -159,7 +159,7 @@ def cut(stream, *at):
 
 
 @pytest.mark.parametrize("stream", KNOWN, ids=range(len(KNOWN)))
-def test_what_has_taken_others_in_is_taken_as_by_h11_wherever_it_is_cut(reading, stream):
+def test_streams_that_deceived_other_parsers_are_parsed_like_by_h11_wherever_they_are_cut(reading, stream):
     check(reading, stream, [stream])
     check(reading, stream, cut(stream, *range(len(stream))))
     for at in range(1, len(stream), reading.step):
@@ -168,14 +168,14 @@ def test_what_has_taken_others_in_is_taken_as_by_h11_wherever_it_is_cut(reading,
 
 @settings(max_examples=200, deadline=None)
 @given(stream=streams(), at=st.lists(st.floats(0, 1), max_size=4))
-def test_any_stream_is_taken_as_by_h11_however_it_comes(reading, stream, at):
+def test_any_stream_is_parsed_like_by_h11_however_it_comes(reading, stream, at):
     taken = check(reading, stream, cut(stream, *(round(where * len(stream)) for where in at)))
     event("requests taken", len(taken))
     check(reading, stream, cut(stream, *range(len(stream))))
 
 
 @pytest.mark.parametrize("upgrade", [b"h2c", b"TLS/1.0", b"websocket, h2c"])
-def test_a_request_that_offers_another_protocol_is_answered_as_without_the_offer(reading, upgrade):
+def test_a_request_that_offers_another_protocol_is_answered_as_if_it_had_no_offer(reading, upgrade):
     """Java's HttpClient offers h2c with its first request, whatever the request is."""
     stream = sized(b"{}", b"connection: Upgrade, HTTP2-Settings", b"upgrade: " + upgrade) + SMUGGLED
     taken, ended = reading.taken([stream])

@@ -83,7 +83,7 @@ def made(server):
     return server
 
 
-def test_followers_answer_as_the_owner_does(server):
+def test_followers_answer_like_the_owner(server):
     xs = [[k / 7, k % 5] for k in range(30)]
     body = {"examples": [{"x": x} for x in xs], "probabilities": True, "explain": 2}
     with without_owner(server):
@@ -97,7 +97,7 @@ def test_followers_answer_as_the_owner_does(server):
     assert len(ranked.json()["ranking"]) == 2
 
 
-def test_what_was_learned_is_predicted_from_where_it_is_asked_for(server):
+def test_a_learned_example_counts_whichever_process_predicts(server):
     positions = []
     for k in range(40):
         answer = fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([k, 1], "ab"[k % 2])]})
@@ -109,7 +109,7 @@ def test_what_was_learned_is_predicted_from_where_it_is_asked_for(server):
     assert refusal(predicted(server, "?min_position=1000000"), 422, "invalid")
 
 
-def test_what_followers_do_not_do_is_handed_on(server):
+def test_requests_that_followers_cannot_answer_are_handed_on(server):
     until_followed(server)
     answers = []
 
@@ -139,7 +139,7 @@ def test_what_followers_do_not_do_is_handed_on(server):
         ("DELETE", "/models/m/predict", b"", 405, "method_not_allowed"),
     ],
 )
-def test_refusals_are_the_owners(server, method, path, body, status, code):
+def test_only_the_owner_refuses(server, method, path, body, status, code):
     until_followed(server)
     headers = {"content-type": "application/json"} if body else {}
     for _ in range(4):
@@ -232,7 +232,7 @@ def alone(server):
 @example(mix=[0, 7, 0, 0, 3, 6, 0], where=[])
 @example(mix=[9, 0, 3, 9, 10, 7, 11, 12, 0], where=[])
 @example(mix=[0, 1, 2, 4, 0], where=[0.1, 0.2, 0.3, 0.5, 0.6, 0.9])
-def test_a_mix_in_one_piece_is_answered_in_order_whoever_answers(server, alone, mix, where):
+def test_pipelined_requests_are_answered_in_order_by_whichever_process(server, alone, mix, where):
     stream = b"".join(said(*PIPELINED[k]) for k in mix)
     with Line(server.port) as line:  # either process accepts some of the connections
         line.send(stream, where)
@@ -247,7 +247,7 @@ def test_a_mix_in_one_piece_is_answered_in_order_whoever_answers(server, alone, 
             assert told(line) == alone[k]
 
 
-def test_an_answer_that_is_long_is_read_whole_before_its_connection_is_handed_on(server):
+def test_a_long_answer_is_read_whole_before_its_connection_is_handed_on(server):
     many = {"examples": [{"x": [k / 7, k % 5]} for k in range(10_000)], "probabilities": True}
     with through_a_follower(server, said("POST", "/models/m/predict", {}, json.dumps(many).encode())) as socket_:
         socket_.sendall(said("GET", "/models/m", {}, b""))
@@ -287,7 +287,7 @@ def test_requests_that_followers_answered_are_counted(server):
     eventually(lambda: counted() >= before + 10)  # earlier requests may be reported only now
 
 
-def test_a_follower_that_is_killed_comes_again_and_nobody_is_left_without_an_answer(server):
+def test_a_killed_follower_is_restarted_and_every_request_is_answered(server):
     follower = processes_of(server)[2]
     os.kill(follower, signal.SIGKILL)
     for _ in range(20):
@@ -297,7 +297,7 @@ def test_a_follower_that_is_killed_comes_again_and_nobody_is_left_without_an_ans
     until_followed(server)
 
 
-def test_while_an_owner_is_away_its_followers_predict_from_all_that_it_acknowledged(server):
+def test_while_an_owner_is_away_its_followers_predict_from_everything_it_acknowledged(server):
     learned = fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([3, 1], "a")]}).json()
     positions = []
     os.kill(processes_of(server)[1], signal.SIGKILL)
@@ -323,7 +323,7 @@ def test_while_an_owner_is_away_its_followers_predict_from_all_that_it_acknowled
     until_followed(server)
 
 
-def test_followers_ask_for_keys_as_the_owner_does(tmp_path):
+def test_followers_ask_for_keys_like_the_owner(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as open_server, Asking(open_server.url) as ask:
         ask.new_model("m").learn(*LEARNED)
         open_server.terminate()
@@ -337,7 +337,7 @@ def test_followers_ask_for_keys_as_the_owner_does(tmp_path):
             assert answer.status_code == 200, answer.text
 
 
-def test_a_server_that_is_killed_while_its_processes_start_is_started_anew_at_once(tmp_path):
+def test_a_server_that_is_killed_while_its_processes_start_can_be_restarted_at_once(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as server:
         for _ in range(2):
             wait_for_children(server.process.pid, 2)  # they hold the port from their first moment on

@@ -85,7 +85,7 @@ async def something(rng, worker, examples):
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), log_kept=st.sampled_from([None, 0, 5]), change=st.sampled_from([{}, EXACT]))
 @pytest.mark.long
-def test_after_anything_that_happens_a_replica_is_its_model_to_the_bit(tmp_path_factory, seed, log_kept, change):
+def test_after_any_change_a_replica_equals_its_model_to_the_bit(tmp_path_factory, seed, log_kept, change):
     rng, examples = random.Random(seed), examples_of(0, 200)
 
     async def scenario(pair):
@@ -112,7 +112,7 @@ def test_after_anything_that_happens_a_replica_is_its_model_to_the_bit(tmp_path_
     run(scenario, tmp_path_factory.mktemp("pair"), configuration=change, log_kept=log_kept)
 
 
-def test_what_a_replica_reads_is_never_written(tmp_path):
+def test_a_replica_writes_nothing(tmp_path):
     async def scenario(pair):
         store = pair.replicas._store
         for write in (

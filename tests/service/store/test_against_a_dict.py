@@ -148,7 +148,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
 
 @pytest.mark.long
-def test_any_sequence_of_calls_does_what_a_dict_would_do(reopen):
+def test_any_sequence_of_calls_behaves_like_a_dict(reopen):
     machine = type("Machine", (StoreAgainstDict,), {"reopen": staticmethod(reopen)})
     run_state_machine_as_test(
         machine,

@@ -77,7 +77,7 @@ def test_a_snapshot_of_a_model_that_is_deleted_meanwhile_leaves_nothing(store, m
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.long
-def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, store, model):
+def test_a_crash_in_the_middle_of_a_snapshot_leaves_the_older_snapshots(backend, reopen, store, model):
     for position in (1, 2):
         store.put_snapshot(model, position, b"%d" % position)
     reopen.close()
@@ -98,7 +98,7 @@ def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, s
 
 
 @pytest.mark.usefixtures("long")
-def test_a_damaged_snapshot_is_not_read_and_the_one_before_is(store, model, reopen, backend):
+def test_a_damaged_snapshot_is_not_read_but_the_one_before_is(store, model, reopen, backend):
     store.put_snapshot(model, 1, b"older")
     store.put_snapshot(model, 2, bytes(SNAPSHOT_CHUNK_BYTES + 10) + b"spoiled")
     reopen.close()

@@ -51,18 +51,18 @@ def files(tmp_path, on_redis):
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-def test_the_files_of_a_newer_server_are_written_anew(tmp_path, files, policy):
+def test_a_purge_rewrites_the_files_of_a_newer_server(tmp_path, files, policy):
     with RedisServer(tmp_path / "server", newer_executable(), appendfsync=policy, save="3600 1") as server:
         assert erased(server, files) == ([], set())
 
 
-def test_a_server_that_keeps_rdb_files_writes_the_next(tmp_path, files):
+def test_a_purge_makes_a_server_with_rdb_files_write_the_next(tmp_path, files):
     with RedisServer(tmp_path / "server", save="3600 1") as server:
         assert erased(server, files) == ([], set())
         assert (tmp_path / "server" / "dump.rdb").exists()
 
 
-def test_an_rdb_file_that_somebody_had_made_is_made_again(redis_server, store, backend):
+def test_a_purge_rewrites_an_rdb_file_that_was_made_by_hand(redis_server, store, backend):
     with redis_server.client() as client:
         client.save()
     assert (redis_server.folder / "dump.rdb").exists()
@@ -71,14 +71,14 @@ def test_an_rdb_file_that_somebody_had_made_is_made_again(redis_server, store, b
     assert backend.holding(SECRETS) == set()
 
 
-def test_no_file_is_made_where_none_was(tmp_path, files):
+def test_a_purge_creates_no_file_where_there_was_none(tmp_path, files):
     with RedisServer(tmp_path / "server", appendonly="no") as server:
         assert erased(server, files, durable=False) == ([], set())
         assert [path.name for path in (tmp_path / "server").iterdir()] == ["redis.log"]
 
 
 @pytest.mark.parametrize("command", ["BGREWRITEAOF", "BGSAVE"])
-def test_what_redis_is_writing_already_is_waited_for_and_written_again(tmp_path, files, command):
+def test_a_purge_waits_for_a_rewriting_in_progress_and_starts_another(tmp_path, files, command):
     with (
         RedisServer(tmp_path / "server", save="3600 1", rdb_key_save_delay=100_000) as server,
         closing(RedisStore(server.url)) as store,
@@ -131,7 +131,7 @@ def test_a_purge_in_which_redis_died_is_not_done(slow):
     server.start()
 
 
-def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_reports_no_failure(slow, monkeypatch):
+def test_a_purge_during_which_redis_was_restarted_is_not_done_although_redis_reports_no_failure(slow, monkeypatch):
     looked, again = threading.Event(), threading.Event()
 
     def until_told(_):
@@ -153,7 +153,7 @@ def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_re
     assert outcome == [f"Redis at 127.0.0.1:{server.port} was restarted before it had rewritten its files"]
 
 
-def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_is_gone(slow, files):
+def test_a_file_left_by_a_killed_redis_is_reported_until_its_note_is_removed(slow, files):
     server, store = slow
 
     def left():
@@ -184,7 +184,7 @@ def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_
     assert store.purge() == []
 
 
-def test_a_server_that_died_in_a_purge_leaves_no_such_word_where_redis_lived_on(slow):
+def test_a_server_that_died_in_a_purge_leaves_no_note_if_redis_lived_on(slow):
     server, store = slow
     with purging(server, store), closing(RedisStore(server.url)) as heir:
         redact(heir)
@@ -192,7 +192,7 @@ def test_a_server_that_died_in_a_purge_leaves_no_such_word_where_redis_lived_on(
 
 
 @pytest.mark.usefixtures("store")
-def test_what_the_servers_user_may_not_do_is_told(redis_server, backend):
+def test_a_purge_reports_what_the_redis_user_may_not_do(redis_server, backend):
     with redis_server.client() as client:
         client.execute_command("ACL", "SETUSER", "most", "on", ">word", "+@all", "-bgrewriteaof", "-bgsave", "~*")
         client.save()
@@ -208,7 +208,7 @@ def test_what_the_servers_user_may_not_do_is_told(redis_server, backend):
 
 
 @pytest.mark.usefixtures("store")
-def test_a_server_that_does_not_say_what_it_keeps_is_told_of(redis_server):
+def test_a_purge_reports_a_server_that_hides_its_configuration(redis_server):
     name = f"Redis at 127.0.0.1:{redis_server.port}"
     with redis_server.client() as client:
         client.execute_command("ACL", "SETUSER", "half", "on", ">word", "+@all", "-config", "~*")
@@ -221,7 +221,7 @@ def test_a_server_that_does_not_say_what_it_keeps_is_told_of(redis_server):
     assert told.startswith(f"{name} does not say which files it keeps; they may hold what was removed: ")
 
 
-def test_a_file_that_could_not_be_written_is_told_of(redis_server, store):
+def test_a_purge_reports_a_file_that_could_not_be_written(redis_server, store):
     with redis_server.client() as client:
         client.save()
         redact(store)
@@ -231,7 +231,7 @@ def test_a_file_that_could_not_be_written_is_told_of(redis_server, store):
         assert told == f"Redis at 127.0.0.1:{redis_server.port} did not rewrite its RDB file: see its log."
 
 
-def test_a_server_that_is_away_is_told_of(redis_server, store):
+def test_a_purge_reports_a_server_that_is_away(redis_server, store):
     redis_server.kill()
     with pytest.raises(StoreUnavailable):
         store.purge()
@@ -239,7 +239,7 @@ def test_a_server_that_is_away_is_told_of(redis_server, store):
     assert store.purge() == []
 
 
-def test_replicas_are_told_of(tmp_path, redis_server, store):
+def test_a_purge_reports_replicas(tmp_path, redis_server, store):
     with RedisServer(tmp_path / "replica", replicaof=f"127.0.0.1 {redis_server.port}"), redis_server.client() as client:
         while client.info("replication")["connected_slaves"] < 1:
             time.sleep(0.01)
@@ -249,7 +249,7 @@ def test_replicas_are_told_of(tmp_path, redis_server, store):
     ]
 
 
-def test_on_a_cluster_every_master_writes_its_files_anew(cluster, on_redis):
+def test_on_a_cluster_every_master_rewrites_its_files(cluster, on_redis):
     names = [f"model{n}" for n in range(8)]
     on_redis.folder = cluster.nodes[0].folder.parent
     with closing(RedisStore(cluster.url)) as store:
@@ -274,7 +274,7 @@ def test_on_a_cluster_every_master_writes_its_files_anew(cluster, on_redis):
         assert told.startswith(f"Redis at 127.0.0.1:{cluster.nodes[1].port} did not rewrite its append-only file: ")
 
 
-def test_the_steps_of_a_copy_are_as_large_as_they_may_be():
+def test_the_steps_of_a_copy_are_as_large_as_allowed():
     places = {at: (b"kind", bytes(2**19), 0) for at in (2, 3, 4, 2_000)}
     packed = _next(places, [*places], 0, 5_000)
     assert (packed[0], packed[3], packed[4::4]) == (3, 2, [2, 3])

@@ -29,7 +29,7 @@ def sql(folder, statement):
         return connection.execute(statement).fetchall()
 
 
-def test_missing_folders_are_made(tmp_path):
+def test_missing_folders_are_created(tmp_path):
     with closing(SQLiteStore(tmp_path / "a" / "b")) as store:
         store.create("m", CREATED)
     assert (tmp_path / "a" / "b" / "hinged.db").exists()
@@ -86,7 +86,7 @@ def test_every_commit_reaches_the_disk_and_deletes_overwrite(folder):
             assert settings == {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
 
 
-def test_appends_that_wait_together_are_one_commit(folder):
+def test_waiting_appends_are_one_commit(folder):
     with closing(SQLiteStore(folder)) as store:
         for n in range(8):
             store.create(f"m{n}", CREATED)
@@ -118,7 +118,7 @@ def test_appends_that_wait_together_are_one_commit(folder):
         assert [store.end(f"m{n}") for n in range(8)] == [2] * 6 + [1, 1]
 
 
-def test_a_failed_commit_fails_all_that_were_in_it_and_the_store_goes_on(folder):
+def test_a_failed_commit_fails_all_appends_in_it_and_the_store_goes_on(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
 
@@ -148,7 +148,7 @@ time.sleep(60)
 """
 
 
-def test_a_write_that_another_program_blocks_is_unavailable_and_not_unknown(folder):
+def test_a_write_blocked_by_another_program_is_unavailable_and_not_unknown(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         store._writer._connection.execute("PRAGMA busy_timeout=50")
@@ -213,7 +213,7 @@ def test_a_full_disk_loses_nothing_acknowledged_and_the_store_goes_on_when_there
     assert sql(folder, "SELECT count(*) FROM chunks") == [(2,)]
 
 
-def test_what_a_crash_leaves_of_a_snapshot_is_removed_at_the_next_start(folder, backend):
+def test_an_unfinished_snapshot_is_removed_at_the_next_start(folder, backend):
     body = f"store.create('m', Event('created', b''))\nstore.put_snapshot('m', 1, bytes({2**28}))"
     with backend.program(body) as program:
         log = folder / "hinged.db-wal"
@@ -225,7 +225,7 @@ def test_what_a_crash_leaves_of_a_snapshot_is_removed_at_the_next_start(folder, 
     assert sql(folder, "SELECT * FROM chunks") == sql(folder, "SELECT * FROM snapshots") == []
 
 
-def test_what_a_crash_leaves_of_a_deletion_is_removed_at_the_next_start(folder):
+def test_an_unfinished_deletion_is_completed_at_the_next_start(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.put_snapshot("m", 1, b"state")
@@ -237,7 +237,7 @@ def test_what_a_crash_leaves_of_a_deletion_is_removed_at_the_next_start(folder):
         assert sql(folder, f"SELECT * FROM {table}") == []  # noqa: S608 (names from above)
 
 
-def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
+def test_a_damaged_index_or_page_is_an_error_and_no_answer(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         store.append("m", 1, [Event("learned", b"x" * 1000)] * 100)
@@ -249,7 +249,7 @@ def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
         list(store.read("m", 0))
 
 
-def test_ids_that_a_crash_leaves_of_a_trim_are_not_found_and_go_with_the_next(folder):
+def test_ids_left_of_an_unfinished_trim_are_not_found_and_removed_by_the_next(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.append("m", 1, [Event("learned", b"", ("b",)), Event("learned", b"", ("c",))])

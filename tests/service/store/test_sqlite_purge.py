@@ -76,7 +76,7 @@ def test_a_purge_under_a_reader_says_so_and_the_next_completes_it(folder, backen
         assert backend.holding(["secret"]) == set()
 
 
-def test_who_writes_is_let_in_behind_each_slice_of_a_purge(folder):
+def test_writers_are_let_in_after_each_slice_of_a_purge(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         for n in range(4):
@@ -98,7 +98,7 @@ def test_who_writes_is_let_in_behind_each_slice_of_a_purge(folder):
         assert [event.payload for _, event in log[41:]] == [b"%d" % n for n in range(1, len(slices), 2)]
 
 
-def test_a_purge_that_was_cut_off_is_read_as_before_and_completed_by_the_next(folder, backend):
+def test_a_purge_that_was_cut_off_changes_no_answer_and_is_completed_by_the_next(folder, backend):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         for n in range(2, 12):
