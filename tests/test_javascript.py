@@ -15,7 +15,7 @@ from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 
 pytestmark = pytest.mark.server
 
-DOCUMENT = ROOT / "docs" / "javascript.md"
+DOCUMENT = ROOT / "docs" / "reference" / "javascript.md"
 CLIENT = ROOT / "docs" / "clients" / "hinged.js"
 DRIVE = """
 const client = new Hinged(url, { key });
