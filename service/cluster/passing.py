@@ -149,6 +149,6 @@ def _patience(read_s: float | None) -> dict[str, dict[str, float | None]]:
 def unanswered(address: str, reason: str) -> Unavailable:
     """The error for a request that was sent to another server and whose outcome is unknown."""
     return Unavailable(
-        f"the server at {address} did not answer: {reason}; it may be done or not, a retry with the same ids is safe",
+        f"the server at {address} did not answer: {reason}; its outcome is unknown, a retry with the same ids is safe",
         retry_after_s=1,
     )

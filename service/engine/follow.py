@@ -139,7 +139,7 @@ class Feed:
         """
         if number < self._left:
             raise FellBehind(
-                f"more came than was read; the log has what follows position {position}", position=position
+                f"the follower fell behind; the log has the events after position {position}", position=position
             )
         return list(islice(self._newest, number - self._left, number - self._left + PAGE_EVENTS))
 
