@@ -26,7 +26,6 @@ OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
 """Headers of a request that are meant for this server, which has checked them; they are not passed on."""
 SAID_ANYWAY = ONE_HOP | {b"date", b"server"}
 """Headers of an answer that this server sets itself; they are not passed back."""
-"""Those of an answer that this server says of its own."""
 
 
 class Passing:
