@@ -98,7 +98,7 @@ class Feed:
         """Set the position of the model and drop what was noted: followers read on from the log."""
         self._noted.clear()
         self._early.clear()
-        self._left += len(self._newest) + 1  # a gap, so that no follower takes the next message for the following
+        self._left += len(self._newest) + 1  # a gap, which shows followers that messages are missing
         self._newest.clear()
         self._begins = self._reached = position
         self._wake()
