@@ -122,7 +122,7 @@ def unsettled(shown: Mapping[str, Any]) -> str:
         return f"models without a living owner: {unowned}"
     untold = sum("state" not in model or model["state"] in {"loading", "compiling"} for model in shown["models"])
     if untold:
-        return f"models that are being loaded, or whose owner does not tell of them: {untold}"
+        return f"models that are loading, or that their owner does not report: {untold}"
     return ""
 
 

@@ -145,7 +145,7 @@ class Line(asyncio.Protocol):
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._break(f"what it said was not understood: {error}")
+            self._break(f"its answer was not understood: {error}")
             return
         if self._whole and self._asking is not None:
             self._asking.whole()

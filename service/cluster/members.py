@@ -287,7 +287,7 @@ class Members:
             return await self.standing(name)
         if not self.lives(to):
             living = ", ".join(sorted(self._living()))
-            raise Conflict(f"there is no server at {to[:200]!r}; there are {living}")
+            raise Conflict(f"there is no server at {to[:200]!r}; the servers are {living}")
         there = self._moving[name] = asyncio.Event()
         try:
             try:

@@ -26,7 +26,6 @@ OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
 """Headers of a request that are meant for this server, which has checked them; they are not passed on."""
 SAID_ANYWAY = ONE_HOP | {b"date", b"server"}
 """Headers of an answer that this server sets itself; they are not passed back."""
-"""Those of an answer that this server says of its own."""
 
 
 class Passing:
@@ -149,6 +148,6 @@ def _patience(read_s: float | None) -> dict[str, dict[str, float | None]]:
 def unanswered(address: str, reason: str) -> Unavailable:
     """The error for a request that was sent to another server and whose outcome is unknown."""
     return Unavailable(
-        f"the server at {address} did not answer: {reason}; it may be done or not, a retry with the same ids is safe",
+        f"the server at {address} did not answer: {reason}; its outcome is unknown, a retry with the same ids is safe",
         retry_after_s=1,
     )

@@ -259,7 +259,7 @@ class Relayed(LineRequest):
     """A relayed request, from the arrival of its head to the end of its answer."""
 
     def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, address: str) -> None:
-        """Unavailable if its key or its model has too many requests in progress."""
+        """Raise Unavailable if its key or its model has too many requests in progress."""
         self.cycle = cycle
         self._relay = relay
         self._connection = connection

@@ -77,7 +77,7 @@ class Spliced:
     """An open WebSocket: the client's connection at one end, a connection to the owner at the other."""
 
     def __init__(self, relay: Relay, connection: Relaying, address: str) -> None:
-        """QueueFull if too many streams are open, Unavailable if the server stops."""
+        """Raise QueueFull if too many streams are open, Unavailable if the server stops."""
         self._relay = relay
         self._connection = connection
         self._address = address

@@ -35,7 +35,7 @@ class Access:
     """The keys and tickets of a server. Without keys, everyone may do everything."""
 
     def __init__(self, settings: Settings) -> None:
-        """Invalid if the key file cannot be read."""
+        """Raise Invalid if the key file cannot be read."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self._ticket_s = limits.TICKET_S
         self._tickets: Tickets = KeptTickets(limits.TICKET_S, limits.TICKETS_MAX)
@@ -109,7 +109,7 @@ class Access:
             raise Unauthenticated("a ticket opens a GET or a WebSocket; send a key as `Authorization: Bearer KEY`")
         key = self._tickets.redeem(connection.query_params["ticket"])
         if key is None or key not in self._known():
-            raise Unauthenticated("this ticket is not known: it is good once, and for seconds")
+            raise Unauthenticated("this ticket is not known: a ticket is valid once, and for seconds")
         return key
 
 
@@ -134,7 +134,7 @@ def password(text: str) -> str:
 
 
 def require(connection: HTTPConnection, role: Role, model: str | None = None) -> None:
-    """Forbidden unless the caller's key has this role and covers this model."""
+    """Raise Forbidden unless the caller's key has this role and covers this model."""
     check_role(caller(connection), role, model)
 
 
@@ -148,13 +148,13 @@ def check_role(key: Key, role: Role, model: str | None = None) -> None:
 
 
 def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
-    """Forbidden if an annotator sends examples with an x: annotators label examples that the model knows."""
+    """Raise Forbidden if an annotator sends examples with an x: annotators label examples that the model knows."""
     if any("x" in example for example in examples):
         check_role(key, "writer")
 
 
 def check_name(connection: HTTPConnection, annotator: str) -> None:
-    """Forbidden if an annotator's key answers under another name than its own."""
+    """Raise Forbidden if an annotator's key answers under another name than its own."""
     if annotator != caller(connection).name:
         require(connection, "writer")
 
@@ -171,7 +171,7 @@ def caller(connection: HTTPConnection) -> Key:
 
 
 def refuse_open_door(settings: Settings) -> None:
-    """Invalid if other machines could reach a server without keys, and the settings do not allow that."""
+    """Raise Invalid if other machines could reach a server without keys, and the settings do not allow that."""
     if settings.keys_file is None and not settings.open and not is_loopback(settings.host):
         raise Invalid(
             f"other machines may reach {settings.host}, and there are no keys. Make one: hinged keys create me "

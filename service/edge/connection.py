@@ -214,7 +214,7 @@ class Connection(HttpToolsProtocol):
             self.parser = httptools.HttpRequestParser(self)
             self.parser.feed_data(head)
         elif self.cycle is not None and not self.cycle.response_complete:
-            self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
+            self._not_understood(BadRequest("a WebSocket cannot be opened while other requests are in progress"))
         elif more_came:
             self._not_understood(BadRequest("frames come once the handshake of their WebSocket is answered"))
         else:
@@ -234,12 +234,12 @@ class Connection(HttpToolsProtocol):
         return b"".join((*lines, b"\r\n"))
 
     def _check_head(self) -> None:
-        """BadRequest for a head that parsers may understand differently, or that asks for something unsupported."""
+        """Raise BadRequest for a head that parsers may understand differently, or that asks for something unknown."""
         version = self._version = self.parser.get_http_version()
         if version not in VERSIONS:
-            raise BadRequest(f"HTTP/1.1 and HTTP/1.0 are spoken here, got version {version}")
+            raise BadRequest(f"this server speaks HTTP/1.1 and HTTP/1.0, got version {version}")
         if self.parser.get_method() == b"CONNECT":
-            raise BadRequest("there is no CONNECT here: this is no proxy")
+            raise BadRequest("CONNECT is not supported: this server is no proxy")
         codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
         if codings and (codings != [b"chunked"] or version != "1.1"):
             told = ", ".join(repr(coding[:100].decode("latin-1")) for coding in codings)

@@ -6,7 +6,7 @@ import signal
 import threading
 
 FAILURE = 1
-"""Exit status of a process that failed: start it again."""
+"""Exit status of a process that failed."""
 REFUSED = 3
 """Exit status of a process that cannot start with these settings or this store."""
 

@@ -87,7 +87,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
-        raise Invalid(f"{path} is no key file: {where}{': ' if where else ''}{problem['msg']}") from None
+        raise Invalid(f"{path} is not a valid key file: {where}{': ' if where else ''}{problem['msg']}") from None
 
 
 class Keyring:
@@ -186,7 +186,7 @@ class _Edit:
         try:
             self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise Invalid(f"another change of {self.path} is under way; if none is, remove {self.new}") from None
+            raise Invalid(f"another change of {self.path} is in progress; if it has died, remove {self.new}") from None
         except OSError as error:
             raise Invalid(f"{self.new} cannot be written: {error.strerror}") from None
         try:
@@ -207,7 +207,7 @@ class _Edit:
             put_in_place(self.new, self.path)
         except OSError as error:
             self._give_up()
-            raise Invalid(f"{self.path} cannot be replaced so that it lasts: {error.strerror}") from None
+            raise Invalid(f"{self.path} cannot be replaced durably: {error.strerror}") from None
         os.close(self.descriptor)
 
     def _give_up(self) -> None:

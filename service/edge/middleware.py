@@ -170,7 +170,7 @@ class Edge:
         return False
 
     def check(self, scope: Scope) -> None:
-        """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
+        """Raise BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
         safe = scope.get("method") in SAFE_METHODS
         if not (safe and scope.get("path") in self.probes):
             self.check_headers(scope["headers"], safe=safe and scope["type"] == "http")
@@ -194,7 +194,7 @@ class Edge:
             return
         for value in origins:
             if not self._may_write(value.lower(), hosts[0].lower()):
-                raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
+                raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists origins that may")
 
     def _may_write(self, origin: str, host: str) -> bool:
         try:

@@ -110,7 +110,7 @@ def allow_many_connections() -> None:
 def make_server(
     app: Any, streams: Streams, settings: Settings, connection: type[Connection] = Connection, **parts: Any
 ) -> Server:
-    """Make a server of this application, to `run`. connection: class that speaks HTTP; parts: its attributes."""
+    """Make a server of this application; `run` starts it. connection: class that speaks HTTP; parts: its attributes."""
     logging.getLogger("uvicorn.error").addFilter(_NoHandshakes())
     config = uvicorn.Config(
         app,

@@ -43,7 +43,7 @@ OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
 
 
 def refuse_taken_address(settings: Settings) -> None:
-    """Invalid if the server cannot listen on its address: in use, not of this machine, or not allowed.
+    """Raise Invalid if the server cannot listen on its address: in use, not of this machine, or not allowed.
 
     A killed server may have left a process that was just starting and listens until it notices. So a server of several
     processes waits a while.
@@ -101,10 +101,10 @@ def unknown_names(environment: Iterable[str]) -> list[str]:
         if not name.upper().startswith(PREFIX) or own in known or name in OF_OTHERS:
             continue
         if own in vars(limits):
-            found.append(f"{name} is a constant now, {getattr(limits, own)}, and no setting")
+            found.append(f"{name} is a constant now, {getattr(limits, own)}, and no longer a setting")
             continue
         close = get_close_matches(own, known, n=1)
-        found.append(f"{name} is no setting" + (f", did you mean {PREFIX}{close[0]}?" if close else ""))
+        found.append(f"{name} is not a setting" + (f", did you mean {PREFIX}{close[0]}?" if close else ""))
     return found
 
 

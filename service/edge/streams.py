@@ -25,7 +25,7 @@ class Streams:
         return len(self._open)
 
     def check(self) -> None:
-        """QueueFull if too many streams are open, Unavailable once the server stops."""
+        """Raise QueueFull if too many streams are open, Unavailable once the server stops."""
         if self.stopping:
             raise Unavailable("the server is stopping")
         if len(self._open) >= self.most:

@@ -62,8 +62,8 @@ class KeptTickets:
 class SignedTickets:
     """Tickets that are valid at every process with the same secret, once at each process.
 
-    A ticket is used at the process that answers for its model, so once in all. A process refuses tickets issued before
-    it began, because it does not know whether they were used.
+    A ticket is used at the process that answers for its model, so it is used once in all. A process refuses tickets
+    issued before it began, because it does not know whether they were used.
     """
 
     def __init__(self, secret: bytes, seconds: float, tickets_max: int, known: Callable[[], Iterable[Key]]) -> None:

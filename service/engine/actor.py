@@ -171,7 +171,7 @@ class Actor:
         self.look_at_changes()
 
     async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
-        """The answers to the questions, then those to the work, for which perhaps nobody waits."""
+        """The answers to the questions, then the answers to the work, for which perhaps nobody waits."""
         journal, answers = self.journal, []
         waiting = self.unlogged.take()
         if questions:

@@ -98,7 +98,7 @@ class Feed:
         """Set the position of the model and drop what was noted: followers read on from the log."""
         self._noted.clear()
         self._early.clear()
-        self._left += len(self._newest) + 1  # a gap, so that no follower takes the next message for the following
+        self._left += len(self._newest) + 1  # a gap, which shows followers that messages are missing
         self._newest.clear()
         self._begins = self._reached = position
         self._wake()
@@ -139,7 +139,7 @@ class Feed:
         """
         if number < self._left:
             raise FellBehind(
-                f"more came than was read; the log has what follows position {position}", position=position
+                f"the follower fell behind; the log has the events after position {position}", position=position
             )
         return list(islice(self._newest, number - self._left, number - self._left + PAGE_EVENTS))
 

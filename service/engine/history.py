@@ -308,7 +308,7 @@ class ModelHistory:
         """The event of a record. Conflict if a part of it was forgotten, because the state after it is gone."""
         event = decode_event(record.kind, record.payload)
         if event.is_partial:
-            raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
+            raise Conflict(f"event {at} of model {self.name} was forgotten in part, and so were the states before")
         return event
 
     def _check_reach(self, position: int) -> None:

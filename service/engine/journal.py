@@ -94,7 +94,7 @@ class Journal:
         return found
 
     def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
-        """The predictions in the model's present form, without forgotten examples and undone states."""
+        """The predictions in the model's present form, except for forgotten examples and undone states."""
         model = self.model
         known = [made for made in predictions if not model.tombstones.knows(made.prediction.id)]
         fitted = [made.fitted(model.labels, model.learner.rows) for made in known]

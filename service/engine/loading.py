@@ -65,7 +65,7 @@ class Loads:
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[Lane]:
-        """Wait until the load of a model may begin; yield its lane. After the block the model counts as loaded."""
+        """Wait until the load of a model may begin; yield its lane. After the block the model is no longer loading."""
         loading = self._loading[name]
         await loading.begin.wait()
         long = asyncio.get_running_loop().call_later(LOAD_LONG_S, self._let_next_begin, loading)

@@ -127,7 +127,7 @@ class Worker(Actor):
         except asyncio.CancelledError:
             if not written.cancelled():
                 raise
-            raise Unavailable("the snapshot gave way to a change that needs one of its own; try again") from None
+            raise Unavailable("the snapshot gave way to a change that needs its own snapshot; try again") from None
         if problem is not None:
             raise problem
         return int(position)
@@ -153,7 +153,7 @@ class Worker(Actor):
         if found is None:
             found = await self.read(partial(known_example, given=given, located=await self._locate(given)))
         if found is None:
-            raise NotFound(f"there is no example {given!r}, or its x is known no more", id=given)
+            raise NotFound(f"there is no example {given!r}, or its x is no longer known", id=given)
         answer: dict[str, Any] = found
         return answer
 

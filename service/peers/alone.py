@@ -19,7 +19,7 @@ from hinged.service.errors import Conflict
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 
-NO_NODE = "this server has its store to itself; servers that share one are started with HINGED_NODE"
+NO_NODE = "this server has its store to itself; servers that share a store are started with HINGED_NODE"
 
 
 class ServerParts(NamedTuple):

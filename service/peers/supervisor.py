@@ -56,7 +56,7 @@ def check(settings: Settings) -> None:
     """Raise Invalid for settings that contradict several processes."""
     count = settings.processes
     if settings.node is not None:
-        raise Invalid(f"HINGED_PROCESSES: a server that shares its store is one process, got {count} and HINGED_NODE")
+        raise Invalid(f"HINGED_PROCESSES: a server that shares its store has one process, got {count} and HINGED_NODE")
     if not hasattr(socket, "send_fds"):
         raise Invalid(
             f"HINGED_PROCESSES must be 1 on this system, where no process can give a connection to another, got {count}"

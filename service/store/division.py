@@ -33,5 +33,5 @@ def check_processes(what: Path | str, division: int, processes: int) -> None:
     """Raise Invalid if fewer processes will run than the store has owners."""
     if processes < division:
         raise Invalid(
-            f"HINGED_PROCESSES must be at least {division}, by which {what} is divided, got {processes}; {ANOTHER_WAY}"
+            f"HINGED_PROCESSES must be at least {division}, the parts of {what}, got {processes}; {ANOTHER_WAY}"
         )

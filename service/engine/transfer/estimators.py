@@ -129,6 +129,6 @@ def _label(label: float | str) -> Label:
     """The label as the server stores it: a whole number becomes an integer."""
     if isinstance(label, float):
         if not label.is_integer():
-            raise Invalid(f"labels of a model are strings, integers and booleans, the estimator's is {label!r}")
+            raise Invalid(f"a model's labels are strings, integers and booleans, got {label!r} from the estimator")
         return int(label)
     return label

@@ -44,7 +44,7 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
             warm_up(configuration.solver, configuration.dtype)
         model = Model.begin(name, 1, ModelImported(state, now_ms), **sizes)
     except ValueError as error:  # the file may hold anything
-        raise Invalid(f"the file is no model: {_first_line(error)}") from error
+        raise Invalid(f"the file is not a valid model: {_first_line(error)}") from error
     _check(model, now_ms, settings)
     # Written in this server's form, so that the log can be read again.
     imported = ModelImported(model.snapshot(), model.at_ms, model.answers.given_ids)

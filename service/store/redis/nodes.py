@@ -197,12 +197,12 @@ class Nodes:
         except (RedisError, OSError) as error:
             connection.disconnect()
             raise OutcomeUnknown(
-                f"{self._where} took a request and did not answer it, it may be done or not: {error}"
+                f"{self._where} took a request and did not answer it; its outcome is unknown: {error}"
             ) from error
         self._check(answers[0], connection)
         if wait and not (isinstance(answers[1], list) and answers[1][0]):
             raise OutcomeUnknown(
-                f"{self._where} has not written to disk within {self._wait_ms} ms, it may last or not: {answers[1]}"
+                f"{self._where} has not written to disk within {self._wait_ms} ms; it may last or not: {answers[1]}"
             )
         return answers[0]
 

@@ -116,7 +116,7 @@ class Writer:
             connection.execute("BEGIN IMMEDIATE")
             self._place.note_log()
             results = [_attempt(connection, work) for work, _ in group]
-            failure, what = OutcomeUnknown, "the store failed while it committed, the write may last or not"
+            failure, what = OutcomeUnknown, "the store failed while it committed; the write may last or not"
             with self.commits.one():
                 connection.execute("COMMIT")
             self._place.check()

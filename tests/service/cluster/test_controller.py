@@ -74,7 +74,7 @@ def test_nothing_is_decided_while_a_model_loads_or_has_no_living_owner(board):
     del shown["models"][0]["state"]
     told = Controller(board, lambda: shown, servers.move).decide()
     assert (told.left, told.waits) == ((), True)
-    assert told.said == "models that are being loaded, or whose owner does not tell of them: 1"
+    assert told.said == "models that are loading, or that their owner does not report: 1"
 
 
 def test_another_controller_goes_on_with_the_moves_on_the_board(board):

@@ -224,7 +224,7 @@ def test_an_invalid_key_file_lets_nobody_in_and_the_log_says_why(guarded):
     finally:
         path.write_bytes(good)
     assert plain("GET", "/models", headers=bearer(keys["admin"])).status_code == 200
-    assert "is no key file" in server.log.read_text()
+    assert "is not a valid key file" in server.log.read_text()
 
 
 @pytest.mark.usefixtures("models")

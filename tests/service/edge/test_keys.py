@@ -134,7 +134,7 @@ def test_no_simultaneous_change_is_lost(path):
 def test_an_invalid_key_file_is_refused_and_left_as_it_is(path, content):
     path.write_bytes(content)
     for what in (lambda: Keyring(path), lambda: create_key(path, "b", "reader"), lambda: revoke_key(path, "a")):
-        with pytest.raises(Invalid, match=r"keys\.json is no key file"):
+        with pytest.raises(Invalid, match=r"keys\.json is not a valid key file"):
             what()
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]

@@ -39,12 +39,12 @@ def test_a_port_in_use_is_reported_in_one_line_before_anything_else_is_done(tmp_
             (
                 "hinged: HINGED_CACHE_MB: Input should be greater than 0, got '0'\n"
                 "HINGED_NODE: String should match pattern '^https?://[^/?#@ ]+$', got 'http://...@a'\n"
-                "HINGED_POINTS_MAXX is no setting, did you mean HINGED_POINTS_MAX?\n"
+                "HINGED_POINTS_MAXX is not a setting, did you mean HINGED_POINTS_MAX?\n"
             ),
         ),
         (
             {"host": "0.0.0.0", "opem": "yes"},  # noqa: S104
-            r"hinged: .* HINGED_OPEN=.*\nHINGED_OPEM is no setting, did you mean HINGED_OPEN\?\n",
+            r"hinged: .* HINGED_OPEN=.*\nHINGED_OPEM is not a setting, did you mean HINGED_OPEN\?\n",
         ),
         # The message for a header that cannot be sent must not contain its value.
         ({"labelstudio_token": "secret\nsecret"}, NOT_TO_BE_SENT),
@@ -73,16 +73,16 @@ def test_a_check_leaves_a_free_port_free(host):
 def test_unknown_names_that_look_like_settings_are_reported_with_the_nearest_setting():
     names = ["HINGED_POINT_MAX", "HINGED_ZEBRA", "HINGED_URL", "HINGED_KEY", "HINGED_PORT", "hinged_port", "PORT"]
     assert unknown_names(names) == [
-        "HINGED_POINT_MAX is no setting, did you mean HINGED_POINTS_MAX?",
-        "HINGED_ZEBRA is no setting",
+        "HINGED_POINT_MAX is not a setting, did you mean HINGED_POINTS_MAX?",
+        "HINGED_ZEBRA is not a setting",
     ]
 
 
 def test_a_former_setting_is_reported_with_its_constant_value_and_the_server_starts(tmp_path):
     with RunningServer(tmp_path / "data", tickets_max=5, heartbeat_s=2.5) as server:
         log = server.log.read_text()
-    assert "HINGED_TICKETS_MAX is a constant now, 10000, and no setting" in log
-    assert "HINGED_HEARTBEAT_S is a constant now, 15.0, and no setting" in log
+    assert "HINGED_TICKETS_MAX is a constant now, 10000, and no longer a setting" in log
+    assert "HINGED_HEARTBEAT_S is a constant now, 15.0, and no longer a setting" in log
 
 
 def test_the_first_log_lines_name_version_address_store_and_access(tmp_path):
@@ -94,7 +94,7 @@ def test_the_first_log_lines_name_version_address_store_and_access(tmp_path):
         f"1 keys in {os.fspath(tmp_path / 'keys.json')}"
     )
     assert second.endswith(
-        " WARNING hinged.service.edge.start: HINGED_SHUTDOWN is no setting, did you mean HINGED_SHUTDOWN_S?"
+        " WARNING hinged.service.edge.start: HINGED_SHUTDOWN is not a setting, did you mean HINGED_SHUTDOWN_S?"
     )
     with RunningServer(tmp_path / "other") as server:
         assert "no keys, everyone who reaches it may do everything" in server.log.read_text().splitlines()[0]
