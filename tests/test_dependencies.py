@@ -36,7 +36,7 @@ def normal(name):
 
 @cache
 def declared(extra=None):
-    """The distributions that an extra brings, also by extras that it names; without an extra those of `hinged` alone."""
+    """The distributions that an extra brings, also by extras that it names; without an extra the required packages."""
     requirements = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
     found = set(declared()) if extra else set()
     for requirement in requirements:
