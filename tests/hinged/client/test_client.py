@@ -336,7 +336,7 @@ def test_a_refusal_is_raised_at_once_with_all_its_details(server, client, status
 )
 def test_an_answer_that_is_not_from_a_hinged_server_is_reported_as_such(server, client, answer):
     server.script = [answer]
-    with pytest.raises(HingedError, match="no JSON of a hinged server") as caught:
+    with pytest.raises(HingedError, match="not JSON of a hinged server") as caught:
         client.model("m")
     assert (caught.value.code, caught.value.status) == ("unexpected_answer", answer[0])
 

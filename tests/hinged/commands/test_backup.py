@@ -103,7 +103,7 @@ def test_backup_and_restore_overwrite_nothing(sqlite, kept):
         assert "the server has two already" in refused(sqlite, "restore", kept)
         assert models(sqlite) == ["two"]
         done = run(sqlite, "restore", kept, "--skip-existing")
-        assert done.stderr.strip() == "left alone: two"
+        assert done.stderr.strip() == "skipped: two"
         assert (client.model("one")["examples"], client.model("two")["examples"]) == (1, 2)
 
 
@@ -121,7 +121,11 @@ def test_an_incomplete_backup_is_refused_before_a_model_is_created(sqlite, kept,
     with Client(sqlite.url) as client:
         client.delete_model("one")
         client.delete_model("two")
-    words = {"index": "is no backup", "missing": "lacks two.hinged", "changed": "two.hinged has changed since the backup was written"}
+    words = {
+        "index": "is not a backup",
+        "missing": "lacks two.hinged",
+        "changed": "two.hinged has changed since the backup was written",
+    }
     if harm == "index":
         (kept / "backup.json").write_text("[]")
     elif harm == "missing":
@@ -138,7 +142,7 @@ def test_an_incomplete_backup_is_refused_before_a_model_is_created(sqlite, kept,
 def test_restore_refuses_a_file_that_is_not_a_tar(sqlite, tmp_path):
     file = tmp_path / "a.tar"
     file.write_text("nothing")
-    assert "is no backup" in refused(sqlite, "restore", file)
+    assert "is not a backup" in refused(sqlite, "restore", file)
     assert "absent.tar: No such file" in refused(sqlite, "restore", tmp_path / "absent.tar")
 
 

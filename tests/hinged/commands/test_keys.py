@@ -23,7 +23,7 @@ def test_a_new_key_is_printed_once_and_works_for_its_role_and_models(run, tmp_pa
     assert made.exit_code == 0
     text = made.stdout.removesuffix("\n")
     assert "\n" not in text
-    assert "only time" in made.stderr
+    assert "not shown again" in made.stderr
     key = Keyring(tmp_path / "keys.json").find(text)
     assert (key.name, key.role, key.models) == ("ann", "annotator", ("fraud-*", "spam"))
     shown = run("list").stdout + run("list", "--json").stdout

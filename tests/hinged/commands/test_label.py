@@ -155,7 +155,7 @@ def test_a_model_with_declared_classes_accepts_no_other_label(client, label):
     terminal.send("1\n")
     terminal.expect("this model's classes are true, false")
     terminal.send("1")
-    terminal.expect("no opinion")
+    terminal.expect("no prediction")
     terminal.expect("nothing to ask")
     assert terminal.wait() == 0
     assert client.model("declared")["examples"] == 1
@@ -341,7 +341,7 @@ def test_undo_shows_the_last_answer_which_can_be_changed_or_kept(client, model, 
     terminal.expect("1 labelled")
     terminal.expect("q quit")
     terminal.send("u")
-    terminal.expect("you gave ham")
+    terminal.expect("your answer was ham")
     terminal.send("2")
     terminal.expect("changed to spam")
     terminal.expect("q quit")
@@ -350,9 +350,9 @@ def test_undo_shows_the_last_answer_which_can_be_changed_or_kept(client, model, 
     eventually(lambda: not client.model(model)["jobs"])
     assert client.example(model, "m5")["label"] == "spam"
     terminal.send("u")
-    terminal.expect("you gave spam")
+    terminal.expect("your answer was spam")
     terminal.send("s")  # no label: the answer stays, and nothing is skipped
-    terminal.expect("left as spam")
+    terminal.expect("still spam")
     terminal.expect("q quit")
     terminal.send("q")
     assert terminal.wait() == 0
@@ -369,7 +369,7 @@ def test_an_answer_to_a_forgotten_example_stays_and_so_does_the_question(client,
     client.wait(client.forget(model, "m5"))
     asked = [held["id"] for held in client.queries(model)["leased"]]
     terminal.send("u2")
-    terminal.expect("left as ham: the example 'm5' was forgotten (gone")
+    terminal.expect("still ham: the example 'm5' was forgotten (gone")
     terminal.expect("q quit")
     assert [held["id"] for held in client.queries(model)["leased"]] == asked
     terminal.send("q")

@@ -99,7 +99,7 @@ def test_replay_waits_for_a_model_whose_solver_compiles(server, learner, run, ta
 
     server.answer = answer
     printed = run(table, label="y")
-    assert "compiling auto, as the first model of a solver on a machine does ...\n" in printed
+    assert "compiling auto, once on this machine ...\n" in printed
     assert asked == ["/models/replay"] * 3
     assert len(learner.learned) == 10
 

@@ -34,7 +34,7 @@ def titanic(tmp_path_factory):
 
 def test_a_table_of_passengers_streams_without_preparation(real, titanic):
     said = hinged("replay", titanic, "--label", "Survived", "--url", real.url).stdout
-    assert "column 'Name' has another text in nearly every row" in said
+    assert "column 'Name' has a different text in nearly every row" in said
     with Asking(real.url) as ask:
         figures = ask("GET", "/models/replay").json()
     assert figures["configuration"]["features"]["type"] == "named"

@@ -103,7 +103,7 @@ def test_rows_keep_their_numbers_and_ids_in_any_order(save):
         ({"X": np.array([["a"]]), "y": [1]}, "must be rows of numbers"),
         ({"X": np.eye(2), "label": [1, 2]}, "no array 'y'; its arrays are X, label"),
         ({"Z": np.eye(2), "y": [1, 2]}, "their array would be 'X'; its arrays are Z, y"),
-        ({"X": np.eye(2), "y": np.eye(2)}, "must be one value a row"),
+        ({"X": np.eye(2), "y": np.eye(2)}, "must hold one value for each row"),
         ({"X": np.eye(2), "y": [1.0, np.nan]}, "not finite"),
         ({"X": np.array([[1.0], [np.inf]]), "y": [1, 2]}, r"X\[1\]: a value is not finite"),
         ({"X": np.eye(2), "y": np.array([1j, 2])}, "must be numbers, booleans or strings"),
@@ -113,7 +113,7 @@ def test_rows_keep_their_numbers_and_ids_in_any_order(save):
         ({"y": [1, 2], **csr(np.eye(2)), "X_indptr": np.array([0, 3, 2])}, "contradict"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_indptr": np.array([0, 2])}, "contradict"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_data": np.ones(3)}, "contradict"),
-        ({"y": [1, 2], **csr(np.eye(2)), "X_shape": np.array([2.0, 2.0])}, "describe no matrix"),
+        ({"y": [1, 2], **csr(np.eye(2)), "X_shape": np.array([2.0, 2.0])}, "do not describe a matrix"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_data": np.array([1.0, np.nan])}, r"X\[1\]: a value is not finite"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_label_that_is_not_an_integer_is_a_string(write):
         ("1:1 2:2\n", "expected a label first, found '1:1'"),
         ("1 0:1\n", "index 0, but indices count from 1"),
         ("1 2:1 2:2\n", "index 2 occurs twice"),
-        (b"\xff\xfe1", "no UTF-8 text"),
+        (b"\xff\xfe1", "not UTF-8 text"),
     ],
 )
 def test_opening_an_invalid_file_reports_the_error(write, text, message):

@@ -90,7 +90,7 @@ def test_a_note_names_columns_whose_texts_are_nearly_all_different(write):
     rows = "".join(f'"No. {k}, Mr.",{"ab"[k % 2]},{k % 2}\n' for k in range(60))
     source = open_source(write("Name,Sex,y\n" + rows), label="y")
     (note,) = source.notes
-    assert note.startswith("column 'Name' has another text in nearly every row")
+    assert note.startswith("column 'Name' has a different text in nearly every row")
     assert not open_source(write("Name,Sex,y\n" + rows), choice=TableColumns("y", drop=("Name",))).notes
 
 
@@ -173,7 +173,7 @@ def test_a_matrix_that_scipy_wrote_is_read_with_its_labels(tmp_path, form):
         ({"indices": [0], "values": [2.0]}, "down"),
     ]
     assert [e.y for e in open_source(tmp_path / "X.npz", labels_file=tmp_path / "y.txt")] == [1, 0]
-    with pytest.raises(ReadError, match="without labels: --labels FILE"):
+    with pytest.raises(ReadError, match="without labels: name a file of labels with --labels"):
         open_source(tmp_path / "X.npz")
 
 
@@ -197,7 +197,7 @@ def test_options_declare_columns_as_texts_and_times(write):
 def test_a_note_names_a_column_of_sentences_but_no_column_of_times(write):
     (note,) = open_source(write(TEXTS), choice=TableColumns("y", id="id")).notes
     assert note.endswith(
-        "--drop 'body', --text 'body' to learn from its words, or --category 'body' to take each for a value"
+        "--drop 'body', --text 'body' to learn from its words, or --category 'body' to treat each as a category"
     )
     assert open_source(write(TEXTS), choice=TableColumns("y", id="id", categories=("body",))).notes == []
 

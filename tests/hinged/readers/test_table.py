@@ -130,7 +130,7 @@ def test_shuffling_orders_all_rows_by_the_seed(write):
         ("", "no header line"),
         ("y\n1\n", "no columns besides 'y'"),
         ("a:y\n1:2\n", "no column 'y'; its columns are 'a:y'"),
-        (b"a,y\n\xff,1\n", "no UTF-8 text"),
+        (b"a,y\n\xff,1\n", "not UTF-8 text"),
         ("a,y\n" + "1" * 200_000 + ",0\n", "line 2: field larger"),
     ],
 )
@@ -145,7 +145,7 @@ def test_an_error_about_a_column_lists_the_existing_columns(write):
         open_source(path)
     with pytest.raises(ReadError, match="no column 'name'"):
         open_source(path, label="y", id_name="name")
-    with pytest.raises(ReadError, match="label and id at once"):
+    with pytest.raises(ReadError, match="cannot be both label and id"):
         open_source(path, label="y", id_name="y")
     with pytest.raises(ReadError, match="line 2, column 'id': the id is empty"):
         list(open_source(path, label="y", id_name="id"))

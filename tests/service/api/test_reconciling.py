@@ -199,7 +199,7 @@ def test_the_log_has_one_line_for_it_whatever_was_asked(project, server):
     project.reconcile(known=1, forgotten=3)
     told = [line for line in server.log.read_text().splitlines()[before:] if "WARNING" not in line]
     assert len(told) == 2, told
-    assert all(f"model {project.name} is level with project {project.number}" in line for line in told)
+    assert all(f"model {project.name} is up to date with project {project.number}" in line for line in told)
 
 
 def test_training_reconciles_first_and_answers_at_once(project):
