@@ -86,7 +86,7 @@ def create_app(
     read.
 
     open_store: opens the store at start-up; by default it opens the store that the settings name.
-    peers: the other processes and servers that share the store; by default there are none, or Node finds them.
+    peers: the other processes and servers that share the store; by default Alone, or Node if the server is a node.
     """
     chosen = as_node(settings or Settings())
     default_configuration(

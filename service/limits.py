@@ -25,7 +25,7 @@ cannot send a large body; if it is lowered, a deliberately slow client holds its
 LEASE_S_MAX = 30 * 86_400
 """Seconds that a lease may last. If an annotator leaves, the candidate waits for at most this long."""
 SEARCHED_MAX = 10_000
-"""Candidates that one question may look at. All of them are predicted, and the model learns nothing meanwhile."""
+"""Candidates that a question may look at. All of them are predicted, and the model learns nothing meanwhile."""
 HELD_MAX = 1_000
 """Ids of leases that a request for labels may list in `held`."""
 PAIRS_MAX = 100

@@ -39,9 +39,7 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """Selects the examples to list. label: as a key of `scores`; annotator: who answered; from_ms, to_ms: at or after, and
-    before.
-    """
+    """Selects the examples to list, by label (as a key of `scores`), by annotator, and by the time of learning."""
 
     label: str | None = None
     annotator: str | None = None

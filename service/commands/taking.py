@@ -34,7 +34,7 @@ Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
 
 @dataclass(slots=True)
 class NewExamples:
-    """The additions of the requests so far. by_id: content, label and place in `examples` of each id; votes: by candidate."""
+    """Additions of the requests so far. by_id: an id's content, label, and place in `examples`; votes: by candidate."""
 
     examples: list[NewExample] = field(default_factory=list)
     by_id: dict[str, tuple[bytes, Label, int]] = field(default_factory=dict)
