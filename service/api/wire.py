@@ -180,7 +180,7 @@ def body_s(size: int, seconds: float) -> float:
 
 def too_slow(size: int, seconds: float) -> RequestTimeout:
     """Return the error for a client that took longer."""
-    return RequestTimeout(f"the body came too slowly: {size} bytes in {body_s(size, seconds):g} s")
+    return RequestTimeout(f"too slow: only {size} bytes of the body came in {body_s(size, seconds):g} s")
 
 
 def _check_declared(request: Request, bytes_max: int) -> None:

@@ -260,7 +260,7 @@ def _check_free(model: Model, given: str, index: int) -> None:
         return
     if model.answers.number_of(given) is not None:
         raise Conflict(
-            f"examples[{index}]: the example with id {given!r} was learned too long ago to be compared",
+            f"examples[{index}]: the example with id {given!r} was learned too long ago to compare it",
             index=index,
             id=given,
         )

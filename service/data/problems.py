@@ -61,7 +61,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
     if close:
         return f", did you mean {close[0]!r}?"
-    return f"; the parts are {', '.join(names[:LISTED_MAX])}" if names else ""
+    return f"; allowed are {', '.join(names[:LISTED_MAX])}" if names else ""
 
 
 def place(loc: Loc) -> str:
