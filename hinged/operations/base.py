@@ -155,7 +155,7 @@ class Operation(Method[Arguments, Answer]):
             missing = set(self.parameters) - set(self._signature.parameters)
             if missing:
                 raise ValueError(
-                    f"{method} {path}: {steps.__qualname__} lacks the arguments {', '.join(sorted(missing))}"
+                    f"{method} {path}: {steps.__qualname__} takes no {', '.join(sorted(missing))}"
                 )
             super().__init__(wraps(steps)(lambda asker, /, *args, **named: asker._ask(self.call(*args, **named))))  # noqa: SLF001
 
