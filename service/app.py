@@ -89,9 +89,8 @@ def create_app(
     peers: the other processes and servers that share the store; by default Alone, or Node if the server is a node.
     """
     chosen = as_node(settings or Settings())
-    default_configuration(
-        chosen.default_model, dense=True, dim=1, settings=chosen
-    )  # refused at start, not at the first request
+    # An invalid template is refused now, not at the first request.
+    default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)
     access = Access(chosen)
     company = peers or (Alone() if chosen.node is None else Node())
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-UNFORESEEN = "unexpected error; the server's log has the traceback"
+UNFORESEEN = "an unforeseen error occurred; the server's log has the traceback"
 
 
 def sendable(text: str) -> str:
@@ -176,5 +176,5 @@ def foreseen(error: BaseException) -> ServiceError:
     """Return the error that a client may see. An unexpected error goes to the log; the client gets an InternalError."""
     if isinstance(error, ServiceError):
         return error
-    log.error("unexpected error", exc_info=error)
+    log.error("unforeseen error", exc_info=error)
     return InternalError(UNFORESEEN)

@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     open: bool = Field(False, description="accept other machines although there are no keys")
     allowed_origins: Names = Field((), description="origins of pages that may write, separated by commas")
     proxies: Annotated[Names, AfterValidator(_networks)] = Field(
-        (), description="proxies whose word on the client's address counts: addresses or networks, separated by commas"
+        (), description="proxies trusted to name the client: addresses or networks, separated by commas"
     )
 
     # Where logs and snapshots are

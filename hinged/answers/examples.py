@@ -124,7 +124,7 @@ class ListedExample(TypedDict):
 
 
 class ListedExamples(TypedDict):
-    """A page. missing: number of an example before which nothing is known any more; next: cursor, null at the end."""
+    """A page. missing: number of older examples that neither log nor model has; next: cursor, null at the end."""
 
     model: str
     position: int

@@ -154,9 +154,7 @@ class Operation(Method[Arguments, Answer]):
             self._signature = inspect.signature(steps)
             missing = set(self.parameters) - set(self._signature.parameters)
             if missing:
-                raise ValueError(
-                    f"{method} {path}: {steps.__qualname__} takes no {', '.join(sorted(missing))}"
-                )
+                raise ValueError(f"{method} {path}: {steps.__qualname__} takes no {', '.join(sorted(missing))}")
             super().__init__(wraps(steps)(lambda asker, /, *args, **named: asker._ask(self.call(*args, **named))))  # noqa: SLF001
 
     def __repr__(self) -> str:

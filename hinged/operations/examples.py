@@ -80,7 +80,7 @@ class ExampleOperations:
         """Return a page of the learned examples, oldest first. `next` is the cursor of the following page.
 
         label: a label as it stands in `scores`.
-        annotator: an annotator who gave the label.
+        annotator: an annotator who gave a label.
         since, until: learned at or after `since`, and before `until`; a time without a zone is UTC.
         """
         query = {"from": _time(since), "to": _time(until), "label": label, "annotator": annotator, "cursor": cursor}

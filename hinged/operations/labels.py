@@ -96,7 +96,7 @@ class LabelOperations:
     # an annotator name other than the key's needs the role writer: see `check_name`
     @Operation("DELETE", "/models/{model}/answers/{example:path}", role="annotator").asked
     def forget_answer(self, model: str, example: str, *, annotator: str) -> Call[Changed]:
-        """Forget the answer of this annotator alone. If the model is retrained, the result names a `job`."""
+        """Forget an example that only this annotator has answered. With retraining, the result names a `job`."""
         return Call(query={"annotator": annotator}, timeout_s=LONG_S)
 
     @Operation("POST", "/labelstudio/models/{model}/reconcile", role="writer", basic=True).asked

@@ -18,7 +18,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     """
     n = len(pairs)
     ones, others = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    chance = sum(count * others[label] for label, count in ones.items())  # times n * n
+    chance = sum(count * others[label] for label, count in ones.items())  # in units of 1 / (n * n)
     if chance == n * n:
         return None
     return (n * sum(one == other for one, other in pairs) - chance) / (n * n - chance)

@@ -56,7 +56,7 @@ class ChangeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ForgetAnswer(Forget):
-    """Forget an annotator's answer without a trace, as long as no other annotator has answered the same."""
+    """Forget an example that only this annotator has answered, without a trace."""
 
     annotator: str = ""
 
@@ -145,9 +145,8 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
         return {"id": given, "number": None, "label": None, "x": features.shown(candidate.x, 0), **candidate.told}
     number = number_of(model, given, located)
     x = located.x if located is not None else None
-    if (
-        number is not None and x is None and model.learner.warmup.encoder is None
-    ):  # with an encoder, the solver's rows are not the client's x
+    # With an encoder, the solver's rows are not the client's x.
+    if number is not None and x is None and model.learner.warmup.encoder is None:
         x = model.solver.row_of(number)
     if located is None and x is None:
         return None

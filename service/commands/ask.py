@@ -370,9 +370,9 @@ class LabelBudget:
     """Decides which predictions of a stream are worth a label, within a budget: a share of all predictions.
 
     A label is wanted for predictions inside the margin, |f(x)| < 1 + delta / 2, with a probability that keeps to the
-    budget. In addition, explore times budget of all predictions are drawn at random. The share of predictions inside
-    the margin is a moving average over about SPAN predictions. A draw is a hash of seed and id, so the same id gets the
-    same draw; a prediction without an id is drawn by its running number.
+    budget. In addition, a share of all predictions, explore times budget, is drawn at random. The share of predictions
+    inside the margin is a moving average over about SPAN predictions. A draw is a hash of seed and id, so the same id
+    gets the same draw; a prediction without an id is drawn by its running number.
     """
 
     SPAN = 1000

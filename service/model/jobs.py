@@ -58,9 +58,8 @@ class Jobs:
     def settle(self, positions: list[int], result: dict[str, Any], error: str | None) -> None:
         """Note that these jobs have ended."""
         ended = [at for at, job in self._by_position.items() if job.state != "running"]
-        for at in ended[
-            : max(0, len(ended) - limits.JOBS_KEPT)
-        ]:  # jobs that end now are kept: a client may wait for them
+        # Jobs that end now are kept: a client may wait for them.
+        for at in ended[: max(0, len(ended) - limits.JOBS_KEPT)]:
             del self._by_position[at]
         for at in positions:
             job = self._by_position.get(at)

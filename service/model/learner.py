@@ -368,9 +368,8 @@ class ModelLearner:
     def copy(self) -> ModelLearner:
         """Return another learner in the same state."""
         facts, arrays = self.state()
-        return ModelLearner.restore(
-            json.loads(json.dumps(facts)), arrays, self.cache_bytes
-        )  # restore copies the arrays
+        # restore copies the arrays.
+        return ModelLearner.restore(json.loads(json.dumps(facts)), arrays, self.cache_bytes)
 
     @classmethod
     def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> ModelLearner:

@@ -74,8 +74,8 @@ async def forget_answer(
     request: Request,
     annotator: Annotated[str, Query(min_length=1, max_length=256, description="the annotator who gave the answer")],
 ) -> Response:
-    """Forget an annotator's own answer: 200, or 202 with a job. An annotator's key may forget only answers under its
-    name.
+    """Forget an example that only this annotator has answered: 200, or 202 with a job. An annotator's key may do so
+    only under its own name.
     """
     worker = registry_of(request).get(model)
     check_name(request, annotator)

@@ -91,9 +91,8 @@ def chosen(result: Sequence[Mapping[str, Any]], control: Control | None) -> str 
         value = region.get("value")
         choices = value.get("choices") if isinstance(value, Mapping) else None
         if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices[:2]):
-            by_name.setdefault(str(region.get("from_name")), []).extend(
-                choices[:2]
-            )  # two choices already mean no label
+            # Two choices already mean no label.
+            by_name.setdefault(str(region.get("from_name")), []).extend(choices[:2])
     if control is not None:
         choices = by_name.get(control.name, [])
     else:

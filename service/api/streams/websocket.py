@@ -84,9 +84,7 @@ class Frames:
         self._room = asyncio.Semaphore(limits.FRAMES_IN_FLIGHT_MAX)
         self._asked: asyncio.Queue[FrameBatch | None] = asyncio.Queue()
         self._newest: FrameBatch | None = None
-        self._change: asyncio.Future[Any] | None = (
-            None  # the newest change, for which predictions and subscriptions wait
-        )
+        self._change: asyncio.Future[Any] | None = None  # the newest; predictions and subscriptions wait for it
         self._there: Callable[[], Any] = socket.scope.get(THERE, lambda: None)
         self._subscription: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()

@@ -107,7 +107,7 @@ class NamedFeatures(RecordFeatures):
     since: tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None = Field(
         None,
         max_length=FIELDS_MAX,
-        description="names of times that also give the time since the example before; null: all, as models once did",
+        description="names of times that also give the time since the example before; null: all, as in older models",
     )
     warmup_candidates: Candidates = False
 

@@ -24,7 +24,7 @@ class _Change(Facts):
     __slots__ = ()
 
     def told(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return no details."""
         return {}
 
 

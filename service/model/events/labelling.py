@@ -42,7 +42,7 @@ class _OfLease(Facts, ErasedWhole):
             raise ValueError("there is no such lease")
 
     def told(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return no details."""
         return {}
 
 

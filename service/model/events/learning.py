@@ -237,7 +237,7 @@ class ExampleRevised(Facts, ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return no details."""
         return {}
 
 

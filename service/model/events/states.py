@@ -95,7 +95,7 @@ class _Whole(ModelEvent):
         return cls(arrays["state"].tobytes(), facts["at_ms"])
 
     def told(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return no details."""
         return {}
 
 
@@ -184,7 +184,7 @@ class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
             raise ValueError(f"there is no state to return to at position {self.to}")
 
     def told(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return no details."""
         return {}
 
 
@@ -229,5 +229,5 @@ class EventErased(_First, Facts, NamesNoExample):
         raise ValueError(f"the event at {position} is erased: events before a {StateSwapped.KIND!r} cannot be folded")
 
     def told(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return no details."""
         return {}

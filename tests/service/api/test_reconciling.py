@@ -336,7 +336,6 @@ def test_a_personal_token_is_exchanged_and_the_command_prints_the_outcomes(studi
             said = subprocess.run([*command, "--url", server.url], capture_output=True, text=True, check=True).stdout
             assert "120" in said
             assert len(project.labels()) == 120
-        assert (
-            studio.asked.count("POST /api/token/refresh/") == 2
-        )  # the first short-lived token was valid for three requests
+        # The first short-lived token was valid for three requests.
+        assert studio.asked.count("POST /api/token/refresh/") == 2
         assert PERSONAL not in server.log.read_text()
