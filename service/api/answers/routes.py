@@ -49,7 +49,7 @@ async def list_answers(
     ] = None,
     n: Annotated[int, Query(ge=1, le=1000, description="the most answers to return")] = 50,
 ) -> Response:
-    """List the newest answers to questions, with each annotator's figures."""
+    """List answers: the newest first, with each annotator's figures."""
     worker = registry_of(request).get(model)
     found = await worker.read(partial(given_answers, annotator=annotator, most=n))
     return JSON({"model": model, "position": worker.published.position, **found})
@@ -95,7 +95,7 @@ async def list_examples(
     cursor: Annotated[str | None, Query(pattern=CURSOR, description="`next` of the page before")] = None,
     n: Annotated[int, Query(ge=1, le=1000, description="the most examples to return")] = 100,
 ) -> Response:
-    """List learned examples, oldest first, a page at a time: labels, answers, predictions and times."""
+    """List learned examples: oldest first, a page at a time, with labels, answers, predictions and times."""
     worker = registry_of(request).get(model)
     from_ms, to_ms = (
         None if text is None else milliseconds(text, name) for text, name in ((begin, "from"), (end, "to"))
@@ -118,7 +118,7 @@ async def list_candidates(
     request: Request,
     n: Annotated[int, Query(ge=1, le=1000, description="the most candidates to return")] = 100,
 ) -> Response:
-    """List the oldest candidates of the pool, with the model's prediction for each."""
+    """List the candidates of the pool: the oldest first, each with the model's prediction."""
     worker = registry_of(request).get(model)
     published, candidates, size = await worker.read(partial(first_candidates, most=n))
     shown = []

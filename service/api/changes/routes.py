@@ -137,7 +137,7 @@ async def leave_one_out(model: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.shadows, CHALLENGERS, tag="challengers")
 async def list_shadows(model: str, request: Request, full: Full = False) -> Response:
-    """List the model and its challengers, each with the metrics of its own predictions."""
+    """List the challengers: the model and each challenger, with the metrics of their own predictions."""
     return JSON(await registry_of(request).get(model).read(partial(figures.challengers, full=full)))
 
 

@@ -36,8 +36,8 @@ class NodeFace(Protocol):
 
 @group.serves(ServerOperations.cluster, CLUSTER, Conflict, StoreUnavailable)
 async def show_cluster(request: Request) -> Response:
-    """List the servers that share the store, with the memory and load of each, and each model's owner, epoch, position,
-    lag and memory.
+    """List the servers that share the store: the memory and load of each; and each model's owner, epoch, position, lag
+    and memory.
     """
     return JSON(await _node(request).overview(request))
 
@@ -63,7 +63,7 @@ async def move_model(model: str, request: Request) -> Response:
     StoreUnavailable,
 )
 async def claim_model(model: str, request: Request) -> Response:
-    """Claim a model that no server owns, or that was released for this server: the second half of a move."""
+    """Claim a model: no server owns it, or it was released for this server. This is the second half of a move."""
     return JSON(await _node(request).claim(model))
 
 

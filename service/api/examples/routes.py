@@ -63,13 +63,13 @@ group = Group("examples")
 
 @group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
-    """Learn examples in order, each predicted right before; the answer comes when all are durable and learned."""
+    """Learn examples; each is predicted right before it is learned. Answers when all are durable and learned."""
     return await examples_dispatched(request, ExampleOperations.learn, model)
 
 
 @group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn_default(request: Request) -> Response:
-    """Learn examples with the model "default", which the first call creates."""
+    """Learn examples with the default model; the first call creates it, under the name "default"."""
     registry = registry_of(request)
     try:
         registry.get(DEFAULT)
@@ -133,7 +133,7 @@ async def finish(model: str, request: Request) -> Response:
 
 @group.serves(ExampleOperations.predict, PREDICTED, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
-    """Predict examples from the state published last; an example with an id waits for its label."""
+    """Predict examples: from the state published last; an example with an id waits for its label."""
     _check_position(registry_of(request).get(model), min_position)
     return await examples_dispatched(request, ExampleOperations.predict, model)
 
@@ -153,7 +153,7 @@ async def predict_one(
 
 @group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict_default(request: Request, min_position: MinPosition = 0) -> Response:
-    """Predict examples with the model "default"."""
+    """Predict examples with the default model."""
     return await predict(DEFAULT, request, min_position)
 
 
@@ -161,7 +161,7 @@ async def predict_default(request: Request, min_position: MinPosition = 0) -> Re
 async def predict_one_default(
     request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
 ) -> Response:
-    """Predict one example with the model "default"."""
+    """Predict one example with the default model."""
     return await predict_one(DEFAULT, request, x, min_position)
 
 

@@ -177,7 +177,7 @@ def _worker(request: Request, model: str) -> Worker:
     Operation("POST", "/v2/models/{model}/versions/{version}/infer", role="reader"), INFERRED, takes=INFER_BODY
 )
 async def infer(model: str, request: Request) -> Response:
-    """Predict the rows of tensors from the state published last."""
+    """Predict the rows of tensors: from the state published last."""
     worker = _worker(request, model)
     settings = registry_of(request).settings
     text, binary = await _read(request, settings.body_bytes_max)

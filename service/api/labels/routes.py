@@ -215,7 +215,9 @@ async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Cha
     takes=ASK_BODY,
 )
 async def ask(model: str, request: Request) -> Response:
-    """Lease the candidates whose labels are worth most; leases that the annotator already holds come first."""
+    """Ask for labels: leases the candidates whose labels are worth most; leases that the annotator already holds come
+    first.
+    """
     worker = registry_of(request).get(model)
     return JSON(await dispatched(request, LabelOperations.query, worker, await read_command(request)))
 
@@ -245,7 +247,7 @@ async def peek(
     n: Annotated[int, Query(ge=1, le=1000, description="the most questions to return")] = 1,
     strategy: Annotated[Strategy, Query(description="how candidates are chosen")] = "active",
 ) -> Response:
-    """Show the next questions, the leases and the pool's size; nothing changes."""
+    """Show the next questions; with the leases and the pool's size. Nothing changes."""
     return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
 
 
@@ -282,7 +284,7 @@ async def unskip(model: str, lease: str, request: Request) -> Response:
 
 @group.serves(ExampleOperations.rank, RANKED, takes=RANK)
 async def rank_examples(model: str, request: Request) -> Response:
-    """Rank the examples of the body by how much their labels are wanted; nothing changes."""
+    """Rank examples by how much their labels are wanted; nothing changes."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body = await read_json(request, settings.body_bytes_max)

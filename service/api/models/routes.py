@@ -58,7 +58,7 @@ async def describe_model(model: str, request: Request, full: Full = False) -> Re
 
 @group.serves(ModelOperations.overview, OVERVIEW, put_together=put_models)
 async def overview(request: Request) -> Response:
-    """List all models with a few figures, from the state that each published last; this waits for no model."""
+    """List all models with a few figures: from the state that each published last, without waiting for any model."""
     roster = registry_of(request).opened()
     found = visible(request, [*roster.summaries(configured=False), *roster.compiling()])
     workers = dict(roster.workers())
@@ -72,7 +72,7 @@ async def show_history(
     request: Request,
     after: Annotated[int, Query(alias="from", ge=0, lt=2**63, description="only points after this position")] = 0,
 ) -> Response:
-    """Return the learning curves of a model and its challengers, and the marks on them."""
+    """Return learning curves: of the model and its challengers, with the marks on them."""
     worker = registry_of(request).get(model)
     kept = await worker.snapshots()
     return JSON({**await worker.read(partial(curves_of, after=after)), "snapshots": kept})

@@ -67,7 +67,7 @@ async def readyz(request: Request) -> Response:
     put_together=put_metrics,
 )
 async def metrics(request: Request) -> Response:
-    """Return the figures of models and requests in the text format of Prometheus."""
+    """Return metrics in the text format of Prometheus: the figures of models, and how requests went."""
     exposition: Exposition = request.app.state.exposition
     text, content_type = await asyncio.to_thread(exposition.text, request.headers.get("accept", ""))
     return Response(text, media_type=None, headers={"Content-Type": content_type})
@@ -85,5 +85,5 @@ async def show_key(request: Request) -> Response:
 
 @group.serves(ServerOperations.ticket, TICKET, QueueFull, tag="access")
 async def create_ticket(request: Request) -> Response:
-    """Issue a ticket for one event stream or one WebSocket in a browser, with the rights of the caller's key."""
+    """Issue a ticket: it opens one event stream or one WebSocket in a browser, with the rights of the caller's key."""
     return JSON(request.app.state.access.issue_ticket(request))

@@ -55,7 +55,7 @@ async def export_model(
         Position | None, Query(description="position of the log: the model as it was there; by default as it is now")
     ] = None,
 ) -> Response:
-    """Export the model as one file, as it is or as it was at a position of its log."""
+    """Export the model as one file: as it is, or as it was at a position of its log."""
     position, file = await registry_of(request).export(model, as_of)
     name = f'attachment; filename="{model}-{position}{SUFFIX}"'
     return Response(file, media_type=BINARY, headers={"Content-Disposition": name})
@@ -93,7 +93,7 @@ async def roll_back(model: str, request: Request) -> Response:
 
 @group.serves(SnapshotOperations.skip_event, SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True)
 async def set_aside(model: str, request: Request) -> Response:
-    """Pass over the event that the model could not apply, and before which it has stopped; then it goes on learning."""
+    """Pass over the event that stops the model: the model could not apply it, and now learns on after it."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, PASS_OVER)
