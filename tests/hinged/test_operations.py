@@ -9,11 +9,11 @@ from hinged.operations.base import Call, Operation
 @pytest.mark.parametrize(
     ("method", "path", "facts", "problem"),
     [
-        ("LOOK", "/models", {"role": "reader"}, "a method is one of GET"),
-        ("GET", "models", {"role": "reader"}, "a path begins with a slash"),
-        ("GET", "/models", {"role": "owner"}, "a role is one of reader, .*, or None, got 'owner'"),
-        ("GET", "/models/{model}", {"role": "reader", "small": True}, "what takes a quick way is a POST"),
-        ("POST", "/models/{model}/{what}", {"role": "reader", "replicas": True}, "no parameter but the model"),
+        ("LOOK", "/models", {"role": "reader"}, "the method must be one of GET"),
+        ("GET", "models", {"role": "reader"}, "the path must begin with a slash"),
+        ("GET", "/models", {"role": "owner"}, "the role must be one of reader, .*, or None, got 'owner'"),
+        ("GET", "/models/{model}", {"role": "reader", "small": True}, "small and replicas are for a POST"),
+        ("POST", "/models/{model}/{what}", {"role": "reader", "replicas": True}, "no path parameter but the model"),
     ],
 )
 def test_an_invalid_declaration_is_refused(method, path, facts, problem):

@@ -196,7 +196,7 @@ def test_a_skip_that_is_anothers_turn_by_now_stays_and_the_page_says_so(client, 
     page.get_by_text("Nothing to ask").wait_for()
     eventually(lambda: len(client.query(model, annotator="bob")["queries"]) == 1)
     page.keyboard.press("u")
-    one.hears("others work on it by now")
+    one.hears("leased to other annotators")
     page.get_by_text("Nothing to ask").wait_for()
 
 

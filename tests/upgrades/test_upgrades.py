@@ -88,4 +88,4 @@ def test_a_snapshot_of_a_later_version_is_reported_and_the_log_is_read(left, cap
             store.put_snapshot("named", position, later)
         model = ModelHistory(store, "named", **SIZES).newest()
     assert digest_of(model, told["later"]) == told["digests"]["named"]
-    assert f"the snapshot has format {FORMAT + 1}, this version reads {FORMAT}" in caplog.text
+    assert f"the snapshot must have format {FORMAT}, got {FORMAT + 1}" in caplog.text

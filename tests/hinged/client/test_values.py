@@ -48,8 +48,8 @@ def test_scalars_of_libraries_are_sent_as_numbers_booleans_and_texts():
         (np.array([np.inf, 0.0]), r"examples\[1\].x\[0\] must be a finite number, got inf"),
         ({"age": -math.inf}, r"examples\[1\].x.age must be a finite number, got -inf"),
         ({"indices": [0], "values": [math.nan]}, r"examples\[1\].x.values\[0\] must be a finite number"),
-        ({"age": object()}, r"examples\[1\].x.age: object is no JSON value"),
-        ({"age": {1, 2}}, r"examples\[1\].x.age: set is no JSON value"),
+        ({"age": object()}, r"examples\[1\].x.age: object is not a JSON value"),
+        ({"age": {1, 2}}, r"examples\[1\].x.age: set is not a JSON value"),
     ],
 )
 def test_an_error_about_a_value_names_its_row_and_its_field(x, message):

@@ -354,7 +354,7 @@ def test_a_task_that_fails_ends_the_connection_that_it_serves(caplog):
         answer = asyncio.run(_handshake_at(way))
         assert answer.startswith(b"HTTP/1.1 500 ")
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "internal_error"
-    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["unforeseen"] * 2
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["unforeseen error"] * 2
 
 
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"

@@ -166,8 +166,8 @@ def test_the_root_redirects_a_browser_to_the_page_and_answers_a_program(ask):
     ("method", "path", "message"),
     [
         ("GET", "/queries?stratgy=random", "unknown query parameter 'stratgy', did you mean 'strategy'?"),
-        ("GET", "/queries?n=1&annotater=a&n=2", "'annotater'; there are n, strategy"),
-        ("GET", "/predict?x=[0,1]&y=1", "'y'; there are x"),
+        ("GET", "/queries?n=1&annotater=a&n=2", "'annotater'; allowed are n, strategy"),
+        ("GET", "/predict?x=[0,1]&y=1", "'y'; allowed are x"),
         ("POST", "/learn?dry_run=1", "'dry_run'; this route has none"),
         ("POST", "/finish?now", "unknown query parameter 'now'"),
     ],
