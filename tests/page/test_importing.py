@@ -307,7 +307,7 @@ def test_a_model_made_from_a_file_has_the_servers_default_configuration(client, 
 def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_servers_warnings(
     client, server, tab, tmp_path
 ):
-    """Import days and times in every form that the server knows, beside columns that only look like times."""
+    """Import days and times in every form that the server knows, beside columns of other texts."""
     forms = ["{0}", "{0}T07:30", "{0} 07:30:15", "{0}T07:30:15.25Z", "{0} 07:30+02:00", "{0}t07:30:15,5-0330"]
     path = tmp_path / "all.csv"
     with path.open("w", newline="") as file:

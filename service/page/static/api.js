@@ -12,7 +12,7 @@ const ROLES = ["reader", "annotator", "writer", "admin"];
 
 export const may = (role) => ROLES.indexOf(who.role) >= ROLES.indexOf(role);
 
-// An error answer; `status` is 0 if the page got no whole answer.
+// An error answer. `status` is 0 if the server could not be reached.
 export class Refused extends Error {
   constructor(status, code, message, details = {}) {
     super(message);

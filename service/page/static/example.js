@@ -5,7 +5,7 @@ import { count, figure } from "./parts.js";
 
 const ROWS_MAX = 200; // rows of a table
 const SIDE = 280; // pixels, the longer side of a picture
-const TEXT_MIN = 60; // characters; a shorter string stands in the table, a longer string above it
+const TEXT_MIN = 60; // characters; among other values a shorter string stands in the table, a longer string above it
 
 // The least, the largest and the mean value of each numeric feature, over the questions since the page was opened.
 export class Usual {

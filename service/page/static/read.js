@@ -128,7 +128,7 @@ async function* vectors(file) {
 const WORDS = 4; // mean words per cell from which a column is text whose words are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
 const COMMA = /^\s*[+-]?\d+(\.\d{3})*,\d+\s*$/;
-const NEARLY = 0.95; // share of a column's cells that must look alike; the server uses the same share for days and times
+const NEARLY = 0.95; // share of cells that must match in a column of times or decimal commas; the server uses the same share for times
 
 // Guess what each column holds and its role: id, label, feature, or text, whose words are features.
 export function guess(names, rows) {

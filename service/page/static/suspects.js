@@ -70,7 +70,7 @@ function Suspect({ model, suspect, figures, settle }) {
     <div><h2><bdi class="code">${suspect.id.slice(0, 100)}</bdi></h2>
       ${x === undefined ? html`<p class="waiting">Loading…</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
     <div><p>The label is <b><${Name} of=${suspect.label} /></b>. The model predicts <b><${Name} of=${suspect.prediction} /></b>
-        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp" : ""})</span>.</p>
+        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp loss" : ""})</span>.</p>
       ${said && said.support_vectors.length > 0 && html`<p class="soft">Examples behind the prediction, with their contributions:</p><${Neighbours} of=${said.support_vectors} show=${show} />`}
       <${Problem} error=${error} />
       <div class="row"><button onClick=${() => put(suspect.label, "kept: its label is right")}>Keep <b><${Name} of=${suspect.label} cut=${30} /></b></button>
