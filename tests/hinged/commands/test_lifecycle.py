@@ -72,7 +72,7 @@ def text_of(objects):
 @pytest.fixture
 def model(request, client):
     """A model that has learned six examples and has two candidates."""
-    name = request.node.name.split("[")[0][-50:]
+    name = request.node.name.split("[")[0][-50:].lstrip("_")
     client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=10, features={"type": "dense", "dim": 2})
     client.learn(name, XY)
     client.offer(name, [{"id": "c1", "x": [0.5, 0.5]}, {"id": "c2", "x": [0.2, 0.3]}])
