@@ -19,7 +19,7 @@ KEYS = {"name", "date", "commit", "machine", "versions", "command", "tables"}
 def module(monkeypatch):
     """Loads a module of benchmarks/ by its name."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    yield lambda name: importlib.import_module(name)
+    yield importlib.import_module
     for name in ("results", "tables", "targets"):
         sys.modules.pop(name, None)
 
@@ -81,7 +81,8 @@ def test_results_with_equal_columns_become_one_table_with_each_origin(module):
         for name, commit in (("one", "aaaaaaa"), ("two", "bbbbbbb"))
     )  # fmt: skip
     shown = tables.shown([first, second | {"by_hand": True}])
-    assert shown.startswith("| x |\n|---|\n| one |\n| two |\n\n*A, 2 cores, 4 GiB, load 1.5; 2026-01-02, commit aaaaaaa.*")
+    origin = "*A, 2 cores, 4 GiB, load 1.5; 2026-01-02, commit aaaaaaa.*"
+    assert shown.startswith(f"| x |\n|---|\n| one |\n| two |\n\n{origin}")
     assert "commit bbbbbbb, copied from notes.*" in shown
     assert "one.py\npython two.py" in shown
 
@@ -93,7 +94,7 @@ def test_results_without_a_place_are_listed(module):
     assert "| [one](results/one.json) | 2026-01-02 | aaaaaaa | `one.py` |" in text
 
 
-def test_targets_are_printed_as_one_table_and_kept_by_part(module, tmp_path, capsys, monkeypatch):
+def test_targets_are_printed_as_one_table_and_kept_by_part(module, capsys, monkeypatch):
     targets = module("targets")
     line = targets.Line("1", "a pass", "1 s", "0.9 s", met=True)
     kept = {}
