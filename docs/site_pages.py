@@ -28,9 +28,9 @@ LINK = re.compile(r"```.*?```|(!?)\[([^\]]*)\]\(([^)\s#]+)((?:#[^)\s]*)?)\)|`[^`
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the walks and the decisions, which are many."""
-    for title, folder in (("Changing it", "contributing"), ("Decisions", "adr")):
-        pages = sorted(path.name for path in (ROOT / "docs" / folder).glob("*.md"))
+    """List the pages of folders that have many, the index first."""
+    for title, folder in (("Changing it", "contributing"), ("Decisions", "adr"), ("Laboratory", "lab")):
+        pages = sorted((path.name for path in (ROOT / "docs" / folder).glob("*.md")), key=lambda n: (n != "index.md", n))
         config.nav.append({title: [f"{folder}/{name}" for name in pages]})
     return config
 
