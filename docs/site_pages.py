@@ -30,7 +30,8 @@ LINK = re.compile(r"```.*?```|(!?)\[([^\]]*)\]\(([^)\s#]+)((?:#[^)\s]*)?)\)|`[^`
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the pages of folders that have many, the index first."""
     for title, folder in (("Changing it", "contributing"), ("Decisions", "adr"), ("Laboratory", "lab")):
-        pages = sorted((path.name for path in (ROOT / "docs" / folder).glob("*.md")), key=lambda n: (n != "index.md", n))
+        names = (path.name for path in (ROOT / "docs" / folder).glob("*.md"))
+        pages = sorted(names, key=lambda name: (name != "index.md", name))
         config.nav.append({title: [f"{folder}/{name}" for name in pages]})
     return config
 

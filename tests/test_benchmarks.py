@@ -81,10 +81,17 @@ def test_results_with_equal_columns_become_one_table_with_each_origin(module):
         for name, commit in (("one", "aaaaaaa"), ("two", "bbbbbbb"))
     )  # fmt: skip
     shown = tables.shown([first, second | {"by_hand": True}])
-    origin = "*A, 2 cores, 4 GiB, load 1.5; 2026-01-02, commit aaaaaaa.*"
-    assert shown.startswith(f"| x |\n|---|\n| one |\n| two |\n\n{origin}")
-    assert "commit bbbbbbb, copied from notes.*" in shown
-    assert "one.py\npython two.py" in shown
+    origin = "A, 2 cores, 4 GiB, load 1.5; 2026-01-02, commit"
+    assert shown.startswith(
+        f"| x |\n|---|\n| one |\n| two |\n\n- one: {origin} aaaaaaa\n- two: {origin} bbbbbbb, copied from"
+    )
+    assert shown.endswith("```text\npython one.py\npython two.py\n```")
+
+
+def test_a_place_chooses_columns(module):
+    table = {"title": "", "columns": ["x", "y", "z"], "rows": [["1", "2", "3"]]}
+    assert module("tables").chosen(table, ["z", "x"]) == {"title": "", "columns": ["z", "x"], "rows": [["3", "1"]]}
+    assert module("tables").chosen(table, ["other"]) == table
 
 
 def test_results_without_a_place_are_listed(module):
