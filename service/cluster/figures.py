@@ -21,7 +21,7 @@ from hinged.service.engine.scheduling.turns import processors
 
 MEMORY_S = 60.0
 PREDICTION_S = 100e-6
-"""What a prediction with its request takes, about (benchmarks/README.md)."""
+"""What a prediction with its request takes, about (docs/lab/cluster.md)."""
 LOOK_S = 2.0
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says how much memory the processes of a container may take, in its second and its first form."""

@@ -40,7 +40,7 @@ from hinged.solvers.core.turns import Abandoned, resting
 T = TypeVar("T")
 
 # What a constant buys is told as the p99 of a small model beside 16 slow ones without it, in times of the p99 with it
-# (benchmarks/README.md, "What each constant of the scheduler buys"). A constant without a figure has none yet.
+# (docs/lab/scheduling.md, "What each constant of the scheduler buys"). A constant without a figure has none yet.
 
 MEMORY_S = 2.0
 """Seconds after which what a model has used counts 1/e. Longer, and a model that was busy waits after it was idle."""
