@@ -91,11 +91,13 @@ test: init-all redis chromium nginx
 quick: init
 	$(BIN)/python -m pytest -n auto -m "not server and not compiles and not long" --hypothesis-profile quick $(PYTEST_ARGS)
 
-# Compare solvers and server with their peers, as in benchmarks/README.md. DATA is a folder of data sets.
-# BENCH_ARGS=--full adds MNIST.
+# Solvers and server beside their peers. Each part writes benchmarks/results/NAME.json, and the last line writes
+# benchmarks/README.md from all results. DATA is a folder of data sets; BENCH_ARGS=--full adds MNIST.
 bench: init-all
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/run.py --data $(DATA) $(BENCH_ARGS)
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/server/run.py --data $(DATA) $(SERVER_BENCH_ARGS)
+	$(BIN)/python benchmarks/tables.py
+	@echo 'written: benchmarks/results/speed-*.json, benchmarks/results/server-*.json, benchmarks/README.md'
 
 # Build a site from docs/ and the documents beside it in build/site. A broken link fails the build.
 docs: init-all

@@ -28,6 +28,7 @@ DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
 )
+DECISIONS = [name for name in DOCUMENTS if re.match(r"docs/adr/\d", name)]
 REFERENCE = ("http", "settings", "solvers", "estimators", "configuration", "commands", "limits", "streams")
 HTTP, SETTINGS, SOLVERS, ESTIMATORS, CONFIGURATION, COMMANDS, LIMITS, STREAMS = (
     (ROOT / f"docs/reference/{name}.md").read_text() for name in REFERENCE
@@ -61,14 +62,33 @@ def default_of(field):
     return str(value)
 
 
-@pytest.mark.parametrize("decision", [name for name in DOCUMENTS if name.startswith("docs/adr/")])
-def test_each_decision_says_whether_it_stands_and_what_replaced_or_amended_it(decision):
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_each_decision_says_whether_it_stands_what_replaced_or_amended_it_and_its_date(decision):
     status = (ROOT / decision).read_text().splitlines()[2]
     adr = r"\[ADR (\d+)\]\((\d{4})-[\w-]+\.md\)"
     amended = rf", amended by {adr}( and {adr}|, {adr})*"
-    assert re.fullmatch(rf"Status: (stands({amended})?|replaced by {adr})\.", status), status
+    date = r"\d{4}-\d\d-\d\d"
+    dates = rf"Decided {date}(, [\w ]+ {date})*\."
+    assert re.fullmatch(rf"Status: (stands({amended})?|replaced by {adr})\. {dates}", status), status
     newer = [int(number) for number, _ in re.findall(adr, status)]
     assert all(number > int(decision[9:13]) for number in newer), status
+
+
+def test_the_index_of_decisions_has_each_with_its_title_date_and_status():
+    table = (ROOT / "docs/adr/index.md").read_text().split("##")[0]
+    found = {tuple(cells) for line in table.splitlines() if (cells := line.strip("| ").split(" | ")[:4])[0].isdigit()}
+    expected = set()
+    for decision in DECISIONS:
+        title, _, status = (ROOT / decision).read_text().splitlines()[:3]
+        number, name = title.removeprefix("# ").split(". ", 1)
+        stands, date = re.fullmatch(r"Status: (.*?)\. Decided (\S{10}).*", status).groups()
+        expected.add((number, f"[{name}]({decision.removeprefix('docs/adr/')})", date, stands))
+    assert found == expected
+
+
+def test_each_page_of_the_laboratory_is_in_its_index():
+    listed = re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/lab/index.md").read_text())
+    assert sorted(listed) == sorted(p.name for p in (ROOT / "docs/lab").glob("*.md") if p.name != "index.md")
 
 
 def test_the_table_lists_each_setting_with_its_variable_and_default():

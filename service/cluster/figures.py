@@ -22,7 +22,7 @@ from hinged.service.engine.scheduling.turns import processors
 MEMORY_S = 60.0
 """Seconds after which use counts 1/e in a model's load. If shorter, bursts would move models."""
 PREDICTION_S = 100e-6
-"""Approximate seconds of a prediction with its request (benchmarks/README.md)."""
+"""Approximate seconds of a prediction with its request (docs/lab/cluster.md)."""
 LOOK_S = 2.0  # least seconds between two samples
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Files with the memory limit of a Linux container, in versions 2 and 1 of cgroups."""

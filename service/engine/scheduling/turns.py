@@ -27,7 +27,7 @@ from hinged.solvers.core.turns import Abandoned, resting
 T = TypeVar("T")
 
 # Each figure below is the p99 latency of a small model beside 16 slow models without that constant, as a multiple of
-# the p99 with it (benchmarks/README.md, "What each constant of the scheduler buys"). A constant without a figure was
+# the p99 with it (docs/lab/scheduling.md). A constant without a figure was
 # not measured.
 
 MEMORY_S = 2.0
