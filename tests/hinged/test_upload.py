@@ -113,7 +113,7 @@ def test_weights_of_examples_come_along_and_stay_where_a_label_is_corrected(mode
 def test_a_model_of_what_is_no_column_of_numbers_is_no_estimator(form, x, client, name):
     client.create_model(name, kernel={"type": "linear"}, features={"type": form})
     client.learn(name, [{"x": x, "y": "b"}])
-    with pytest.raises(ValueError, match=f"a model of {form} features is no estimator"):
+    with pytest.raises(ValueError, match=f"a model of {form} features cannot be an estimator"):
         load(client.export_model(name))
 
 

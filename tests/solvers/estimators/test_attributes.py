@@ -50,7 +50,7 @@ def test_coef_of_another_kernel_is_an_AttributeError_that_says_why():
     X, y = blobs()
     model = LASVMClassifier().fit(X, y)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match="coef_ is there for the linear kernel alone"):
+    with pytest.raises(AttributeError, match="coef_ needs kernel='linear'"):
         _ = model.coef_
 
 
