@@ -214,7 +214,7 @@ def _scale(arrays: dict[str, Array], form: str, dim: int, rest: float) -> Scale:
     read = StateReader(arrays)
     columns = read.take("columns", np.int64, (None,), 0, dim - 1)
     if form not in (DENSE, SPARSE) or (np.diff(columns) <= 0).any() or (form == DENSE and columns.size != dim):
-        raise BadFrame(f"columns must be those that {form} features of width {dim} can have")
+        raise BadFrame(f"these are not the columns of {form} features of width {dim}")
     rest_parts = {name: read.take(name, np.float64, columns.shape) for name in SCALE_PARTS[1:]}
     if not (rest_parts["scale"] > 0).all():
         raise BadFrame("scales must be > 0")
