@@ -22,7 +22,7 @@ LIVE, STEPS, LEARNED = range(3)
 
 DONE: the batch ended. NEEDS_ROOM: no free slot. NEEDS_REST: other computations have their turn. NEEDS_COMPACTION: too
 many holes. NEEDS_REMOVAL: the points are full. NEEDS_CLEANING: too many points without a coefficient. NEEDS_PLACES:
-no free place for a kernel row. NEEDS_ROW_ROOM: the places for kernel rows are too short.
+no free place for the alpha of another example. NEEDS_ROW_ROOM: no room for another recent row.
 """
 
 HOLES_PART, HOLES_MIN = 4, 256

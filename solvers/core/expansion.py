@@ -130,7 +130,7 @@ class Expansion(Solver):
         """Turn these slots, in ascending order, into holes and let the remaining points make up for them."""
 
     def _tidy(self) -> None:
-        """Called after points were dropped. The next example learned would cost as much as this."""
+        """Called after points were dropped. Compacting costs as much as learning an example."""
         self.compact()
 
     def make_room(self, nnz: int) -> None:

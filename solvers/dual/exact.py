@@ -188,7 +188,7 @@ class ExactSVM(OptimalExpansion):
                     leave_margin(margin, int(s))
         self._finish_change()
 
-    # -- changing the configuration -------------------------------------------------------------------------------
+    # -- another configuration -------------------------------------------------------------------------------------
 
     def change_C(self, C: float, weights: Sequence[float] | None = None) -> None:
         """Go to another C and, if given, other class weights (section III of the paper)."""
@@ -234,7 +234,7 @@ class ExactSVM(OptimalExpansion):
         self.kernel, self.points = kernel, points._replace(norm=norm, selves=selves)
         self._recache(None, self.points.start.size)
 
-    # -- what would have been -------------------------------------------------------------------------------------
+    # -- without some examples ------------------------------------------------------------------------------------
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """keys (n,) and decision values (n, K) of every example held, each by the machine without that example.

@@ -344,7 +344,7 @@ class RBPClassifier(BudgetClassifier):
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Most points held; then a random point makes way for each new point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -414,7 +414,7 @@ class ForgetronClassifier(BudgetClassifier):
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Most points held; then the oldest makes way for each new point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -465,7 +465,7 @@ class ForgetronClassifier(BudgetClassifier):
 class ProjectronClassifier(BudgetClassifier):
     """The Projectron: a kernel perceptron that projects mistakes near the span of its points onto the points.
 
-    Orabona, Keshet and Caputo, JMLR 10, 2009. The budget is at most 2,000.
+    Orabona, Keshet and Caputo, JMLR 10, 2009.
 
     Parameters
     ----------
@@ -488,7 +488,7 @@ class ProjectronClassifier(BudgetClassifier):
         An example becomes a point if more than this part of its length in feature space lies outside the span of the
         points; from 0.01, below 1 (the paper's eta).
     budget : int, default 500
-        Most points held; the least useful make way.
+        Most points held, at most 2,000; later mistakes are projected onto their span.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -540,7 +540,7 @@ class ProjectronClassifier(BudgetClassifier):
 class ProjectronPlusPlusClassifier(ProjectronClassifier):
     """Projectron++, which also learns from examples within the margin.
 
-    Orabona, Keshet and Caputo, JMLR 10, 2009. The budget is at most 2,000.
+    Orabona, Keshet and Caputo, JMLR 10, 2009.
 
     Parameters
     ----------
@@ -563,7 +563,7 @@ class ProjectronPlusPlusClassifier(ProjectronClassifier):
         An example becomes a point if more than this part of its length in feature space lies outside the span of the
         points; from 0.01, below 1 (the paper's eta).
     budget : int, default 500
-        Most points held; the least useful make way.
+        Most points held, at most 2,000; later mistakes are projected onto their span.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -711,7 +711,7 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
     lam : float, default 0.0
         Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Most points held; then a random point makes way for each new point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -837,7 +837,7 @@ class FOGDClassifier(EpochClassifier):
 class NOGDClassifier(BudgetClassifier):
     """Online gradient descent over Nystroem features of the first `budget` points.
 
-    Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016. The budget is at most 2,000.
+    Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016.
 
     Parameters
     ----------
@@ -861,7 +861,7 @@ class NOGDClassifier(BudgetClassifier):
     rank : int or None, default None
         Number of features. None: a fifth of the budget.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Most points held, at most 2,000; later examples are learned in their span.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1

@@ -4,7 +4,7 @@ The folder is the user's cache folder or NUMBA_CACHE_DIR, and below it a hash of
 edit anywhere starts a fresh folder, and all checkouts and installations of the same sources share one. (numba's own
 cache does not notice an edit outside of the function's own file, and knows a file by its path.)
 
-Several processes may fill a folder at once: a file is named by its content and appears whole. It begins with a digest
+Several processes may fill a folder at once: a file is named by what it holds and appears whole. It begins with a digest
 of the rest. A damaged file counts as missing, so its function is compiled again and the file replaced. Where the folder
 cannot be written, each process compiles for itself.
 

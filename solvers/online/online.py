@@ -172,7 +172,7 @@ class BudgetRuledExpansion(RuledExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; the least useful make way"] = 500,
+        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; then a point makes way for each new point"] = 500,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

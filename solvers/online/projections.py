@@ -222,7 +222,7 @@ class SpanExpansion(OnlineExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; the least useful make way"] = 500,
+        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; later examples are projected on their span"] = 500,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

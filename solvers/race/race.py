@@ -53,8 +53,8 @@ SHARED = ("points_max", "when_full", "seed", "dtype")
 class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
-    kernel and C: the arms' settings multiply them. points_max and when_full hold for each arm. rules: version of the
-    race's rules. 2: answers count by their weight, and arms that fade learn in the first epoch only, because in a
+    kernel and C: the arms' settings multiply gamma and C. points_max and when_full hold for each arm. rules: version of
+    the race's rules. 2: answers count by their weight, and arms that fade learn in the first epoch only, because in a
     further epoch faded examples would come back with their whole weight. 1: all answers count alike, and all arms learn
     in further epochs. Other parameters: LASVM's; idle_max is a bound.
     """
