@@ -96,7 +96,7 @@ def warm_up(
 
 
 def warm_up_first(name: str, dtype: type = np.float32, watch: Callable[[], None] = lambda: None) -> None:
-    """Do the same for what a new model runs; what it needs later may still be compiled then, see `wait_for_rest`."""
+    """Load what a new model runs, and compile it first if need be; the rest may come later (`wait_for_rest`)."""
     if load(name, dtype):
         return
 

@@ -69,7 +69,7 @@ class Projection(NamedTuple):
 
 @compiled
 def extend_inverse(inverse, n, d, rest):
-    """Extend K^-1 by a point, from its d (n,) and rest = |delta|^2."""
+    """Update K^-1 after a point has come, from its d (n,) and rest = |delta|^2."""
     for i in range(n):
         for j in range(n):
             inverse[i, j] += d[i] * d[j] / rest
@@ -79,7 +79,7 @@ def extend_inverse(inverse, n, d, rest):
 
 @compiled
 def shorten_inverse(inverse, n, k):
-    """Reduce K^-1 of n points by the k-th."""
+    """Update K^-1 of n points after the k-th has gone."""
     for i in range(n):
         if i != k:
             factor = inverse[i, k] / inverse[k, k]
