@@ -113,7 +113,7 @@ def test_uploads_keep_the_weights_of_examples_even_if_a_label_is_corrected(model
 def test_a_model_of_named_or_text_features_cannot_become_an_estimator(form, x, client, name):
     client.create_model(name, kernel={"type": "linear"}, features={"type": form})
     client.learn(name, [{"x": x, "y": "b"}])
-    with pytest.raises(ValueError, match=f"a model of {form} features is no estimator"):
+    with pytest.raises(ValueError, match=f"a model of {form} features cannot be an estimator"):
         load(client.export_model(name))
 
 
