@@ -1,4 +1,4 @@
-"""The site of docs/ (mkdocs.yml): documents that stand beside docs/ become pages, and links lead to those pages.
+"""The site of docs/ (mkdocs.yml). Documents outside of docs/ become pages too, and links lead to these pages.
 
 In the repository, and on GitHub, links lead to the files themselves.
 """
