@@ -53,10 +53,10 @@ def of_text(text):
 
 
 def paragraphs(path):
-    """(line, text) of each paragraph of prose in a file; code between backticks is one word."""
+    """(line, text) of each paragraph of prose in a file."""
     read = {".md": _of_markdown, ".py": _of_python, ".js": _of_javascript}[path.suffix]
     for line, text in read(path.read_text()):
-        yield line, " ".join(re.sub(r"`[^`]*`", "X", re.sub(r"\]\([^)]*\)", "]", text)).split())
+        yield line, " ".join(re.sub(r"\]\([^)]*\)", "]", text).split())
 
 
 def _of_markdown(text):
@@ -121,9 +121,9 @@ def files(places=(".",)):
 
 
 def tells(path):
-    """(line, what to do, the words) of each tell of a file."""
+    """(line, what to do, the words) of each tell of a file. Code between backticks is one word."""
     for line, text in paragraphs(path):
-        for told, words in of_text(text):
+        for told, words in of_text(re.sub(r"`[^`]*`", "X", text)):
             yield line, told, words
 
 
