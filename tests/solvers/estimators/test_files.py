@@ -102,7 +102,7 @@ def forged(data, change):
     ("change", "problem"),
     [
         (lambda facts, _: facts.update(version=2), "version 2"),
-        (lambda facts, _: facts.update(estimator="os.system"), "no estimator of hinged.sklearn"),
+        (lambda facts, _: facts.update(estimator="os.system"), "not an estimator of hinged.sklearn"),
         (lambda facts, _: facts["parameters"].update(C="7"), "C must be a number"),
         (lambda facts, _: facts.pop("machine"), "does not fit together"),
         (lambda facts, _: facts.update(feature_names={"a": 1, "b": 2}), "feature_names must be 2 texts"),
