@@ -241,21 +241,6 @@ class Members:
             and self.store.epoch(name) is not None
         )
 
-    def elsewhere(self, name: str) -> str | None:
-        """The other server that owns a model; None if `where` must find out."""
-        owner = self._owners.get(name)
-        if (
-            owner is None
-            or owner == self.address
-            or name in self._moving
-            or name in self._coming
-            or self.store.epoch(name) is not None
-            or not self.lives(owner)
-            or time.monotonic() - self._beaten_at > self._ttl_s
-        ):
-            return None
-        return owner
-
     def lives(self, address: str) -> bool:
         """Whether a server has given a sign of life in time, as far as is known."""
         return address in self._known.nodes and self._known.nodes[address].lives
