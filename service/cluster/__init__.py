@@ -2,7 +2,7 @@
 
 - `members` knows which servers live and which models they own (`known`); it claims, loses and moves models.
 - `gate` stands before everything else: a request is answered here, passed on, or its client redirected.
-- `passing` passes requests on over `lines` to the owner, `sockets` passes WebSockets on, and `portions` limits requests.
+- `passing` passes requests on to the owner over `lines`, `sockets` passes WebSockets on, `portions` limits requests.
 - `figures` measures what models use, `placement` computes where models should be, and `controller` moves them.
 
 The store alone decides what may be written. docs/explanation/scaling.md, docs/adr/0029, 0030 and 0053.

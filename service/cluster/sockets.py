@@ -124,7 +124,7 @@ class Carried:
             await owner.close(CloseCode.NORMAL_CLOSURE if code in UNSENDABLE else code, message.get("reason") or "")
 
     async def _to_client(self, owner: ClientConnection) -> Close | None:
-        """Carry the owner's messages until the owner closes; return its code and reason. None if the client does not read."""
+        """Carry the owner's messages until it closes, and return how it closes. None if the client does not read."""
         left = False
         try:
             while True:

@@ -228,6 +228,8 @@ def test_a_websocket_is_passed_on(here, there):
         assert len(granted(socket.ask("learn", examples=examples))["results"]) == 1000
         refs = [socket.say("predict", examples=[{"x": [0.5, 1.0]}]) for _ in range(50)]
         assert [socket.hear()["ref"] for _ in refs] == refs
+        socket.raw(json.dumps({"op": "predict", "ref": "bytes", "examples": [{"x": [0.5, 1.0]}]}).encode())
+        assert socket.hear()["ref"] == "bytes"
     assert ask(here, "GET", "/models/talked").json()["examples"] == 1000
 
 
