@@ -15,6 +15,7 @@ from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.lines import LineRequest, Lines
 from hinged.service.cluster.passing import HELD_BYTES_MAX, Passed, Passing
 from hinged.service.edge.streams import Streams
+from hinged.service.errors import RequestTimeout
 from tests.helpers.http_client import example
 from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import PATIENCE_S, eventually, free_port
@@ -231,6 +232,14 @@ def test_a_websocket_is_passed_on(here, there):
         socket.raw(json.dumps({"op": "predict", "ref": "bytes", "examples": [{"x": [0.5, 1.0]}]}).encode())
         assert socket.hear()["ref"] == "bytes"
     assert ask(here, "GET", "/models/talked").json()["examples"] == 1000
+
+
+def test_what_a_client_sends_before_it_leaves_is_done(here, there):
+    make_known(here, "hurried", there)
+    with opened(there.url, "/models/hurried/stream") as socket:
+        for k in range(200):
+            socket.say("learn", examples=[example([k / 100, 1.0], "ab"[k % 2], f"{k}")])
+    eventually(lambda: ask(here, "GET", "/models/hurried").json()["examples"] == 200)
 
 
 def test_a_handshake_is_refused_by_the_server_that_it_concerns(here, there):
@@ -460,6 +469,22 @@ def test_an_answer_that_breaks_off_does_not_look_complete():
     asyncio.run(passes.run(_ended))
     assert [message["type"] for message in passes.said] == ["http.response.start", "http.response.body"]
     assert passes.said[-1]["more_body"]
+
+
+def test_a_client_that_is_slow_to_send_a_small_body_is_refused():
+    came = iter([b"{", b"}"])
+
+    async def receive():
+        await asyncio.sleep(0.04)
+        return {"type": "http.request", "body": next(came, b""), "more_body": True}
+
+    async def hold():
+        passing = Passing(SimpleNamespace(lives=None, address="http://here"), Streams(10), 0.1)
+        scope = {"method": "POST", "path": "/", "headers": [(b"content-length", b"2000")]}
+        await Passed(passing, scope, receive, None, "http://there").hold()
+
+    with pytest.raises(RequestTimeout, match=r"2 bytes of the body came in 0\.1"):
+        asyncio.run(hold())
 
 
 async def _ended(passed):
