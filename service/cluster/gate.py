@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -16,6 +16,8 @@ from hinged.service.cluster.sockets import Carried
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import Unavailable, foreseen
+from hinged.service.peers.front import hand_on
+from hinged.service.peers.handing import Channel
 from hinged.service.peers.paths import model_of, target_of
 
 REDIRECT = b"redirect"
@@ -31,6 +33,8 @@ class Gate:
         self._passing = passing
         self._access = access
         self._portions = Portions()
+        self.sibling: Callable[[str], Channel | None] = lambda _: None
+        """Finds the channel to the process of this machine that has an address."""
         self.passed_on = 0
         self.redirected = 0
 
@@ -42,6 +46,10 @@ class Gate:
             return
         try:
             address = await self._members.where(name)
+            channel = self.sibling(address) if scope["type"] == "http" else None
+            if channel is not None:
+                await hand_on(channel, scope, receive, send)
+                return
             if address != HERE:
                 await self._send_to(address, name, scope, receive, send)
                 return
@@ -59,9 +67,9 @@ class Gate:
             self._access.caller(HTTPConnection(scope), basic=True)
         if _is_to_tell(headers):
             self.redirected += 1
-            await Response(status_code=307, headers={"Location": address + target_of(scope).decode("latin-1")})(
-                scope, receive, send
-            )
+            await Response(
+                status_code=307, headers={"Location": address.partition("#")[0] + target_of(scope).decode("latin-1")}
+            )(scope, receive, send)
             return
         if scope["type"] == "websocket":
             self.passed_on += 1

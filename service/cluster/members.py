@@ -47,7 +47,7 @@ class Members:
         self.claimed = 0
         self.lost = 0
         self.moved = 0
-        self.figures = Figures(registry.roster)
+        self.figures = Figures(registry.roster, settings.processes)
         self._ttl_s = settings.node_ttl_s
         self._drain_s = settings.shutdown_s
         self._known = Known()
@@ -240,6 +240,21 @@ class Members:
             and name not in self._coming
             and self.store.epoch(name) is not None
         )
+
+    def elsewhere(self, name: str) -> str | None:
+        """The other server that owns a model; None if `where` must find out."""
+        owner = self._owners.get(name)
+        if (
+            owner is None
+            or owner == self.address
+            or name in self._moving
+            or name in self._coming
+            or self.store.epoch(name) is not None
+            or not self.lives(owner)
+            or time.monotonic() - self._beaten_at > self._ttl_s
+        ):
+            return None
+        return owner
 
     def lives(self, address: str) -> bool:
         """Whether a server has given a sign of life in time, as far as is known."""

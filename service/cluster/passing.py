@@ -32,6 +32,8 @@ OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
 """Headers of a request that are meant for this server, which has checked them; they are not passed on."""
 SAID_ANYWAY = ONE_HOP | {b"date", b"server"}
 """Headers of an answer that this server sets itself; they are not passed back."""
+PROCESS = b"hinged-process"
+"""Header of a request to one of several processes of a machine; its value is the number of the process."""
 EVENT_STREAM = b"text/event-stream"
 
 
@@ -88,6 +90,8 @@ class Passing:
             status, whole = message.get("status", status), not message.get("more_body", True)
             parts.append(message.get("body", b""))
 
+        number = urlsplit(address).fragment.encode()
+        headers = [*headers, (PROCESS, number)] if number else headers
         scope = {"method": method, "path": path, "query_string": b"", "headers": headers}
         never = cast("Receive", self._loop.create_future)
         try:

@@ -80,7 +80,7 @@ class Carried:
             for name, value in self._scope["headers"]
             if name not in OF_A_SERVER and not name.startswith(OF_A_SOCKET)
         ]
-        uri = self._address.replace("http", "ws", 1) + target_of(self._scope).decode("latin-1")
+        uri = self._address.partition("#")[0].replace("http", "ws", 1) + target_of(self._scope).decode("latin-1")
         try:
             return await connect(
                 uri,
