@@ -96,7 +96,7 @@ def create_app(
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))
 
     @asynccontextmanager
-    async def lifespan(app: Application) -> AsyncIterator[dict[str, Any]]:
+    async def lifespan(app: Application) -> AsyncIterator[None]:
         store = make_store()
         registry = app.state.registry = Registry(store, chosen)
         dispatch = app.state.dispatch = Dispatch(registry, ROUTES.handlings())
@@ -109,7 +109,7 @@ def create_app(
         starting.add_done_callback(lambda _: settle())
         await company.start()
         app.shortcut.open(ROUTES.find, dispatch.begin, company.here)
-        yield company.shared()
+        yield
         company.drain()
         if not starting.done():
             starting.cancel()

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from hinged.service.app import create_app, run, stop_fenced
+from hinged.service.cluster.node import as_node
+from hinged.service.cluster.processes import NodeProcess
 from hinged.service.edge.accepting import Accepting, listen_beside
 from hinged.service.edge.ending import REFUSED, TAKEN_OVER
 from hinged.service.edge.serving import make_server
@@ -26,7 +28,7 @@ from hinged.service.peers.ring import Ring
 from hinged.service.peers.siblings import Siblings
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
-from hinged.service.store.choice import open_part
+from hinged.service.store.choice import open_part, open_store
 from hinged.service.store.division import name_of
 from hinged.service.store.nothing import Nothing
 
@@ -58,19 +60,30 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
     process was restarted: then the other processes take all connections while it loads its models.
     """
     division: int = told["division"]
+    folder = Path(told["folder"])
+    if settings.node is not None:
+        settings = as_node(settings.model_copy(update={"node": f"{settings.node}#{number}"}))
     ring = Ring(number, settings.processes, max(1, division), settings.followers)
-    reading = partial(open_part, settings, division=division, reading=True)
-    siblings = Siblings(ring, Path(told["folder"]), bytes.fromhex(told["secret"]), reading)
     taken_over = threading.Event()
 
     def fenced(message: str) -> None:
         taken_over.set()
         stop_fenced(message)
 
-    store = _opened(settings, number, division, fenced) if ring.owns else Nothing()
-    app = create_app(settings, lambda: store, siblings)
+    company: NodeProcess | Siblings
+    if settings.node is not None:
+        store = open_store(settings, fenced)
+        company = NodeProcess(number, settings.processes, folder)
+        siblings = company.siblings
+        what = f"is a node, {settings.node}"
+    else:
+        store = _opened(settings, number, division, fenced) if ring.owns else Nothing()
+        reading = partial(open_part, settings, division=division, reading=True)
+        company = siblings = Siblings(ring, folder, bytes.fromhex(told["secret"]), reading)
+        what = f"owns store {name_of(number, division)}" if division else "owns the store"
+    app = create_app(settings, lambda: store, company)
     server = make_server(
-        app, app.state.streams, settings, siblings.connection, shortcut=app.shortcut, leads=siblings.leads
+        app, app.state.streams, settings, company.connection, shortcut=app.shortcut, leads=company.leads
     )
     public, beside = Accepting(listening), Accepting(listen_beside(siblings.sockets.requests))
     taking = Taking(siblings.sockets.connections)
@@ -88,7 +101,6 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
     server.after_startup, server.before_shutdown = begin, end
     if told["again"]:
         siblings.when_loaded = partial(public.start, server)
-    what = f"owns store {name_of(number, division)}" if division else "owns the store"
     log.info("process %d %s", os.getpid(), what if ring.owns else "owns no models")
     run(server, [])
     if taken_over.is_set():

@@ -31,10 +31,11 @@ LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_by
 class Figures:
     """The figures of the models of a server, sampled by `look`."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: Roster, processes: int = 1) -> None:
+        """processes: number of equal processes that share the machine."""
         self._roster = roster
-        self._memory_max = memory_max_bytes()
-        self._processors = processors()
+        self._memory_max = memory_max_bytes() // processes
+        self._processors = processors() / processes
         self._loads: dict[str, float] = {}
         self._used: dict[str, float] = {}  # CPU seconds by model at the last sample
         self._looked_at = time.monotonic()

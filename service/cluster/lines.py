@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable
-from typing import TypeVar, cast
+from functools import cache
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -32,25 +33,11 @@ ONE_HOP = frozenset(
 """Headers that concern one connection alone."""
 
 
-P = TypeVar("P", bound=asyncio.Protocol)
-
-
-async def connect(make: Callable[[], P], address: str) -> P:
-    """Connect to another server, with a protocol from `make`. Unavailable if there is no connection in time."""
-    to = urlsplit(address)
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            _, protocol = await asyncio.get_running_loop().create_connection(make, to.hostname or "", to.port or 80)
-    except OSError as error:  # includes TimeoutError
-        raise Unavailable(
-            f"the server at {address} does not answer: {str(error) or 'no connection'}; nothing was done",
-            retry_after_s=1,
-        ) from error
-    return protocol
-
-
 class LineRequest(ABC):
     """The sender of a request over a line; its methods are called with the answer."""
+
+    bodyless = False
+    """Whether the answer has no body whatever its head says, like the answer to HEAD."""
 
     @abstractmethod
     def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
@@ -177,11 +164,13 @@ class Line(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Check the head and pass it to the sender."""
         status = self.parser.get_status_code()
-        if status not in STATUS_LINE or status < 200 or not (self._framed or status in {204, 304}):
+        asking = self._asking
+        ends = self._framed or status in {204, 304} or (asking is not None and asking.bodyless)
+        if status not in STATUS_LINE or status < 200 or not ends:
             raise ValueError(f"an answer {status} of unknown length")
         self.last = not self.parser.should_keep_alive()
-        if self._asking is not None:
-            self._asking.head(status, self._headers, last=self.last)
+        if asking is not None:
+            asking.head(status, self._headers, last=self.last)
 
     def on_body(self, body: bytes) -> None:
         """Pass a piece of the body to the sender."""
@@ -200,6 +189,7 @@ class Lines:
         self._loop = asyncio.get_running_loop()
         self._idle: dict[str, list[Line]] = defaultdict(list)
         self._all: set[Line] = set()
+        self._certificates = cache(ssl.create_default_context)  # reading the machine's certificates takes 20 ms
 
     def idle(self, address: str) -> Line | None:
         """An open unused line to a server, or None."""
@@ -211,8 +201,21 @@ class Lines:
         return None
 
     async def open(self, address: str) -> Line:
-        """Open another line. Unavailable if the server does not accept it."""
-        return await connect(lambda: Line(self, address), address)
+        """Open another line. Unavailable if there is no connection in time."""
+        to = urlsplit(address)
+        secure = to.scheme == "https"
+        port = to.port or (443 if secure else 80)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, line = await self._loop.create_connection(
+                    lambda: Line(self, address), to.hostname or "", port, ssl=self._certificates() if secure else None
+                )
+        except OSError as error:  # includes TimeoutError
+            raise Unavailable(
+                f"the server at {address} does not answer: {str(error) or 'no connection'}; nothing was done",
+                retry_after_s=1,
+            ) from error
+        return line
 
     def came(self, line: Line) -> None:
         """Count an open line."""

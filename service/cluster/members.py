@@ -47,7 +47,7 @@ class Members:
         self.claimed = 0
         self.lost = 0
         self.moved = 0
-        self.figures = Figures(registry.roster)
+        self.figures = Figures(registry.roster, settings.processes)
         self._ttl_s = settings.node_ttl_s
         self._drain_s = settings.shutdown_s
         self._known = Known()

@@ -14,11 +14,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from hinged.extras import needed
-from hinged.service import limits
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.members import Members
 from hinged.service.cluster.passing import Passing
-from hinged.service.cluster.relay import RELAY, Relay, Relaying
 from hinged.service.errors import Invalid, Unavailable
 from hinged.service.peers.alone import Alone, ServerParts
 from hinged.service.settings import Settings
@@ -58,8 +56,6 @@ def _key_of(request: Request) -> list[tuple[bytes, bytes]]:
 class Node(Alone):
     """The node's members, gate and figures."""
 
-    connection = Relaying
-
     def join(self, parts: ServerParts) -> ASGIApp:
         """Build the members and the gate of a server; return the gate, which takes its requests."""
         with needed("redis", "a server among several"):
@@ -70,15 +66,10 @@ class Node(Alone):
         parts.access.share_tickets(store.secret())
         store.on_lost = self.lose
         self.members = Members(store, parts.registry, parts.settings)
-        self._passing = Passing(self.members.address)
+        self._passing = Passing(self.members, parts.streams, parts.settings.request_s)
         self.gate = Gate(parts.edge, self.members, self._passing, parts.access)
-        self._relay = Relay(self.gate, parts.streams, self.members.address, limits.STREAM_IDLE_S)
         self._loop = asyncio.get_running_loop()
         return self.gate
-
-    def shared(self) -> dict[str, Any]:
-        """Entries of the lifespan's state, for connections."""
-        return {RELAY: self._relay}
 
     def here(self, name: str) -> bool:
         """Whether a model is certainly this server's."""
@@ -99,8 +90,7 @@ class Node(Alone):
     async def stop(self) -> None:
         """Stop, and close the connections to other servers."""
         await self.members.stop()
-        self._relay.close()
-        await self._passing.close()
+        self._passing.close()
 
     # -- for the routes -------------------------------------------------------------------------------------------
 

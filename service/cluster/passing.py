@@ -1,148 +1,326 @@
-"""Carry a request to another server and its answer back, piece by piece."""
+"""Pass a request on to the server that owns its model, and the answer back, piece by piece."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
 
-import httpcore
 from starlette.types import Message, Receive, Scope, Send
 
-from hinged.service.cluster.lines import CONNECT_S, ONE_HOP, PASSED_ON, UNREAD_S
-from hinged.service.cluster.portions import REQUESTS_MAX
-from hinged.service.edge.connection import MALFORMED
-from hinged.service.errors import BadRequest, Unavailable
+from hinged.service.api.wire import body_s, too_slow
+from hinged.service.cluster.lines import ONE_HOP, PASSED_ON, UNREAD_S, Line, LineRequest, Lines
+from hinged.service.cluster.members import Members
+from hinged.service.edge.connection import MALFORMED, WHOLE
+from hinged.service.edge.streams import Streams
+from hinged.service.errors import BadRequest, ServiceError, Unavailable, foreseen
 from hinged.service.peers.paths import target_of
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""Seconds between checks, while an answer is due, whether the other server still lives."""
-NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
+"""Seconds between checks, while an answer is due, whether the other server still lives and the client still waits."""
+HELD_BYTES_MAX = 2**16
+"""Longest body that is passed on only once it is whole, so that slow clients occupy no line; uvicorn reads no further
+by itself. Also the bytes of an answer that wait for a slow client before the line is no longer read."""
 OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
 """Headers of a request that are meant for this server, which has checked them; they are not passed on."""
 SAID_ANYWAY = ONE_HOP | {b"date", b"server"}
 """Headers of an answer that this server sets itself; they are not passed back."""
+PROCESS = b"hinged-process"
+"""Header of a request to one of several processes of a machine; its value is the number of the process."""
+EVENT_STREAM = b"text/event-stream"
+
+
+class Watched(Protocol):
+    """A request or a WebSocket under way to another server."""
+
+    def look(self) -> None:
+        """Check whether waiting on still makes sense."""
 
 
 class Passing:
-    """Connections to the other servers, for requests that are passed on."""
+    """The lines to the other servers, and all that is under way on them. On one event loop."""
 
-    def __init__(self, address: str) -> None:
-        """address: of this server."""
-        self._address = address.encode()
-        self._pool = httpcore.AsyncConnectionPool(max_connections=REQUESTS_MAX, keepalive_expiry=30.0)
+    def __init__(self, members: Members, streams: Streams, request_s: float) -> None:
+        """request_s: seconds that a client may take to begin the body of a request."""
+        self.lives = members.lives
+        self.streams = streams
+        self.request_s = request_s
+        self.lines = Lines()
+        self.sender = members.address.encode()
+        self._loop = asyncio.get_running_loop()
+        self._under_way: set[Watched] = set()
+        self._looking: asyncio.TimerHandle | None = None
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._pool.aclose()
+    def watch(self, watched: Watched) -> None:
+        """Look at a request every LOOK_S, until `forget`."""
+        self._under_way.add(watched)
+        if self._looking is None:
+            self._looking = self._loop.call_later(LOOK_S, self._look)
+
+    def forget(self, watched: Watched) -> None:
+        """Look at a request no more."""
+        self._under_way.discard(watched)
+
+    def _look(self) -> None:
+        for watched in list(self._under_way):
+            watched.look()
+        self._looking = self._loop.call_later(LOOK_S, self._look) if self._under_way else None
+
+    def close(self) -> None:
+        """Break all lines."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self.lines.close()
 
     async def ask(
         self, address: str, path: str, headers: list[tuple[bytes, bytes]], method: str = "POST", read_s: float = 60.0
     ) -> tuple[int, bytes]:
-        """Send a request without a body; return status and body. Unavailable without an answer."""
+        """Send a request without a body; return status and body. Unavailable without a whole answer in time."""
+        status, parts, whole = 0, [], False
+
+        async def take(message: Message) -> None:
+            nonlocal status, whole
+            status, whole = message.get("status", status), not message.get("more_body", True)
+            parts.append(message.get("body", b""))
+
+        number = urlsplit(address).fragment.encode()
+        headers = [*headers, (PROCESS, number)] if number else headers
+        scope = {"method": method, "path": path, "query_string": b"", "headers": headers}
+        never = cast("Receive", self._loop.create_future)
         try:
-            response = await self._pool.request(
-                method, address + path, headers=[*headers, (PASSED_ON, self._address)], extensions=_patience(read_s)
-            )
-        except NO_ANSWER as error:
-            raise Unavailable(f"the server at {address} does not answer: {error}", retry_after_s=1) from error
-        return response.status, response.content
-
-    async def pass_on(
-        self, scope: Scope, receive: Receive, send: Send, address: str, still_there: Callable[[], bool]
-    ) -> None:
-        """Let the server at an address answer. Unavailable if it did not begin to answer.
-
-        still_there: whether waiting for the answer still makes sense.
-        """
-        to = urlsplit(address)
-        request = _Sent(scope, receive, self._address, to.netloc.encode())
-        url = httpcore.URL(
-            scheme=to.scheme.encode(), host=(to.hostname or "").encode(), port=to.port, target=target_of(scope)
-        )
-        asked = httpcore.Request(
-            scope["method"].encode(), url, headers=request.headers, content=request.body(),
-            extensions=_patience(None),
-        )  # fmt: skip
-        sending = asyncio.ensure_future(self._pool.handle_async_request(asked))
-        try:
-            while not sending.done():
-                await asyncio.wait([sending], timeout=LOOK_S)
-                if not sending.done() and not still_there():
-                    raise unanswered(address, "it is gone")
-            response = sending.result()
-        except NO_ANSWER as error:
-            raise unanswered(address, str(error) or type(error).__name__) from error
-        finally:
-            if not sending.done():
-                sending.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await sending
-        await self._answer(response, request, send)
-
-    async def _answer(self, response: httpcore.Response, request: _Sent, send: Send) -> None:
-        headers = [(name, value) for name, value in response.headers if name.lower() not in SAID_ANYWAY]
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        carrying = asyncio.ensure_future(_carry(response, send))
-        leaving = asyncio.ensure_future(request.left())
-        try:
-            await asyncio.wait([carrying, leaving], return_when=asyncio.FIRST_COMPLETED)
-            if carrying.done():
-                carrying.result()
-        except NO_ANSWER as error:
-            log.warning("the answer of another server broke off: %s", error)  # and so does this answer
-        finally:
-            for task in (carrying, leaving):
-                task.cancel()
-            await asyncio.gather(carrying, leaving, return_exceptions=True)
-            await response.aclose()
+            async with asyncio.timeout(read_s):
+                await Passed(self, scope, never, take, address).run()
+        except TimeoutError:
+            raise unanswered(address, f"{read_s:g} s have passed") from None
+        if not whole:
+            raise unanswered(address, "its answer broke off")
+        return status, b"".join(parts)
 
 
-async def _carry(response: httpcore.Response, send: Send) -> None:
-    async for piece in response.aiter_stream():
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+class Passed(LineRequest):
+    """A request that is passed on, from the arrival of its head to the end of its answer."""
 
-
-class _Sent:
-    """A request on its way to another server."""
-
-    def __init__(self, scope: Scope, receive: Receive, sender: bytes, host: bytes) -> None:
-        self._receive = receive
+    def __init__(self, passing: Passing, scope: Scope, receive: Receive, send: Send, address: str) -> None:
+        self._passing = passing
         self._scope = scope
-        self._ended = False  # whether the whole body has come
-        names = {name for name, _ in scope["headers"]}
-        self._has_body = b"content-length" in names or b"transfer-encoding" in names
-        self.headers = [(b"host", host)]
-        self.headers += [(name, value) for name, value in scope["headers"] if name not in OF_A_SERVER]
-        self.headers.append((PASSED_ON, sender))
-        if self._has_body and b"content-length" not in names:
-            self.headers.append((b"transfer-encoding", b"chunked"))
+        self._receive = receive
+        self._send = send
+        self._address = address
+        self._loop = asyncio.get_running_loop()
+        headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self._length = int(headers.get(b"content-length", b"0"))
+        self._chunked = b"transfer-encoding" in headers
+        self._whole = not (self._length or self._chunked)  # whether the whole request has come
+        self.bodyless = scope["method"] == "HEAD"
+        self._line: Line | None = None
+        self._reading: asyncio.Task[None] | None = None  # reads on from the client
+        self._room = asyncio.Event()  # whether the line takes more
+        self._full_since: float | None = None
+        self._answer: deque[dict[str, Any]] = deque()  # messages for the client
+        self._unsent = 0  # their bytes
+        self._begun = self._over = self._paused = False  # the answer; the line
+        self._error: ServiceError | None = None
+        self._news: asyncio.Future[None] | None = None  # awaited while there are no messages
+        self._body: list[bytes] = []
 
-    async def body(self) -> AsyncIterator[bytes]:
-        """The pieces of the body, as they come."""
-        while self._has_body and not self._ended:
-            message: Message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise httpcore.WriteError("the client is gone")
-            if MALFORMED in self._scope:  # the body is incomplete, and must not count as complete
-                raise BadRequest(self._scope[MALFORMED])
-            self._ended = not message.get("more_body", False)
-            if message.get("body"):
-                yield message["body"]
+    # -- from the client ----------------------------------------------------------------------------------------------
 
-    async def left(self) -> None:
-        """Return once the client is gone."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    async def hold(self) -> None:
+        """Receive a small body to its end. RequestTimeout, BadRequest."""
+        if self._length > HELD_BYTES_MAX:
+            return
+        size, seconds, began = 0, self._passing.request_s, self._loop.time()
+        while not self._whole and size <= HELD_BYTES_MAX:
+            if WHOLE in self._scope:
+                self._body.append(await self._piece())
+                return
+            try:
+                async with asyncio.timeout_at(began + body_s(size, seconds)):
+                    self._body.append(await self._piece())
+            except TimeoutError:
+                raise too_slow(size, seconds) from None
+            size += len(self._body[-1])
+
+    async def _piece(self) -> bytes:
+        message = await self._receive()
+        if MALFORMED in self._scope:  # the body is incomplete, and must not count as complete
+            raise BadRequest(self._scope[MALFORMED])
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the client went away in the middle of the body")
+        self._whole = not message.get("more_body", False)
+        piece: bytes = message.get("body", b"")
+        return piece
+
+    async def _read_on(self) -> None:
+        """Send the rest of the body as it comes; then wait until the client leaves."""
+        try:
+            while not self._whole:
+                self._write([await self._piece()])
+                await self._room.wait()
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+            self._end()
+        except Exception as error:  # noqa: BLE001
+            self._fail(foreseen(error))
+
+    # -- to the owner -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send the request, and the client the answer. Unavailable if the other server did not begin to answer."""
+        lines = self._passing.lines
+        line = self._line = lines.idle(self._address) or await lines.open(self._address)
+        self._passing.watch(self)
+        try:
+            line.begin(self)
+            self._room.set()
+            self._write(self._body, self._head())
+            if not self._whole:
+                self._reading = self._loop.create_task(self._read_on())
+            first = await self._message()
+            with self._passing.streams.one(self._end) if _is_event_stream(first) else nullcontext():
+                await self._carry(first)
+        finally:
+            self._passing.forget(self)
+            if self._reading is not None:
+                self._reading.cancel()
+            self._let_go(reusable=False)
+
+    def _head(self) -> bytes:
+        parts = [self._scope["method"].encode(), b" ", target_of(self._scope), b" HTTP/1.1\r\nhost: "]
+        parts += [urlsplit(self._address).netloc.encode(), b"\r\n"]
+        for name, value in self._scope["headers"]:
+            if name not in OF_A_SERVER:
+                parts += [name, b": ", value, b"\r\n"]
+        if self._chunked:
+            parts.append(b"transfer-encoding: chunked\r\n")
+        parts += [PASSED_ON, b": ", self._passing.sender, b"\r\n\r\n"]
+        return b"".join(parts)
+
+    def _write(self, body: list[bytes], head: bytes = b"") -> None:
+        if self._line is None:  # the answer is complete already
+            return
+        if self._chunked:
+            body = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in body if piece]
+            if self._whole:
+                body.append(b"0\r\n\r\n")
+        self._line.transport.write(b"".join((head, *body)))
+
+    def full(self, *, full: bool) -> None:
+        """Pause or resume sending, as the owner takes data."""
+        if full:
+            self._full_since = time.monotonic()
+            self._room.clear()
+        else:
+            self._full_since = None
+            self._room.set()
+
+    # -- from the owner -----------------------------------------------------------------------------------------------
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
+        """Begin the answer."""
+        self._begun = True
+        headers = [header for header in headers if header[0] not in SAID_ANYWAY]
+        if last and not self._whole:  # the owner takes no more of the body
+            headers.append((b"connection", b"close"))
+        self._put({"type": "http.response.start", "status": status, "headers": headers})
+        if self.bodyless:
+            self._end()
+
+    def piece(self, data: bytes) -> None:
+        """Queue a piece of the answer's body, and pause the line while much waits for the client."""
+        self._put({"type": "http.response.body", "body": data, "more_body": True})
+        self._unsent += len(data)
+        if self._unsent > HELD_BYTES_MAX and self._line is not None and not self._paused:
+            self._paused = True
+            self._line.transport.pause_reading()
+
+    def whole(self) -> None:
+        """Finish the answer, and release the line."""
+        self._end(reusable=self._whole and self._line is not None and not self._line.last)
+
+    def lost(self, reason: str) -> None:
+        """Give up, because the line broke."""
+        self._line = None
+        self._fail(unanswered(self._address, reason))
+
+    def look(self) -> None:
+        """Give up if waiting makes no more sense. A living owner answers, even if it has lost the model meanwhile."""
+        if self._full_since is not None and time.monotonic() > self._full_since + UNREAD_S:
+            self._fail(unanswered(self._address, "it takes no more of the request"))
+        elif not self._begun and not self._passing.lives(self._address):
+            self._fail(unanswered(self._address, "it is gone"))
+        elif self._reading is None:  # not for every request, because most are answered at once
+            self._reading = self._loop.create_task(self._read_on())
+
+    # -- to the client ------------------------------------------------------------------------------------------------
+
+    async def _carry(self, message: Message) -> None:
+        """Send the answer to its end, or leave it incomplete if it broke off, so that the connection is closed."""
+        try:
+            await self._send(message)
+            while message.get("more_body", True):
+                message = await self._message()
+                await self._send(message)
+                self._unsent -= len(message["body"])
+                if self._paused and not self._answer:
+                    self._paused = False
+                    if self._line is not None:
+                        self._line.transport.resume_reading()
+        except ServiceError as error:
+            log.warning("the answer of another server broke off: %s", error)
+
+    async def _message(self) -> Message:
+        """The next message for the client. Unavailable if the owner sends no more."""
+        while not self._answer:
+            if self._error is not None:
+                raise self._error
+            self._news = self._loop.create_future()
+            await self._news
+        return self._answer.popleft()
+
+    def _put(self, message: dict[str, Any]) -> None:
+        self._answer.append(message)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _end(self, *, reusable: bool = False) -> None:
+        """End the answer in order: it is complete, the client has left, or an event stream ends with the server."""
+        if self._over:
+            return
+        self._over = True
+        self._let_go(reusable=reusable)
+        if self._answer and "body" in self._answer[-1]:
+            self._answer[-1]["more_body"] = False
+        else:
+            self._put({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _fail(self, error: ServiceError) -> None:
+        """Refuse the request, or break off an answer that has begun."""
+        if not self._over:
+            self._over, self._error = True, error
+            self._let_go(reusable=False)
+            self._wake()
+
+    def _let_go(self, *, reusable: bool) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            if self._paused and reusable:
+                line.transport.resume_reading()
+            line.end(reusable=reusable)
 
 
-def _patience(read_s: float | None) -> dict[str, dict[str, float | None]]:
-    return {"timeout": {"connect": CONNECT_S, "read": read_s, "write": UNREAD_S, "pool": CONNECT_S}}
+def _is_event_stream(message: Message) -> bool:
+    return any(name == b"content-type" and value.startswith(EVENT_STREAM) for name, value in message.get("headers", ()))
 
 
 def unanswered(address: str, reason: str) -> Unavailable:

@@ -1,196 +1,144 @@
-"""Splice a WebSocket to the owner of its model: pass the handshake on, then bytes in both directions.
-
-Frames are neither changed nor kept. Only the ends of the owner's frames are tracked, so that this server can send the
-client a close frame with the reason when the owner no longer can.
-"""
+"""Pass a WebSocket on: carry messages both ways between the client's socket and a socket of the model's owner."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any
 
-from websockets.frames import Close, CloseCode, Frame, Opcode
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.utils import ClientDisconnected
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.frames import Close, CloseCode
 
-from hinged.service.cluster.lines import connect
-from hinged.service.cluster.passing import unanswered
+from hinged.service import limits
+from hinged.service.cluster.lines import PASSED_ON
+from hinged.service.cluster.passing import OF_A_SERVER, SAID_ANYWAY, Passing, unanswered
+from hinged.service.peers.paths import target_of
 
-if TYPE_CHECKING:
-    from hinged.service.cluster.relay import Relay, Relaying
-
-SWITCHED = b"HTTP/1.1 101 "
-END_OF_HEAD = b"\r\n\r\n"
-
-
-class FrameEnds:
-    """Tracks where frames end, in the bytes from the answer to the handshake on."""
-
-    def __init__(self) -> None:
-        self.began = False
-        """Whether any byte has passed."""
-        self._open = False
-        self._head = bytearray()  # of the answer to the handshake, then of the frame that has begun
-        self._left = 0  # bytes of the frame that are still to come
-        self._closed = False  # whether a close frame has passed
-
-    @property
-    def between(self) -> bool:
-        """Whether another frame may be inserted here."""
-        return self._open and not self._closed and not self._head and not self._left
-
-    def feed(self, data: bytes) -> None:
-        """Track passing bytes."""
-        self.began = True
-        at = 0
-        if not self._open:
-            self._head += data
-            end = self._head.find(END_OF_HEAD)
-            if end < 0 or not self._head.startswith(SWITCHED):  # after a refusal no frames come
-                return
-            data = bytes(self._head[end + len(END_OF_HEAD) :])
-            self._head.clear()
-            self._open = True
-        while at < len(data):
-            if self._left:
-                step = min(self._left, len(data) - at)
-                self._left -= step
-                at += step
-            else:
-                self._head.append(data[at])
-                at += 1
-                self._read_head()
-
-    def _read_head(self) -> None:
-        head = self._head
-        if len(head) < 2:
-            return
-        length = head[1] & 0x7F
-        wide = {126: 2, 127: 8}.get(length, 0)
-        if len(head) < 2 + wide + (4 if head[1] & 0x80 else 0):
-            return
-        self._left = int.from_bytes(head[2 : 2 + wide], "big") if wide else length
-        self._closed = self._closed or head[0] & 0x0F == Opcode.CLOSE
-        head.clear()
+HANDSHAKE_S = 10.0  # seconds that the owner may take to answer a handshake
+OF_A_SOCKET = b"sec-websocket-"
+"""Prefix of headers that concern one socket alone."""
+UNSENDABLE = (CloseCode.NO_STATUS_RCVD, CloseCode.ABNORMAL_CLOSURE)
+"""Codes that stand for a missing code, and never in a frame."""
 
 
-class Spliced:
-    """An open WebSocket: the client's connection at one end, a connection to the owner at the other."""
+class Carried:
+    """A WebSocket that is passed on."""
 
-    def __init__(self, relay: Relay, connection: Relaying, address: str) -> None:
-        """Raise QueueFull if too many streams are open, Unavailable if the server stops."""
-        self._relay = relay
-        self._connection = connection
+    def __init__(self, passing: Passing, scope: Scope, receive: Receive, send: Send, address: str) -> None:
+        self._passing = passing
+        self._scope = scope
+        self._receive = receive
+        self._send = send
         self._address = address
-        self._ends = FrameEnds()
-        self.client = connection.transport
-        self.owner: asyncio.Transport | None = None
-        self._open = ExitStack()
-        self._open.enter_context(relay.streams.one(lambda: self.end("the server stops")))
-
-    async def begin(self, handshake: bytes) -> None:
-        """Begin to carry bytes both ways. Unavailable if the owner cannot be reached."""
-        try:
-            await connect(lambda: _Owner(self), self._address)
-        except BaseException:
-            self._open.close()
-            raise
-        if self.client.is_closing() or self.owner is None:
-            self.client_left()
-            return
-        self._connection.connections.discard(self._connection)  # so that a stop does not wait for it
-        cast("Any", self.client).more_comes = lambda: True
-        self.client.set_protocol(_Client(self))
-        self._relay.begin(self)
-        self.owner.write(handshake)
-        self.client.resume_reading()
-
-    # -- what comes -------------------------------------------------------------------------------------------------
-
-    def from_client(self, data: bytes) -> None:
-        """Send bytes of the client to the owner."""
-        if self.owner is not None and not self.client.is_closing():
-            self.owner.write(data)
-
-    def from_owner(self, data: bytes) -> None:
-        """Send bytes of the owner to the client."""
-        if not self.client.is_closing():
-            self._ends.feed(data)
-            self.client.write(data)
-
-    # -- ends -------------------------------------------------------------------------------------------------------
-
-    def client_left(self) -> None:
-        """Close the owner's end, because the client's end is closed."""
-        self._relay.end(self)
-        self._open.close()
-        owner, self.owner = self.owner, None
-        if owner is not None:
-            owner.close()
-
-    def owner_left(self) -> None:
-        """End the socket, because the owner's end is closed or the owner is gone."""
-        self.owner = None
-        self.end(f"the server at {self._address} is gone; the model comes back")
+        self._gone = Close(CloseCode.SERVICE_RESTART, f"the server at {address} is gone; the model comes back")
+        self._over: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
     def look(self) -> None:
         """End the socket if the owner is dead. A living owner itself ends the sockets of a model that it gives away."""
-        if not self._relay.gate.lives(self._address):
-            self.owner_left()
+        if not self._passing.lives(self._address):
+            self._end(self._gone)
 
-    def end(self, reason: str) -> None:
-        """Ask the client to come back, unless the owner has closed the socket itself, and close."""
-        self._relay.end(self)
-        owner, self.owner = self.owner, None
-        if owner is not None:
-            owner.abort()
-        if self.client.is_closing():
-            return
-        if not self._ends.began:
-            self._connection.refuse_handshake(unanswered(self._address, "it is gone"))
-            return
-        if self._ends.between:
-            close = Close(CloseCode.SERVICE_RESTART, reason).serialize()
-            self.client.write(Frame(Opcode.CLOSE, close).serialize(mask=False))
-        self.client.close()
+    def _end(self, close: Close) -> None:
+        if not self._over.done():
+            self._over.set_result(close)
 
+    async def run(self) -> None:
+        """Carry messages until one end closes. QueueFull if too many streams are open, Unavailable without an owner."""
+        stops = Close(CloseCode.SERVICE_RESTART, "the server stops")
+        with self._passing.streams.one(lambda: self._end(stops)):
+            self._passing.watch(self)
+            try:
+                owner = await self._or_over(self._open())
+                if isinstance(owner, Close):
+                    raise unanswered(self._address, "it is gone")
+                if owner is not None:
+                    with suppress(ClientDisconnected):
+                        await self._carry(owner)
+            finally:
+                self._passing.forget(self)
 
-class _Client(asyncio.Protocol):
-    def __init__(self, socket: Spliced) -> None:
-        self._socket = socket
+    async def _or_over(self, work: Awaitable[ClientConnection | Close | None]) -> ClientConnection | Close | None:
+        """The result of some work, or why the socket closes before the work ends."""
+        task = asyncio.ensure_future(work)
+        try:
+            either: list[asyncio.Future[Any]] = [task, self._over]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else self._over.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
-    def data_received(self, data: bytes) -> None:
-        self._socket.from_client(data)
+    async def _open(self) -> ClientConnection | None:
+        """Open a socket of the owner. If the owner refuses, pass the refusal on and return None. Unavailable."""
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in self._scope["headers"]
+            if name not in OF_A_SERVER and not name.startswith(OF_A_SOCKET)
+        ]
+        uri = self._address.partition("#")[0].replace("http", "ws", 1) + target_of(self._scope).decode("latin-1")
+        try:
+            return await connect(
+                uri,
+                additional_headers=[*headers, (PASSED_ON.decode(), self._passing.sender.decode())],
+                user_agent_header=None,
+                compression=None,
+                proxy=None,
+                open_timeout=HANDSHAKE_S,
+                ping_interval=None,  # both servers look after their own ends
+                max_size=None,  # the owner limits its answers
+            )
+        except InvalidStatus as error:
+            answer = error.response
+            said = {k: v for k, v in answer.headers.raw_items() if k.lower().encode() not in SAID_ANYWAY}
+            await Response(bytes(answer.body or b""), answer.status_code, said)(self._scope, self._receive, self._send)
+            return None
+        except (OSError, WebSocketException) as error:
+            raise unanswered(self._address, str(error) or "it is gone") from error
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._socket.client_left()
+    async def _carry(self, owner: ClientConnection) -> None:
+        to_owner = None
+        try:
+            await self._receive()  # the handshake
+            await self._send({"type": "websocket.accept"})
+            to_owner = asyncio.create_task(self._to_owner(owner))
+            close = await self._or_over(self._to_client(owner))
+            if isinstance(close, Close):
+                await self._send({"type": "websocket.close", "code": close.code, "reason": close.reason})
+        finally:
+            if to_owner is not None:
+                to_owner.cancel()
+            owner.transport.abort()
 
-    def pause_writing(self) -> None:
-        if self._socket.owner is not None:
-            self._socket.owner.pause_reading()
+    async def _to_owner(self, owner: ClientConnection) -> None:
+        """Carry the client's messages until it leaves, and then close the owner's socket."""
+        with suppress(ConnectionClosed):
+            while (message := await self._receive())["type"] == "websocket.receive":
+                text = message.get("text")
+                await owner.send(message["bytes"] if text is None else text)
+            code = message.get("code", CloseCode.NO_STATUS_RCVD)
+            await owner.close(CloseCode.NORMAL_CLOSURE if code in UNSENDABLE else code, message.get("reason") or "")
 
-    def resume_writing(self) -> None:
-        if self._socket.owner is not None:
-            self._socket.owner.resume_reading()
-
-
-class _Owner(asyncio.Protocol):
-    def __init__(self, socket: Spliced) -> None:
-        self._socket = socket
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket.owner = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._socket.from_owner(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        if self._socket.owner is not None:
-            self._socket.owner_left()
-
-    def pause_writing(self) -> None:
-        if not self._socket.client.is_closing():
-            self._socket.client.pause_reading()
-
-    def resume_writing(self) -> None:
-        if not self._socket.client.is_closing():
-            self._socket.client.resume_reading()
+    async def _to_client(self, owner: ClientConnection) -> Close | None:
+        """Carry the owner's messages until it closes, and return how it closes. None if the client does not read."""
+        left = False
+        try:
+            while True:
+                data = await owner.recv()
+                if not left:
+                    with suppress(ClientDisconnected):
+                        left = True  # what the client sent before goes to the owner all the same
+                        async with asyncio.timeout(limits.STREAM_IDLE_S):
+                            kind = "text" if isinstance(data, str) else "bytes"
+                            await self._send({"type": "websocket.send", kind: data})
+                        left = False
+        except TimeoutError:
+            return None
+        except ConnectionClosed as error:
+            if error.rcvd is None:
+                return self._gone
+            return Close(CloseCode.NORMAL_CLOSURE, "") if error.rcvd.code in UNSENDABLE else error.rcvd

@@ -56,13 +56,6 @@ class Access:
             raise Unauthenticated("this key is not known, or was revoked")
         return key
 
-    def known(self, headers: Headers) -> bool:
-        """Whether these headers hold a key that some route would accept."""
-        try:
-            return self._find(_credentials(headers), basic=True) is not None
-        except ServiceError:
-            return False
-
     def admitted(self, headers: Headers, operation: Operation[..., Any], model: str) -> Key | None:
         """The key in these headers, if it may use an operation on a model; None if `authorise` must give the reason
         why not.

@@ -47,10 +47,6 @@ class Alone(Collector):
         """Whether a model is certainly this server's."""
         return True
 
-    def shared(self) -> dict[str, Any]:
-        """Entries of the lifespan's state, for connections."""
-        return {}
-
     async def start(self) -> None:
         """Called when the server begins to start."""
 

@@ -6,7 +6,7 @@ import logging
 import time
 
 from starlette.requests import Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hinged.operations import ExampleOperations
 from hinged.service.api import ROUTES
@@ -41,8 +41,16 @@ class Front:
     """ASGI middleware. Only the owner refuses requests, because it alone knows the newest state."""
 
     def __init__(
-        self, edge: Edge, access: Access, ring: Ring, channels: dict[int, Channel], followed: Followed
+        self,
+        app: ASGIApp,
+        edge: Edge,
+        access: Access,
+        ring: Ring,
+        channels: dict[int, Channel],
+        followed: Followed,
     ) -> None:
+        """app: answers for this process's models."""
+        self._app = app
         self.state = State(followed, access)
         self._edge = edge
         self._ring = ring
@@ -62,12 +70,12 @@ class Front:
         """Answer a request or a WebSocket."""
         name = model_of(scope["path"]) if scope["type"] == "http" else None
         if name is None or self._ring.here(name):
-            await self._edge(scope, receive, send)
+            await self._app(scope, receive, send)
             return
         channel = self._channels[self._ring.owner(name)]
         found = _answered_by_a_replica(scope)
         if found is None:
-            await _hand_on(channel, scope, receive, send)
+            await hand_on(channel, scope, receive, send)
             return
         scope["app"] = self
         scope["route"], scope["path_params"] = route, _ = found
@@ -79,10 +87,10 @@ class Front:
             if watched.cut_off:  # the client has gone, or is too slow
                 await error_response(error, scope["path"])(scope, receive, send)
             else:
-                await _hand_on(channel, scope, receive, send)
+                await hand_on(channel, scope, receive, send)
         except Exception:
             log.exception("a prediction could not be answered from a replica")
-            await _hand_on(channel, scope, receive, send)
+            await hand_on(channel, scope, receive, send)
         else:
             seconds = time.perf_counter() - started
             self._edge.count(scope["method"], route.path, status, seconds)
@@ -125,7 +133,7 @@ def _answered_by_a_replica(scope: Scope) -> Found | None:
     return found if found is not None and found.route.operation.replicas else None
 
 
-async def _hand_on(channel: Channel, scope: Scope, receive: Receive, send: Send) -> None:
+async def hand_on(channel: Channel, scope: Scope, receive: Receive, send: Send) -> None:
     """Hand the connection to the owner, or answer that the owner is away."""
     try:
         await scope[CONNECTION].hand_on(channel)

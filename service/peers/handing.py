@@ -146,6 +146,8 @@ class Lent(Connection):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.taken = False
+        """Whether another process has handed the connection over, and nothing has been answered since."""
         self._came: deque[bytearray | None] = deque([bytearray()])
         """The bytes of each unanswered request, None if it is answered here; the last request may be incomplete."""
         self._answered_early = False  # whether the rest of an answered request is coming
@@ -215,6 +217,7 @@ class Lent(Connection):
 
     def _answered(self) -> None:
         """Drop the bytes of the request that was just answered."""
+        self.taken = False
         if len(self._came) > 1:
             self._came.popleft()
         else:
@@ -258,6 +261,7 @@ class Lent(Connection):
 
         def leave(behind: bytes) -> None:
             try:
+                self._check_turn(channel)
                 if self._is_sent() and channel.hand_now(self._line(), self._unanswered() + behind):
                     self.transport.abort()  # the other process has it open
                     return
@@ -287,12 +291,20 @@ class Lent(Connection):
 
     async def hand_on(self, channel: Channel) -> None:
         """Hand the connection over, with all unanswered requests. Unavailable if no process takes it."""
+        self._check_turn(channel)
         self.transport.pause_reading()
         try:
             await self._hand_over(channel, b"")
         except ServiceError:
             self.transport.resume_reading()
             raise
+
+    def _check_turn(self, channel: Channel) -> None:
+        """Raise Unavailable if a request would be handed over twice: what two processes know of its owner differs."""
+        if self.taken:
+            raise Unavailable(
+                f"this process is not the owner, and process {channel.number} may not be; ask again", retry_after_s=1
+            )
 
     async def _hand_over(self, channel: Channel, behind: bytes) -> None:
         await asyncio.sleep(0)  # so that the transport has everything written in this turn
@@ -385,6 +397,8 @@ async def _all_of(rest: socket.socket) -> bytes:
 def _begun(server: Server, data: bytes) -> asyncio.Protocol:
     """The protocol of a connection on which `data` has come already."""
     protocol = server.protocol()
+    if isinstance(protocol, Lent):
+        protocol.taken = True
     made = protocol.connection_made
 
     def begin(transport: asyncio.Transport) -> None:

@@ -5,7 +5,7 @@ Nothing needs to be looked up, and the owner is known even while it is away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -42,7 +42,7 @@ class Ring:
         self.others = [other for other in range(1, processes + 1) if other != number]
         self.followed = [k for k in self.others if k <= division and (number - k) % processes <= followers]
         """The owners whose models this process follows."""
-        self.owner = lru_cache(NAMES_KEPT)(lambda name: owner_of(name, division))
+        self.owner: Callable[[str], int] = lru_cache(NAMES_KEPT)(lambda name: owner_of(name, division))
 
     @property
     def owns(self) -> bool:
@@ -51,7 +51,7 @@ class Ring:
 
     def here(self, name: str) -> bool:
         """Whether a model is this process's."""
-        return bool(self.owner(name) == self.number)
+        return self.owner(name) == self.number
 
 
 def _number(text: str) -> int:

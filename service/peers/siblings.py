@@ -52,8 +52,12 @@ class Siblings(Alone):
 
     def join(self, parts: ServerParts) -> ASGIApp:
         """Build the links; return the application that also answers for other processes' models."""
-        ring = self._ring
         parts.access.share_tickets(self._secret)
+        return self.link(parts, parts.edge)
+
+    def link(self, parts: ServerParts, app: ASGIApp) -> ASGIApp:
+        """Build the links. app: answers for this process's models."""
+        ring = self._ring
         self._notes = Notes(self.sockets.notes, parts.registry.positions)
         self._followings = {
             owner: Following(
@@ -66,7 +70,7 @@ class Siblings(Alone):
         }
         self._channels = {other: Channel(other, Sockets(self._folder, other).connections) for other in ring.others}
         followed = Followed(ring.owner, self._followings, parts.settings)
-        self._front = Front(parts.edge, parts.access, ring, self._channels, followed)
+        self._front = Front(app, parts.edge, parts.access, ring, self._channels, followed)
         others = {other: Sockets(self._folder, other).requests for other in ring.others}
         self._together = Together(self._front, parts.edge, ring.number, others)
         return self._together
@@ -74,6 +78,10 @@ class Siblings(Alone):
     def leads(self, scope: Scope) -> Channel | bool:
         """Where a request leads (Front.leads)."""
         return self._front is None or self._front.leads(scope)
+
+    def channel(self, number: int | None) -> Channel | None:
+        """The channel to another process; None if there is no such process."""
+        return None if number is None else self._channels.get(number)
 
     def here(self, name: str) -> bool:
         """Whether a model is this process's."""

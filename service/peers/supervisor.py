@@ -40,7 +40,7 @@ def supervise(settings: Settings, wanted: int) -> None:
     check(settings)
     refuse_open_door(settings)
     refuse_taken_address(settings)
-    division = settle_division(settings, wanted)
+    division = settle_division(settings, wanted) if settings.node is None else wanted
     begin_logging(settings)
     with listen(settings) as listening:
         chosen = settings.model_copy(update={"port": int(listening.getsockname()[1])})
@@ -55,8 +55,8 @@ def supervise(settings: Settings, wanted: int) -> None:
 def check(settings: Settings) -> None:
     """Raise Invalid for settings that contradict several processes."""
     count = settings.processes
-    if settings.node is not None:
-        raise Invalid(f"HINGED_PROCESSES: a server that shares its store has one process, got {count} and HINGED_NODE")
+    if settings.node is not None and settings.followers:
+        raise Invalid(f"HINGED_FOLLOWERS: nodes do not follow models, got {settings.followers} and HINGED_NODE")
     if not hasattr(socket, "send_fds"):
         raise Invalid(
             f"HINGED_PROCESSES must be 1 on this system, where no process can give a connection to another, got {count}"

@@ -2,12 +2,14 @@
 
     python -m tests.faults.cluster --faults 50 --models 30
     python -m tests.faults.cluster --faults 50 --models 30 --apart
+    python -m tests.faults.cluster --faults 50 --models 30 --processes 2
 
 Clients learn and predict on all models, each request through a server chosen at random; a request that is not
 acknowledged is sent again with its ids. Meanwhile servers are killed (and restarted), or stopped with SIGSTOP until
 other servers have their models, and models are moved. With --apart (Linux, as root) each server is in a network
 namespace of its own (tests/networks.py). Then some faults cut a server off, from everything or from Redis alone, until
-other servers have its models. At the end each log is read by itself:
+other servers have its models. With --processes each server is several processes, and some faults kill a single process.
+At the end each log is read by itself:
 
 acknowledged   examples that clients know to be learned.
 lost           acknowledged examples that are not in the log.
@@ -21,6 +23,7 @@ noticed_s      seconds until the owner's sign of life had run out in Redis, whic
 
 import argparse
 import json
+import os
 import random
 import signal
 import sys
@@ -39,7 +42,7 @@ from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.store.redis import RedisStore
 from tests.helpers.networks import NodesApart
 from tests.helpers.nodes import CONFIGURATION, TTL_S, Nodes
-from tests.helpers.server import PATIENCE_S, PLAIN
+from tests.helpers.server import PATIENCE_S, PLAIN, eventually, wait_for_children
 from tests.helpers.states import digest_of, load_model
 
 NONE = ("lost", "invented", "twice", "fenced", "state")
@@ -117,11 +120,16 @@ class Times:
         if self._victim is None or self.noticed:
             return True
         with self._nodes.redis.client() as client:
-            said = client.hget("hinged:{-}:nodes", self._victim.url)
+            said = client.hget("hinged:{-}:nodes", self._nodes.names(self._victim)[-1])
             seconds, micros = client.time()
         if said is None or int(said.split(" ")[0]) < 1000 * seconds + micros // 1000:
             self.noticed.append(time.monotonic() - since)
         return bool(self.noticed)
+
+
+def machine_of(name):
+    """The address in the name of a process."""
+    return name.partition("#")[0]
 
 
 def until_again(server, names, since, times):
@@ -143,30 +151,46 @@ def until_again(server, names, since, times):
             time.sleep(0.02)
 
 
+def to_all(server, number):
+    """Send a signal to all processes of a server."""
+    for pid in (server.process.pid, *wait_for_children(server.process.pid, 0)):
+        os.kill(pid, number)
+
+
 AWAY = {
-    "stop": (lambda server: server.process.send_signal(signal.SIGSTOP),
-             lambda server: server.process.send_signal(signal.SIGCONT)),
+    "stop": (lambda server: to_all(server, signal.SIGSTOP), lambda server: to_all(server, signal.SIGCONT)),
     "cut": (lambda server: server.namespace.cut_off(), lambda server: server.namespace.reach_again()),
     "store": (lambda server: server.namespace.lose_store(), lambda server: server.namespace.find_store()),
 }  # fmt: skip
 """How a server is taken away for a while, and brought back."""
 
 
+def moved(server, name, to):
+    """Ask a server to move a model; whether it knows that `to` lives."""
+    answer = httpx.post(f"{server.url}/cluster/models/{name}/move", json={"to": to}, timeout=PATIENCE_S)
+    assert answer.status_code in {200, 409, 503}, answer.text
+    return answer.status_code != 409
+
+
 def disturb(nodes, models, rng, kind, found):
     """Let one fault happen, and wait until its models answer again; note the times by the kind of fault."""
     owners = owners_of(nodes, nodes.servers)
-    victim = rng.choice([server for server in nodes.servers if kind == "move" or server.url in owners.values()])
+    machines = {name: machine_of(owner) for name, owner in owners.items()}
+    victim = rng.choice([server for server in nodes.servers if kind == "move" or server.url in machines.values()])
     others = [server for server in nodes.servers if server is not victim]
     if kind == "move":
-        name = rng.choice(models)
-        answer = httpx.post(f"{others[0].url}/cluster/models/{name}/move", json={"to": victim.url}, timeout=PATIENCE_S)
-        assert answer.status_code in {200, 503}, answer.text
+        name, to = rng.choice(models), rng.choice(nodes.names(victim))
+        eventually(lambda: moved(others[0], name, to))
         return
     since = time.monotonic()
-    taken = [name for name, owner in owners.items() if owner == victim.url]
+    taken = [name for name, machine in machines.items() if machine == victim.url]
     times = Times(nodes, victim)
-    if kind == "kill":
-        victim.kill()
+    if kind == "process":
+        times = Times()
+        os.kill(rng.choice(wait_for_children(victim.process.pid, 1)), signal.SIGKILL)
+        until_again(others[0], taken, since, times)
+    elif kind == "kill":
+        victim.kill_all()
         until_again(others[0], taken, since, times)
         victim.start()
     else:
@@ -188,11 +212,11 @@ def learned_in(store, name):
     return found
 
 
-def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes):
+def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes, **settings):
     """The figures of a run."""
     rng, stop, found = random.Random(seed), threading.Event(), {}
     names = [f"m{k}" for k in range(models)]
-    with make(folder, servers) as nodes:
+    with make(folder, servers, **settings) as nodes:
         for k, name in enumerate(names):
             made = httpx.put(f"{nodes.servers[k % servers].url}/models/{name}", json=CONFIGURATION, timeout=PATIENCE_S)
             assert made.status_code == 201, made.text
@@ -269,16 +293,21 @@ def main():
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=1, help="of each server")
     parser.add_argument("--apart", action="store_true", help="in network namespaces, of which some are cut off")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     rng = random.Random(options.seed)
     kinds = ["kill", "stop", "cut", "store"] if options.apart else ["kill", "stop", "move", "move"]
+    settings = {}
+    if options.processes > 1:
+        settings["processes"] = options.processes
+        kinds += ["process", "process"]
     faults = [rng.choice(kinds) for _ in range(options.faults)]
     print(f"seed {options.seed}: {dict(Counter(faults))}")
     with tempfile.TemporaryDirectory() as folder:
         make = NodesApart if options.apart else Nodes
-        figures = run(Path(folder), faults, options.seed, options.models, options.clients, make=make)
+        figures = run(Path(folder), faults, options.seed, options.models, options.clients, make=make, **settings)
     print(json.dumps(figures, indent=2))
     sys.exit(bool(any(figures[name] for name in NONE) or figures["wrong"]))
 

@@ -10,3 +10,10 @@ def test_servers_that_share_a_store_lose_and_repeat_nothing_under_kills_stops_an
     assert found["acknowledged"] > 9, found  # also on a slow machine
     assert [found[fault] for fault in NONE] == [0] * len(NONE), found
     assert found["wrong"] == [], found
+
+
+def test_so_do_servers_of_several_processes(tmp_path):
+    found = run(tmp_path, ["move", "process", "kill", "stop", "move"], seed=20_262, models=9, servers=2, processes=2)
+    assert found["acknowledged"] > 9, found
+    assert [found[fault] for fault in NONE] == [0] * len(NONE), found
+    assert found["wrong"] == [], found

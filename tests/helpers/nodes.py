@@ -39,6 +39,11 @@ class Nodes:
         """The server with this URL."""
         return next(server for server in self.servers if server.url == url)
 
+    def names(self, server):
+        """The names of a server's processes in the cluster."""
+        count = self._settings.get("processes", 1)
+        return [server.url] if count == 1 else [f"{server.url}#{k}" for k in range(1, count + 1)]
+
     def __enter__(self):
         self._stack.enter_context(self.redis)
         for _ in range(self._count):

@@ -1,4 +1,4 @@
-"""Reconciling: bring a model up to date with a project of Label Studio. Webhooks are sent only once, so some may be lost.
+"""Bring a model up to date with a project of Label Studio. Webhooks are sent only once, so some may be lost.
 
 Annotations are taken in as if a webhook had brought them, so known annotations change nothing. An example whose
 annotation is in none of the project's tasks may belong to another project. So it is forgotten only if Label Studio says

@@ -5,19 +5,17 @@ import json
 import re
 import signal
 import socket
-import struct
 from types import SimpleNamespace
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
+from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.lines import LineRequest, Lines
-from hinged.service.cluster.relay import RELAY, Relay, Relaying
-from hinged.service.cluster.sockets import FrameEnds
-from hinged.service.edge.serving import make_server
+from hinged.service.cluster.passing import HELD_BYTES_MAX, Passed, Passing
 from hinged.service.edge.streams import Streams
-from hinged.service.settings import Settings
+from hinged.service.errors import RequestTimeout
 from tests.helpers.http_client import example
 from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import PATIENCE_S, eventually, free_port
@@ -165,7 +163,7 @@ def test_a_client_that_waits_before_it_sends_a_body_gets_100_continue(here, ther
         assert raw.answer()[0] == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])  # passed on by the relay, and by the gate
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_the_head_of_an_answer_is_the_owners(here, there, method):
     make_known(here, f"head-{method}", there)
     through, direct = (ask(server, method, f"/models/head-{method}") for server in (there, here))
@@ -212,7 +210,7 @@ def test_an_owner_that_ends_before_it_answers_leaves_the_outcome_unknown(here, t
     assert "a retry with the same ids is safe" in answer["error"]["message"]
 
 
-def test_a_relayed_event_stream_ends_in_order_when_the_relaying_server_stops(there, third):
+def test_an_event_stream_ends_in_order_when_the_server_in_between_stops(there, third):
     make_known(there, "streamed", third)
     with followed(third.url, "/models/streamed/events?from=0") as stream:
         assert stream.event()["event"] == "created"
@@ -231,7 +229,17 @@ def test_a_websocket_is_passed_on(here, there):
         assert len(granted(socket.ask("learn", examples=examples))["results"]) == 1000
         refs = [socket.say("predict", examples=[{"x": [0.5, 1.0]}]) for _ in range(50)]
         assert [socket.hear()["ref"] for _ in refs] == refs
+        socket.raw(json.dumps({"op": "predict", "ref": "bytes", "examples": [{"x": [0.5, 1.0]}]}).encode())
+        assert socket.hear()["ref"] == "bytes"
     assert ask(here, "GET", "/models/talked").json()["examples"] == 1000
+
+
+def test_what_a_client_sends_before_it_leaves_is_done(here, there):
+    make_known(here, "hurried", there)
+    with opened(there.url, "/models/hurried/stream") as socket:
+        for k in range(200):
+            socket.say("learn", examples=[example([k / 100, 1.0], "ab"[k % 2], f"{k}")])
+    eventually(lambda: ask(here, "GET", "/models/hurried").json()["examples"] == 200)
 
 
 def test_a_handshake_is_refused_by_the_server_that_it_concerns(here, there):
@@ -301,7 +309,7 @@ def test_a_socket_is_closed_with_service_restart_when_its_owner_gives_no_sign_of
             third.process.send_signal(signal.SIGCONT)
 
 
-def test_a_socket_is_closed_with_service_restart_when_the_relaying_server_stops(here, third):
+def test_a_socket_is_closed_with_service_restart_when_the_server_in_between_stops(here, third):
     make_known(here, "between", third)
     with opened(third.url, "/models/between/stream") as socket:
         granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
@@ -322,79 +330,35 @@ def test_a_handshake_is_refused_and_may_be_repeated_when_the_owner_cannot_be_rea
         third.process.send_signal(signal.SIGCONT)
 
 
-async def _handshake_at(way_of_socket):
-    """All data of the answer to a handshake, to its end, at a connection whose gate finds the way like this."""
-    streams, said = Streams(10), Settings()
-    server = make_server(None, streams, said, Relaying)
-    server.config.load()
-    server.lifespan = server.config.lifespan_class(server.config)
-    gate = SimpleNamespace(way_of_socket=way_of_socket)
-    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", 1.0)}
-    mine, theirs = socket.socketpair()
-    loop = asyncio.get_running_loop()
-    await loop.connect_accepted_socket(server.protocol, theirs)
-    reader, writer = await asyncio.open_connection(sock=mine)
-    head = {"connection": "upgrade", "upgrade": "websocket", "sec_websocket_version": "13"}
-    writer.write(request("GET", "/models/m/stream", **head))
-    async with asyncio.timeout(PATIENCE_S):
-        answer = await reader.read()
-    writer.close()
-    assert len(streams) == 0
-    return answer
+class Unforeseen:
+    """Members that fail in a way that nobody foresaw."""
 
-
-def test_a_task_that_fails_ends_the_connection_that_it_serves(caplog):
-    async def fails(_):
+    async def where(self, _):
         raise RuntimeError("what nobody foresaw")
 
-    async def odd(_):
-        return "http://[::1"  # an invalid address
 
-    for way in (fails, odd):
-        answer = asyncio.run(_handshake_at(way))
-        assert answer.startswith(b"HTTP/1.1 500 ")
-        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "internal_error"
-    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["unforeseen error"] * 2
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_an_unforeseen_error_of_the_gate_has_the_one_shape(kind, caplog):
+    said = []
 
+    async def send(message):
+        said.append(message)
 
-SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"
-FRAMES = [
-    b"\x81\x02hi",
-    b"\x82\x7e" + struct.pack(">H", 300) + bytes(300),
-    b"\x01\x7f" + struct.pack(">Q", 70_000) + bytes(70_000),
-    b"\x80\x00",
-    b"\x89\x84abcdefgh",
-]
-
-
-@pytest.mark.parametrize("step", [1, 7, 1000, 10**6])
-def test_the_ends_of_frames_are_found_however_their_bytes_come(step):
-    ends, at, found = FrameEnds(), 0, []
-    data = SWITCH + b"".join(FRAMES)
-    for at in range(0, len(data), step):
-        ends.feed(data[at : at + step])
-        if ends.between:
-            found.append(at + step)
-    expected = [len(SWITCH)]
-    for frame in FRAMES:
-        expected.append(expected[-1] + len(frame))
-    assert [min(end, len(data)) for end in found] == [end for end in expected if end % step == 0 or end == len(data)]
-    ends.feed(b"\x88\x00")
-    assert not ends.between
-
-
-def test_after_a_refusal_no_frames_come():
-    ends = FrameEnds()
-    ends.feed(b"HTTP/1.1 404 Not Found\r\n\r\n\x81\x02hi")
-    assert ends.began
-    assert not ends.between
+    scope = {"type": kind, "path": "/models/m/stream", "headers": [], "extensions": {"websocket.http.response": {}}}
+    asyncio.run(Gate(None, Unforeseen(), None, None)(scope, None, send))
+    assert said[0]["status"] == 500
+    assert json.loads(said[1]["body"])["error"]["code"] == "internal_error"
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["unforeseen error"]
 
 
 class Answering(asyncio.Protocol):
-    """A server that gives the same answer to everything. ended: gets an entry for each connection that closes."""
+    """A server that gives the same answer to everything, and perhaps hangs up then. ended: gets an entry for each
+    connection, which is done once it is closed.
+    """
 
-    def __init__(self, answer, ended):
+    def __init__(self, answer, ended, *, hangs_up=False):
         self._answer, self._ended = answer, asyncio.get_running_loop().create_future()
+        self._hangs_up = hangs_up
         ended.append(self._ended)
 
     def connection_made(self, transport):
@@ -402,6 +366,8 @@ class Answering(asyncio.Protocol):
 
     def data_received(self, _):
         self._transport.write(self._answer)
+        if self._hangs_up:
+            self._transport.close()
 
     def connection_lost(self, exc):
         self._ended.set_result(exc)
@@ -430,6 +396,104 @@ class Once(LineRequest):
 
     def full(self, *, full):
         pass
+
+
+class Passes:
+    """Passes a GET on to a server that answers everything in one way, and keeps what the client is sent."""
+
+    def __init__(self, answer, *, hangs_up=False):
+        self.said, self.owner = [], []
+        self.client_left, self.reads = asyncio.Event(), asyncio.Event()
+        self._answer, self._hangs_up = answer, hangs_up
+
+    async def run(self, meanwhile):
+        """Run until the request ends or `meanwhile` does; with what `meanwhile` returns."""
+        port = free_port()
+        made = lambda: Answering(self._answer, self.owner, hangs_up=self._hangs_up)  # noqa: E731
+        server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", port)
+        passing = Passing(SimpleNamespace(lives=lambda _: True, address="http://here"), Streams(10), 1.0)
+        scope = {"method": "GET", "path": "/", "query_string": b"", "headers": []}
+        self.request = Passed(passing, scope, self._receive, self._send, f"http://127.0.0.1:{port}")
+        passed = asyncio.create_task(self.request.run())
+        async with asyncio.timeout(PATIENCE_S):
+            found = await meanwhile(passed)
+        passed.cancel()
+        await asyncio.wait([passed])
+        passing.close()
+        server.close()
+        return found
+
+    async def _receive(self):
+        await self.client_left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message):
+        self.said.append(message)
+        await self.reads.wait()
+
+
+LONG = b"HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n"
+
+
+def test_an_answer_for_a_slow_client_waits_at_the_owner():
+    passes = Passes(LONG + bytes(100_000_000))
+
+    async def is_read_no_further(_):
+        await _until(lambda: passes.request._unsent)
+        await asyncio.sleep(0.3)
+        first = passes.request._unsent
+        passes.reads.set()
+        await _until(lambda: len(passes.said) >= 20)
+        return first
+
+    assert HELD_BYTES_MAX < asyncio.run(passes.run(is_read_no_further)) < 1_000_000
+    assert sum(len(message.get("body", b"")) for message in passes.said) > HELD_BYTES_MAX
+
+
+def test_the_owner_notices_that_a_client_has_left():
+    passes = Passes(b"")
+
+    async def leaves(passed):
+        await _until(lambda: passes.owner)
+        passes.client_left.set()
+        passes.reads.set()
+        await passed
+        await passes.owner[0]
+
+    asyncio.run(passes.run(leaves))
+
+
+def test_an_answer_that_breaks_off_does_not_look_complete():
+    passes = Passes(LONG + b"a part", hangs_up=True)
+    passes.reads.set()
+    asyncio.run(passes.run(_ended))
+    assert [message["type"] for message in passes.said] == ["http.response.start", "http.response.body"]
+    assert passes.said[-1]["more_body"]
+
+
+def test_a_client_that_is_slow_to_send_a_small_body_is_refused():
+    came = iter([b"{", b"}"])
+
+    async def receive():
+        await asyncio.sleep(0.04)
+        return {"type": "http.request", "body": next(came, b""), "more_body": True}
+
+    async def hold():
+        passing = Passing(SimpleNamespace(lives=None, address="http://here"), Streams(10), 0.1)
+        scope = {"method": "POST", "path": "/", "headers": [(b"content-length", b"2000")]}
+        await Passed(passing, scope, receive, None, "http://there").hold()
+
+    with pytest.raises(RequestTimeout, match=r"2 bytes of the body came in 0\.1"):
+        asyncio.run(hold())
+
+
+async def _ended(passed):
+    await passed
+
+
+async def _until(true):
+    while not true():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 async def _lines_of(requests, answer):

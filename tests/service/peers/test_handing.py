@@ -8,8 +8,11 @@ from contextlib import ExitStack
 import pytest
 from uvicorn import Config
 
+from hinged.service.edge.serving import make_server
+from hinged.service.edge.streams import Streams
 from hinged.service.errors import Unavailable
-from hinged.service.peers.handing import INLINE_BYTES_MAX, LENGTH_BYTES, Channel, Taking
+from hinged.service.peers.handing import INLINE_BYTES_MAX, LENGTH_BYTES, Channel, Lent, Taking
+from hinged.service.settings import Settings
 from tests.helpers.limits import limited
 from tests.helpers.server import PATIENCE_S
 from tests.helpers.worker import until
@@ -184,3 +187,30 @@ def test_a_connection_that_arrives_without_all_of_its_data_is_closed(run, path):
         taking.stop()
 
     run(scenario())
+
+
+def test_a_request_is_handed_over_once_at_most(path):
+    """Otherwise two processes that take each other for the owner would hand it over for ever."""
+    channel = Channel(2, path)
+
+    async def asked():
+        server = make_server(None, Streams(1), Settings(), Lent, leads=staticmethod(lambda _: channel))
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        protocol = server.protocol()
+        protocol.taken = True
+        mine, theirs = socket.socketpair()
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, theirs)
+        reader, writer = await asyncio.open_connection(sock=mine)
+        writer.write(b"GET /models/m HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        async with asyncio.timeout(PATIENCE_S):
+            answer = await reader.read()
+        writer.close()
+        protocol.taken = True
+        with pytest.raises(Unavailable):
+            await protocol.hand_on(channel)
+        return answer
+
+    answer = asyncio.run(asked())
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"process 2 may not be; ask again" in answer

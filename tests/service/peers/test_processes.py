@@ -355,7 +355,7 @@ def test_a_store_divided_by_one_is_the_store_of_a_single_process(tmp_path):
     ("settings", "said"),
     [
         ({"readers": 1}, "HINGED_READERS=1 and HINGED_PROCESSES=2"),
-        ({"node": "http://127.0.0.1:1", "store": "redis://127.0.0.1:1"}, "HINGED_NODE"),
+        ({"node": "http://127.0.0.1:1", "store": "redis://127.0.0.1:1", "followers": 1}, "HINGED_NODE"),
         ({"keys_file": "/nowhere.json"}, "/nowhere.json"),
         ({"host": "0.0.0.0"}, "there are no keys"),  # noqa: S104
     ],
