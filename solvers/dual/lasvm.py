@@ -413,8 +413,7 @@ class LASVM(DualExpansion):
         return scores
 
     def _look_ahead(self, batch: LabelledRows, done: int) -> tuple[Ahead, LabelledRows]:
-        """Compute rows of the batch together if that is faster; return them and the part of the batch that they cover.
-        """
+        """Compute rows of the batch together if that is faster; return them and the part of the batch they cover."""
         if not are_worth(self.kernel, self.points, batch.norms.size - done):
             return self.nothing_ahead, batch
         self.ahead = look_ahead(self.ahead, self.kernel, self.points, batch, done, self.value_work)

@@ -77,8 +77,7 @@ class PathState(NamedTuple):
 def new_path(
     lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int
 ) -> PathState:
-    """Return a path from these bounds (n,) to the bounds `goals`, while q changes by dq. cap: room of the margin set.
-    """
+    """Return a path from these bounds (n,) to `goals`, on which q changes by dq. cap: room of the margin set."""
     lines = np.zeros((9, lower.size))
     lines[L0], lines[U0] = lower, upper
     lines[LOWER], lines[UPPER] = goals

@@ -271,9 +271,7 @@ class Race(Solver):
         return next((row for row in found if row is not None), None)
 
     def weight_of(self, key: int) -> float:
-        """Return the example's own weight, apart from its class weight, if an arm without fading has the example; else
-        1.
-        """
+        """Return the example's own weight, without its class weight; 1 if only fading arms have the example, or none."""
         return next((weight for machine in self.machines if (weight := machine.weight_of(key)) != 1.0), 1.0)
 
     def indices(self, keys: Array) -> Array:
@@ -332,7 +330,7 @@ class Race(Solver):
     def load(self, state: State) -> None:
         """Load a state that `state` returned.
 
-        Raise ValueError if an array does not fit the others or this configuration.
+        Raise ValueError if an array does not fit the rest or this configuration.
         """
         checked = StateReader(state)
         settings = read_settings(checked.take("settings", np.float64, (None, None), 0.0, COUNT_MAX), self.kernel)
