@@ -219,8 +219,7 @@ class GapSVM(DualExpansion):
         self.pace = self.pace._replace(gap=gap, target=target)
 
     def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:
-        """Return where (K, n) an outlier of the ramp has the box of the opposite label, or an empty box (take_stance).
-        """
+        """Return where (K, n) a ramp outlier has the box of the opposite label, or an empty box (take_stance)."""
         lower, upper, sign = machine.lower[:, :n], machine.upper[:, :n], machine.sign[:, :n]
         if self.parameters.loss == RAMP_LOSS:
             found: Array = (lower == np.where(sign > 0, -width, 0.0)) & (upper == np.where(sign < 0, width, 0.0))

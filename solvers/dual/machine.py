@@ -247,7 +247,7 @@ def beyond_extremes(machine, s, enough):
     """Return how far idle slot s lies beyond the extremes, in the column where it is nearest to them.
 
     The distance is positive for a point that is in no violating pair, and 0 for a point level with an extreme. A column
-    with an empty side gives no distance.
+    with an empty side gives no distance. If no column gives a distance, the function returns -inf.
 
     If the distance is at most `enough`, the function may return any number from the distance to `enough`. The search
     starts with the column that was nearest last time (for a new point, the column of its class). It ends as soon as the
