@@ -414,9 +414,9 @@ class DualExpansion(Expansion):
                 raise ValueError(f"{name} names a point that stands on its bound")
 
     def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:  # noqa: ARG002
-        """Return a mask (K, n): where a box may differ from the box of y. width (n,):
+        """Return a mask (K, n): where a box may differ from the box of y.
 
-        C times each point's class weight.
+        width (n,): C times each point's class weight.
         """
         return np.zeros((1, 1), bool)
 

@@ -47,11 +47,11 @@ BEFORE = 1_000  # maximum number of updates before the averaged updates of an ex
 
 @handed
 class TrackingParameters(NamedTuple):
-    """updates: K; 0 in the batch counterpart. process: update the new example first. expansion_only: only support vectors.
+    """updates: K, 0 in the batch counterpart; process: update the new example first.
 
-    tol: tolerance of finishing. points_max: number of points above which the least useful point is removed. draws:
-    number of points drawn for an update. delta_max: updates precede the averaged updates until violations fall to
-    delta_max; infinite for no such updates.
+    expansion_only: store only support vectors. tol: tolerance of finishing. points_max: number of points above which
+    the least useful point is removed. draws: number of points drawn for an update. delta_max: updates precede the
+    averaged updates until violations fall to delta_max; infinite for no such updates.
     """
 
     tol: float
