@@ -11,8 +11,7 @@ BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) minimises lambda / 2
 descent with the rate 1 / (lambda t): beta <- (1 - 1/t) beta, and beta_i grows by y_i / (lambda t) if y_i f(x_i) < 1.
 
 Both solvers represent f by at most B points. Before a further point is added, two points are merged (merging.py), or
-one point is projected onto the other points
-(factor.py) or removed. The coefficients beta of the points are `alpha` of
+one point is projected onto the other points (factor.py) or removed. The coefficients beta of the points are `alpha` of
 coefficients.py. The coefficients alpha of the examples, which the box bounds, are in memory.py.
 
 Differences from the paper. In the printed form, BSCA's accuracy varies strongly from one example to the next and falls

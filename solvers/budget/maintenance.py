@@ -170,8 +170,7 @@ def go(kernel, points, machine, upkeep, i, near, row, spread):
 
 @compiled
 def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
-    """Merge the smallest point i or, if i is the only point of its class, the next larger point. Return the
-    degradation.
+    """Merge the smallest point i or, if i is the only point of its class, the next larger point.
 
     Returns the weight degradation.
     """
