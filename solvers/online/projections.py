@@ -3,9 +3,9 @@
     Projectron, ProjectronPlusPlus   Orabona, Keshet and Caputo, JMLR 10, 2009
     NOGD                             Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016
 
-An example x that does not become a point changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of by k(x,
-.), where d = K^-1 k and k = (k(x_i, x)). The lost part is delta, with |delta|^2 = k(x, x) - k.d. There is no bias. Only
-`drop` removes points.
+An example x that does not become a point changes f by the projection P k(x, .) instead of by k(x, .). The projection is
+P k(x, .) = sum_i d_i k(x_i, .), where d = K^-1 k and k = (k(x_i, x)). The lost part is delta, with
+|delta|^2 = k(x, x) - k.d. There is no bias. Only `drop` removes points.
 
 inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix.
 
