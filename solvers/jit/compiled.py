@@ -21,7 +21,7 @@ OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": True
 
 
 def compiled(function: F) -> F:
-    """Compile a step: without the GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
+    """Compile a step: without the GIL, so the server answers meanwhile; division as in C; arithmetic as written."""
     return cast("F", Step(function, OPTIONS))
 
 
