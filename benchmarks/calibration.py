@@ -97,9 +97,7 @@ def scores_of(name, X, y):
 
 
 def said(f, y, answers=None, *, choosing=True):
-    """Return the probabilities along a stream, and microseconds per example, for a single calibration or for the
-    choice.
-    """
+    """Return the probabilities along a stream, and microseconds per example, for one calibration or the choice."""
     made = Calibrations(choosing=choosing)
     made.widen(f.shape[1])
     calibrations.AHEAD = AHEAD

@@ -43,9 +43,7 @@ def heaps(classes):
 
 
 def measure(name, X, y, learned):
-    """Return the cells of a row: one pass over the first `learned` rows, the finishing step, the remaining rows held
-    out.
-    """
+    """Return the cells of a row: one pass over the first `learned` rows, the finishing step, the held-out rows."""
     kernel, classes = make_kernel("rbf", 1.0 / X.shape[1]), int(y.max()) + 1
     solver = make_solver("lasvm", kernel, X.shape[1], C=C)
     for _ in range(classes):

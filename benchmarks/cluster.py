@@ -3,8 +3,8 @@
     PYTHONPATH=. python benchmarks/cluster.py
 
 The service's own functions place and plan (service/cluster/placement.py), and the messages to Redis are the service's
-own. Models are drawn at random: memory and load are lognormal, so that a few models need as much as thousands of
-others. The durations of a claim, a load and a move, and the load that a heartbeat puts on Redis, are measured
+own. Models are drawn at random: memory and load are lognormal, so that a few models need as much as thousands of other
+models. The durations of a claim, a load and a move, and the load that a heartbeat puts on Redis, are measured
 constants. Everything else is counted. The simulation has no network delays, and does all claims and loads of a server
 one after another.
 """

@@ -86,9 +86,7 @@ def rare(folder, name, seed):
 
 
 def compare_rules(folder):
-    """Print, for each rule, the weighted accuracy of the race, of its first and of its best arm, and after a second
-    epoch.
-    """
+    """Print the accuracies of both rules: weighted, of the race, its first and best arm; after a second epoch."""
     title = "Weighted accuracy, %, means of five draws"
     weighted = Table("stream", "rules 1", "rules 2", "first arm", "best arm", title=title)
     for name in RARE:

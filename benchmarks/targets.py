@@ -9,8 +9,7 @@ COLUMNS = ("target", "of", "asked", "found", "met")
 
 
 class Line(NamedTuple):
-    """A target: its number, its subject, the target value, the result, and whether the result meets it (None: unknown).
-    """
+    """A target: its number, its subject, the target value, the result, and whether it is met (None: unknown)."""
 
     target: str
     what: str

@@ -31,10 +31,9 @@ NAMES = ("lasvm", "lasvm-g", "tracking-1", "bsca", "bsgd", "perceptron", "ogd", 
 
 
 class Followed(NamedTuple):
-    """Accuracy in percent over the window before the flip, the next window, the one after it, and the rest; and the
-    costs.
+    """Accuracy in percent over the window before the flip, the next window, the window after that, and the rest.
 
-    microseconds: CPU time per example, including dropping. points: number of points at the end.
+    The costs are microseconds: CPU time per example, including dropping. points: number of points at the end.
     """
 
     before: float

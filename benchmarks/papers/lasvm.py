@@ -247,8 +247,7 @@ def selection(one, strategy, steps, seed):
 
 
 def selections(name, title, whole, options, limit, goal=None):
-    """Print a table of all strategies, and where each becomes as good as `goal` (default: the batch machine of the
-    runs).
+    """Print a table of all strategies, and where each becomes as good as `goal`, by default the batch machine.
 
     Return the batch machine's figures, for a single order if the test set is given.
     """

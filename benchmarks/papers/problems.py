@@ -156,8 +156,7 @@ def measured(solver, problem, seconds):
 
 
 def learn(solver, problem, *, again=False, batch=BATCH):
-    """Learn one epoch in the order of the problem; return CPU seconds and the decision values from before each example.
-    """
+    """Learn one epoch in the problem's order; return CPU seconds and the decision values from before each example."""
     scores, start = [], time.process_time()
     for begin in range(0, len(problem.rows), batch):
         end = min(begin + batch, len(problem.rows))

@@ -81,8 +81,7 @@ class BatchCounterpart(TrackingSVM):
 
 
 def stream(data, solver, seed, *, pools=None, end=None):
-    """Learn example by example, in random order or, with `pools`, by active selection; yield the number of examples
-    seen.
+    """Learn example by example, in random order or, with `pools`, by active selection; yield the number seen.
 
     Active selection: of 50 unseen examples drawn at random, the example with the smallest |f(x)| is next (section 6).
     Each pool of 50 is appended to `pools`.
@@ -123,9 +122,7 @@ def mean(values):
 
 
 def smoothed_gaps(data, seeds, active, **parameters):
-    """Return for each section up to each of ADULT_AT the mean of the gaps, measured every EVERY time steps, and the
-    runs.
-    """
+    """Return for each section up to each of ADULT_AT the mean of the gaps, every EVERY time steps, and the runs."""
     gaps = {at: [] for at in ADULT_AT}
     for seed in seeds:
         solver = data.solver(seed=seed, **parameters)
@@ -240,9 +237,7 @@ class Counted:
         self.known[different] = ever
 
     def figures(self, solver):
-        """Return figures in millions: with a cache, without a cache, and computed by this solver; then the support
-        vectors.
-        """
+        """Return figures in millions: with and without a cache, and computed by this solver; then support vectors."""
         computed = solver.cache.counters[VALUES]
         return self.cached / 1e6, self.plain / 1e6, computed / 1e6, int((solver.machine.held[: solver.slots] > 0).sum())
 

@@ -30,9 +30,7 @@ def cpu_s(pid):
 
 
 def measured(asked, servers, requests, connections, seconds):
-    """Return the rate, p50 in milliseconds, and CPU microseconds per request for the owner, the other server and the
-    client.
-    """
+    """Return the rate, p50 in milliseconds, and CPU microseconds per request for owner, other server and client."""
     before = [cpu_s(server.process.pid) for server in servers]
     found = load(asked.port, requests, connections, seconds)
     spent = [cpu_s(server.process.pid) - then for server, then in zip(servers, before, strict=True)]

@@ -61,6 +61,7 @@ def test_a_parameter_has_one_description():
     # C is a bound, a step or a price; the rest differ in what their papers mean.
     assert several <= {
         "C",
+        "budget",
         "class_weight",
         "coef0",
         "degree",
