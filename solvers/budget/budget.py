@@ -105,7 +105,7 @@ class BudgetExpansion(CoefficientExpansion):
         budget: Annotated[int, Ge(2), Lt(2**31), "maximum number of points; the least useful make way"] = 500,
         maintenance: Annotated[
             Literal["merge", "remove", "project"] | None,
-            "how the budget is kept; null: `merge` for the rbf kernel, else `project`",
+            "how the number of points is reduced; null: `merge` for the rbf kernel, else `project`",
         ] = None,
         merging: Annotated[
             Literal["table", "golden"], "how the place of a merged point is found: by a table or by golden section"
@@ -114,15 +114,15 @@ class BudgetExpansion(CoefficientExpansion):
             int | None,
             Ge(1),
             Lt(2**31),
-            "examples that the running average spans; its coefficients predict; null: the present coefficients predict",
+            "number of examples in the running average, which predicts; null: the present coefficients predict",
         ] = 1000,
         nearest: Annotated[
             int | None,
             Ge(1),
             Le(NEAREST_MAX),
             Since(3),
-            "points that take over what a merge takes from the average, besides the merged point; null: 19 with a "
-            "budget of up to 200, else 3",
+            "number of points, besides the merged point, that compensate for the average's loss in a merge; null: 19 "
+            "with a budget of up to 200, else 3",
         ] = None,
         **shared: Any,
     ) -> None:
@@ -356,12 +356,12 @@ class BSCA(BudgetExpansion):
         step_max: Annotated[
             float | None, Gt(0), "initial bound of a step, in units of 1 / k(x, x); null: no bound"
         ] = 2.0,
-        step_decay: Annotated[float, Gt(0), "examples after which that bound has shrunk to 1 / sqrt(2)"] = 1000.0,
+        step_decay: Annotated[float, Gt(0), "number of examples until that bound is 1 / sqrt(2) as large"] = 1000.0,
         step_least: Annotated[float, Ge(0), "lower limit of that bound"] = 0.25,
-        extra_steps: Annotated[int, Ge(0), Le(1000), "further steps after each example, on recent examples"] = 0,
+        extra_steps: Annotated[int, Ge(0), Le(1000), "number of further steps on recent examples, per example"] = 0,
         reservoir: Annotated[int, Ge(1), Le(2**24), "number of recent examples stored for these steps"] = 1000,
         remembered: Annotated[
-            int, Ge(1), Le(2**30), "examples whose coefficients are still known in a further epoch"
+            int, Ge(1), Le(2**30), "number of examples whose coefficients are still known in a further epoch"
         ] = 2**17,
         **shared: Any,
     ) -> None:

@@ -1,6 +1,6 @@
 """The parameters of the solvers. A solver's `__init__` declares the type, bounds, meaning and default of each.
 
-    def __init__(self, kernel, dim, *, budget: Annotated[int, Ge(2), "points, at most"] = 500, **shared): ...
+    def __init__(self, kernel, dim, *, budget: Annotated[int, Ge(2), "maximum number of points"] = 500, **shared): ...
 
 `declared` reads these annotations. A model's configuration, the checks of the estimators and the table in
 docs/reference/solvers.md are derived from them.

@@ -53,7 +53,7 @@ class SMO(DualExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        tol: Annotated[float, Gt(0), Lt(1e3), "the largest violation of a pair that may remain"] = 1e-3,
+        tol: Annotated[float, Gt(0), Lt(1e3), "largest violation of a pair that may remain"] = 1e-3,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

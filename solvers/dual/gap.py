@@ -93,14 +93,17 @@ class GapSVM(DualExpansion):
         ] = None,
         loss: str = "hinge",
         idle_max: Annotated[
-            int | None, Ge(0), Lt(2**31), "points without a coefficient that CLEAN keeps; null: all"
+            int | None, Ge(0), Lt(2**31), "number of points without a coefficient that CLEAN keeps; null: all"
         ] = 1000,
-        clean_every: Annotated[int, Ge(1), Lt(2**31), "examples between two CLEANs"] = 1000,
+        clean_every: Annotated[int, Ge(1), Lt(2**31), "number of examples from one CLEAN to the next"] = 1000,
         ramp_s: Annotated[
-            float, Gt(-1e6), Lt(1), "left end of the ramp: a smaller margin makes an outlier; no effect far below -1"
+            float,
+            Gt(-1e6),
+            Lt(1),
+            "left end of the ramp: below this margin an example is an outlier; no effect far below -1",
         ] = -1.0,
         ramp_start: Annotated[
-            int, Ge(1), Lt(2**31), "support vectors that a class must have before the ramp applies to it"
+            int, Ge(1), Lt(2**31), "number of support vectors that a class must have before the ramp applies to it"
         ] = 100,
         **shared: Any,
     ) -> None:

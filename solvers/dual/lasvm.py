@@ -353,17 +353,19 @@ class LASVM(DualExpansion):
         delta_max: Annotated[
             float | None,
             Gt(0),
-            "repeat REPROCESS for each example until no violation exceeds it; null: once, as in the paper",
+            "repeat REPROCESS for each example until no violation exceeds delta_max; null: once, as in the paper",
         ] = 2.0,
-        second_order: Annotated[bool, "choose REPROCESS's partner by the gain that it promises"] = False,
+        second_order: Annotated[bool, "choose REPROCESS's partner by the promised gain"] = False,
         idle_max: Annotated[
             int,
             Ge(0),
             Lt(2**31),
             Since(0),
-            "points up to which points without a coefficient are kept; 0: they leave at once, as in the paper",
+            "number of points up to which points without a coefficient stay; 0: remove them at once, as in the paper",
         ] = 2000,
-        seed_max: Annotated[int, Ge(1), Lt(2**31), Unserved, "examples kept while only one class has come"] = 1000,
+        seed_max: Annotated[
+            int, Ge(1), Lt(2**31), Unserved, "examples stored while only one class has been seen"
+        ] = 1000,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

@@ -91,20 +91,23 @@ class TrackingSVM(DualExpansion):
         algorithm: int | str = 2,
         tol: Annotated[float, Gt(0), Lt(1e3), "violations that the finishing step ignores"] = 1e-3,
         K: Annotated[
-            int, Ge(1), Le(K_MAX), "coordinate updates per example; for `tracking-batch` most rounds per micro-batch"
+            int,
+            Ge(1),
+            Le(K_MAX),
+            "coordinate updates per example; for `tracking-batch`, maximum rounds per micro-batch",
         ] = 10,
         draws: Annotated[
             int,
             Ge(1),
             Le(K_MAX),
             Since(1),
-            "points drawn for an update; the point that gains most is updated; 1 in the paper",
+            "number of points drawn for an update; the point that gains most is updated; 1 in the paper",
         ] = 100,
         delta_max: Annotated[
             float | None,
             Gt(0),
             Since(None),
-            "before the averaged updates, update until no point drawn violates by more; null: do not, as in the paper",
+            "before the averaged updates, update until no drawn point violates by more; null: no such updates",
         ] = 1.0,
         **shared: Any,
     ) -> None:

@@ -821,8 +821,8 @@ class BSCAClassifier(MergingClassifier):
     remembered : int, default 131072
         Number of examples whose coefficients are still known in a further epoch.
     maintenance : {'merge', 'project', 'remove'} or None, default None
-        How points are saved: two points merge (rbf only), or a point is projected onto the rest, or removed. None:
-        'merge' with rbf, else 'project'.
+        How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
+        removed. None: 'merge' with rbf, else 'project'.
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000
@@ -915,8 +915,8 @@ class BSGDClassifier(MergingClassifier):
     examples : int or None, default None
         n in lambda = 1 / (C n). None: the number of examples in `fit`, 10,000 in `partial_fit`.
     maintenance : {'merge', 'project', 'remove'} or None, default None
-        How points are saved: two points merge (rbf only), or a point is projected onto the rest, or removed. None:
-        'merge' with rbf, else 'project'.
+        How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
+        removed. None: 'merge' with rbf, else 'project'.
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000

@@ -170,7 +170,7 @@ class FOGD(Solver):
         kernel: Kernel,
         dim: int,
         *,
-        frequencies: Annotated[int, Ge(1), Lt(2**31), "random frequencies; each gives two features"] = 1000,
+        frequencies: Annotated[int, Ge(1), Lt(2**31), "number of random frequencies; each gives two features"] = 1000,
         eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
         **shared: Any,
     ) -> None:

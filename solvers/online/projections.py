@@ -304,7 +304,10 @@ class Projectron(SpanExpansion):
         dim: int,
         *,
         novelty: Annotated[
-            float, Ge(NOVELTY_MIN), Lt(1), "part of an example's length outside of the span that makes it a new point"
+            float,
+            Ge(NOVELTY_MIN),
+            Lt(1),
+            "an example becomes a point if at least this part of its length is outside the span",
         ] = 0.1,
         plus: bool = False,
         **shared: Any,

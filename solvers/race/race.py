@@ -72,8 +72,8 @@ class Race(Solver):
         rules: Annotated[
             Literal[1, 2],
             Since(1),
-            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count alike, "
-            "and all arms learn in further epochs",
+            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count the "
+            "same, and all arms learn in further epochs",
         ] = 2,
         **parameters: Any,
     ) -> None:

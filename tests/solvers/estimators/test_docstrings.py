@@ -14,7 +14,7 @@ CLASSES = [each for each in PUBLIC if inspect.isclass(each)]
 
 
 def members(kind):
-    """The public methods and properties of a class that this package defines."""
+    """Yield the public methods and properties of a class that this package defines."""
     for name, each in inspect.getmembers(kind):
         function = each.fget if isinstance(each, property) else getattr(each, "fn", each)
         if not name.startswith("_") and getattr(function, "__module__", "").startswith("hinged."):
@@ -22,7 +22,7 @@ def members(kind):
 
 
 def section(text, title):
-    """The lines of a section of a numpydoc docstring."""
+    """Return the lines of a section of a numpydoc docstring."""
     head = rf"^{title}\n-+\n"
     return re.split(r"\n\n(?=[A-Z]\w+( \w+)?\n-+\n)", re.split(head, text, flags=re.MULTILINE)[1])[0].split("\n")
 

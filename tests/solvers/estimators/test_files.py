@@ -1,4 +1,4 @@
-"""Estimators as files: written, read, and learning on as if uninterrupted."""
+"""Estimators as files: written, read, and continued as if uninterrupted."""
 
 import json
 from pathlib import Path

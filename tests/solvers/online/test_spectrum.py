@@ -1,4 +1,4 @@
-"""Eigenvectors in plain arithmetic, against LAPACK's."""
+"""Eigenvectors in plain arithmetic, compared with LAPACK's."""
 
 import numpy as np
 import pytest
