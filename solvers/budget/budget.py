@@ -102,7 +102,9 @@ class BudgetExpansion(CoefficientExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "maximum number of points; the least useful make way"] = 500,
+        budget: Annotated[
+            int, Ge(2), Lt(2**31), "maximum number of points; the least useful points are merged or removed"
+        ] = 500,
         maintenance: Annotated[
             Literal["merge", "remove", "project"] | None,
             "how the number of points is reduced; null: `merge` for the rbf kernel, else `project`",
@@ -265,7 +267,7 @@ class BudgetExpansion(CoefficientExpansion):
         return super().memory_bytes() + mem.bytes_of(self.memory) + self.upkeep.factor.nbytes
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included, empty."""
+        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
         m = self.live if self.upkeep.factor.size else 0
         return (
             super().state()

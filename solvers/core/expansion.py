@@ -71,15 +71,15 @@ class Expansion(Solver):
 
     @abstractmethod
     def _empty(self, columns: int, cap: int) -> Arrays:
-        """Arrays of `columns` columns and `cap` slots without a point."""
+        """Return arrays of `columns` columns and `cap` slots without points."""
 
     @abstractmethod
     def _resized(self, slots: Array, cap: int) -> Arrays:
-        """The slots `slots`, in this order, in arrays of `cap` slots."""
+        """Return the slots `slots`, in this order, in arrays of `cap` slots."""
 
     @abstractmethod
     def _widened(self, classes: int) -> Arrays:
-        """The arrays for `classes` >= 3 classes (see Solver._add_columns)."""
+        """Return the arrays for `classes` >= 3 classes (see Solver._add_columns)."""
 
     def _moved(self, slots: Array | None) -> None:
         """Called after the points of `slots`, ascending, became all points.
@@ -251,7 +251,7 @@ class Expansion(Solver):
     def _shared_state(self) -> State:
         """Return the points, their classes, and the other arrays that all solvers share.
 
-        Holes are included, empty, because slots are part of the state.
+        Holes are included as empty slots, because slots are part of the state.
         """
         class_of = self.machine.class_of[: self.slots]
         indptr, indices, values = pts.rows_of(self.points, np.flatnonzero(class_of != NONE))

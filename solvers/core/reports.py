@@ -68,7 +68,7 @@ def certificate_of(
     weight_degradation: float | None = None,
     converged: bool | None = None,
 ) -> Certificate:
-    """The fields of a certificate. A field that has no meaning for the solver is None; primal = dual + gap."""
+    """Return the fields of a certificate. A field that the solver does not have is None; primal = dual + gap."""
     return {
         "support_vectors": support_vectors,
         "points": points,

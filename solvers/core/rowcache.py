@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 HAND, HITS, MISSES, VALUES, FREE, REACHED = range(6)
 LINES_MIN = 8
 MOVED = 1024  # numbers of a line moved at once
-NEARLY = 8  # memory smaller than allowed by at most 1 / NEARLY is reused as if it had the full size
+NEARLY = 8  # memory that lacks at most 1 / NEARLY of the allowed size is reused like memory of that size
 
 ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
 """NumPy asks for huge pages from ADVISED_BYTES on. Lines below HUGE_BYTES in total get small pages instead."""

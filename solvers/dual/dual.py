@@ -43,7 +43,7 @@ RESETTLE_STEPS = 20  # maximum steps of re-optimising after a point had to be re
 EACH_STEPS = 5  # further steps per point when many points are removed together
 ROWS_SHARED_MAX = 16384  # up to this many points, columns are finished with shared rows; above, each is shrunk alone
 WIDER_PART = 8  # cache lines have room for 1 / WIDER_PART more slots than are in use
-ONES_BYTES = 2**27  # limit of cached rows with one column if every non-zero is 1: such rows are quick to compute
+ONES_BYTES = 2**27  # limit of cached rows with one column, if every non-zero is 1: such rows are fast to compute
 BESIDE_PART = 6  # finishing shortens the cache lines if more than 1 / BESIDE_PART of a line is unused
 VIEWED_PART = 32  # a view lists terms if they fill at most 1 / VIEWED_PART of the slots: then they are faster to add
 ROUNDING_MAX = 1e-6  # largest rounding error of a long stream, relative to the terms of a sum
@@ -336,7 +336,7 @@ class DualExpansion(Expansion):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included, empty."""
+        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
         n, machine = self.slots, self.machine
         live = machine.class_of[:n] != NONE
         return self._shared_state() | {

@@ -5,7 +5,7 @@ one algorithm. They differ in the box of an example (section 5), in the filter b
 whether CLEAN removes points that are not support vectors (section 4.2):
 
     lasvm-g   hinge loss, CLEAN             lasvm-nc  ramp loss, CLEAN
-    full      hinge loss, keeps all points  lasvm-i   hinge loss after the ramp as a filter, CLEAN
+    full      hinge loss, keeps all points  lasvm-i   hinge loss, with the ramp as a filter, CLEAN
 
 Differences from the paper:
 
@@ -196,7 +196,7 @@ class GapSVM(DualExpansion):
         return finish
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included, empty."""
+        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
         return super().state() | {
             "gap": self.pace.gap.copy(),
             "target": self.pace.target.copy(),

@@ -156,7 +156,7 @@ def partner(kernel, points, cache, machine, c, i, j):
 
 @in_place
 def process(kernel, points, cache, machine, c, k, tau):
-    """PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
+    """Do PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
     i, j = machine.best_i[c], machine.best_j[c]
     if machine.sign[c, k] > 0:
         i = k

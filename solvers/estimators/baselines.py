@@ -272,7 +272,7 @@ class BudgetPerceptronClassifier(BudgetClassifier):
     beta : float, default 0.0
         Learn an example if y f(x) is at most this margin, >= 0; with 0, learn only misclassified examples.
     budget : int, default 500
-        Maximum number of points; the least useful make way.
+        Maximum number of points; then each new point replaces the least useful point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -635,7 +635,7 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     budget : int, default 500
-        Maximum number of points; the least useful make way.
+        Maximum number of points; then each new point replaces the least useful point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1

@@ -832,7 +832,7 @@ class BSCAClassifier(MergingClassifier):
         Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
         to 200, else 3.
     budget : int, default 500
-        Maximum number of points; the least useful make way.
+        Maximum number of points; the least useful points are merged or removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -926,7 +926,7 @@ class BSGDClassifier(MergingClassifier):
         Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
         to 200, else 3.
     budget : int, default 500
-        Maximum number of points; the least useful make way.
+        Maximum number of points; the least useful points are merged or removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1

@@ -161,7 +161,7 @@ def test_a_fading_arm_holds_what_its_half_lives_leave_with_boxes_of_their_age():
         assert keys.size
         assert keys.min() >= learned - 5 * 48 - 4 * 3
         widths = np.maximum(held.machine.upper, -held.machine.lower)[0, : held.slots]
-        age = learned // 3 - keys // 3  # in steps of a sixteenth
+        age = learned // 3 - keys // 3  # in steps of 1/16 half-life
         slots = np.flatnonzero(held.machine.class_of[: held.slots] >= 0)
         np.testing.assert_allclose(widths[slots], 3.0 * 2.0 ** (-age / 16), rtol=1e-9)
 
