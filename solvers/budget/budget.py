@@ -267,7 +267,7 @@ class BudgetExpansion(CoefficientExpansion):
         return super().memory_bytes() + mem.bytes_of(self.memory) + self.upkeep.factor.nbytes
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         m = self.live if self.upkeep.factor.size else 0
         return (
             super().state()

@@ -155,7 +155,7 @@ class CoefficientExpansion(Expansion):
         )
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         n, machine = self.slots, self.machine
         return self._shared_state() | {
             "key": machine.key[:n].copy(),

@@ -336,7 +336,7 @@ class DualExpansion(Expansion):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         n, machine = self.slots, self.machine
         live = machine.class_of[:n] != NONE
         return self._shared_state() | {

@@ -320,7 +320,7 @@ class ExactSVM(OptimalExpansion):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         found = super().state() | {"C": np.array([self.C]), "kernel": np.array(self.kernel, float)}
         n = self.slots
         for c, margin in enumerate(self.margins):

@@ -196,7 +196,7 @@ class GapSVM(DualExpansion):
         return finish
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         return super().state() | {
             "gap": self.pace.gap.copy(),
             "target": self.pace.target.copy(),

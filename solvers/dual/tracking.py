@@ -281,7 +281,7 @@ class TrackingSVM(DualExpansion):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return everything that the next prediction or update depends on, as arrays. Holes are included as empty slots."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         return super().state() | {"smooth": self.smooth[:, : self.slots].copy()}
 
     def load(self, state: State) -> None:

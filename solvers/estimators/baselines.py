@@ -1,7 +1,7 @@
 """Perceptrons, gradient descent and random features as scikit-learn estimators: baselines for comparison.
 
-They learn as the estimators of `sklearn.py` do, but have no bias and no finishing step. Solvers without a bound have no
-C.
+They learn like the estimators in `sklearn.py`, but have no bias and no finishing step. Solvers whose coefficients have
+no bound have no C.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class OGDClassifier(PerceptronClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetPerceptronClassifier(BudgetClassifier):
-    """The kernel perceptron on a budget that removes the point with the largest margin without its own term.
+    """A budget perceptron: it removes the point with the largest margin without its own term.
 
     Crammer, Kandola and Singer, NIPS 16, 2004.
 
@@ -272,7 +272,7 @@ class BudgetPerceptronClassifier(BudgetClassifier):
     beta : float, default 0.0
         Learn an example if y f(x) is at most this margin, >= 0; with 0, learn only misclassified examples.
     budget : int, default 500
-        Maximum number of points; then each new point replaces the least useful point.
+        Maximum number of points; the least useful points are removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -322,7 +322,7 @@ class BudgetPerceptronClassifier(BudgetClassifier):
 
 
 class RBPClassifier(BudgetClassifier):
-    """The kernel perceptron on a budget that removes a random point.
+    """A kernel perceptron with a budget, which removes a random point when the budget is full.
 
     Cavallanti, Cesa-Bianchi and Gentile, Machine Learning 69, 2007.
 
@@ -392,7 +392,7 @@ class RBPClassifier(BudgetClassifier):
 
 
 class ForgetronClassifier(BudgetClassifier):
-    """The Forgetron: a kernel perceptron on a budget that shrinks its points and removes the oldest.
+    """The Forgetron: a kernel perceptron with a budget, which shrinks its coefficients and removes the oldest point.
 
     Dekel, Shalev-Shwartz and Singer, SIAM Journal on Computing 37, 2008 (the self-tuned version).
 
@@ -463,7 +463,7 @@ class ForgetronClassifier(BudgetClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProjectronClassifier(BudgetClassifier):
-    """The Projectron: a kernel perceptron that projects mistakes near the span of its points onto the points.
+    """The Projectron: a kernel perceptron that projects mistakes onto its points if they are near the span of the points.
 
     Orabona, Keshet and Caputo, JMLR 10, 2009.
 
@@ -612,7 +612,7 @@ class ProjectronPlusPlusClassifier(ProjectronClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BPASClassifier(BudgetClassifier, BoundedClassifier):
-    """Passive-aggressive learning on a budget (BPA-S).
+    """Passive-aggressive learning with a budget (BPA-S).
 
     Wang and Vucetic, AISTATS 2010.
 
@@ -635,7 +635,7 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     budget : int, default 500
-        Maximum number of points; then each new point replaces the least useful point.
+        Maximum number of points; the least useful points are removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
@@ -684,7 +684,7 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BOGDClassifier(BudgetClassifier, BoundedClassifier):
-    """Online gradient descent on a budget that removes a random point.
+    """Online gradient descent with a budget, which removes a random point when the budget is full.
 
     Zhao, Wang, Wu, Jin and Hoi, ICML 2012 (uniform sampling).
 

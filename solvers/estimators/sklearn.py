@@ -475,8 +475,8 @@ class LASVMGClassifier(FullSVMClassifier):
 class LASVMNCClassifier(LASVMGClassifier):
     """LASVM-NC, an online kernel SVM with the ramp loss, which disregards outliers.
 
-    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 5. For noisy labels: an example far on the wrong side stops
-    counting.
+    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 5. This solver is for noisy labels: it ignores an example far on
+    the wrong side.
 
     Parameters
     ----------
@@ -661,8 +661,8 @@ class LASVMIClassifier(LASVMNCClassifier):
 class TrackingSVMClassifier(OnlineClassifier):
     """Averaged tracking SVM without a bias: an approximate optimum after every example.
 
-    Usunier, Bordes and Bottou, AISTATS 2010. With `finish` the optimum predicts after `fit`, else the average. The
-    paper's own settings are draws=1 and delta_max=None.
+    Usunier, Bordes and Bottou, AISTATS 2010. With `finish` the optimum predicts after `fit`; without it the
+    average predicts. The paper's own settings are draws=1 and delta_max=None.
 
     Parameters
     ----------
