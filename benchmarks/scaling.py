@@ -3,11 +3,11 @@
     PYTHONPATH=.:benchmarks python benchmarks/scaling.py --data FOLDER
 
 LASVM with the rbf kernel predicts, then learns, each stream: the first 4,000 rows, shuffled except for elec2, one run
-per seed. "unscaled" has scale null and the former rule of the default model (gamma = 1 / (dim * variance of all
-entries) of the first 100 rows). "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column by
-its own factor, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. Further
-tables have the cost of a row outside the solver, and the first labels of a model with a pool of 500 candidates, which
-count for the warm-up or do not.
+per seed. "unscaled" has scale null and the former rule of the default model: gamma = 1 / (dim * variance of all
+entries), from the first 100 rows. "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column
+by its own factor, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. One
+further table has the cost of a row outside the solver. Another has the first labels of a model with a pool of 500
+candidates, with and without counting the candidates for the warm-up.
 """
 
 import os

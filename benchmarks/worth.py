@@ -5,8 +5,8 @@
 
 The program prints prequential accuracy in %, and examples per second of processor time. hinged is a model that a client
 creates with only a kernel's name and the width of x. hinged, the forests and the AutoML get raw numbers. The remaining
-peers get features standardised by the first 500 examples. "SVC refitted" has C = 1 and gamma = 1 / d, and is fitted on
-the newest 5,000 examples after 50, 100, 200, 350 and each 500 examples. "no-change" predicts the last class again.
+peers get features standardised by the first 500 examples. "SVC refitted" has C = 1 and gamma = 1 / d. It is fitted on
+the newest 5,000 examples, after 50, 100, 200, 350 and each 500 examples. "no-change" predicts the last class again.
 kappa-t (kappa-temporal) is the fraction of no-change's errors that hinged predicts correctly.
 """
 

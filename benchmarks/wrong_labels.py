@@ -5,9 +5,10 @@
 
 The program prints prequential accuracy in %, measured with the right labels. Some solvers learn the right labels, and
 some learn labels of which a part is changed, drawn again in each of --draws. Features are as in race.py. Best arm: each
-of the race's first arms runs alone to the end, and the arm with the most right predictions counts, separately for both
-kinds of labels. --refitted adds an SVC that is refitted on the newest 5,000 examples after 250, 500 and each 1,000
-examples. It has the best C of 0.1, 0.3, 1, 3, 10 and gamma d of 1/4, 1, 4, 16 for each kind of labels.
+of the race's first arms runs alone to the end, and the arm with the most right predictions counts. The best arm is
+chosen separately for both kinds of labels. --refitted adds an SVC that is refitted on the newest 5,000 examples after
+250, 500 and each 1,000 examples. It has the best C of 0.1, 0.3, 1, 3, 10 and gamma d of 1/4, 1, 4, 16 for each kind of
+labels.
 """
 
 import os

@@ -122,7 +122,7 @@ def walk(paper, name, change, start, runs):
 
 
 def increments(C):
-    """Return milliseconds of each of 200 increments with 5,000 examples; margin vectors; events per increment."""
+    """Return (ms of each of 200 increments with 5,000 examples, margin vectors, events per increment)."""
     random = np.random.default_rng(0)
     X = random.standard_normal((5200, 8))
     classes = (X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * random.standard_normal(5200) > 0).astype(int)

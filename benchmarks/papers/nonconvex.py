@@ -1,5 +1,5 @@
 """The experiments of Ertekin, Bottou and Giles, Nonconvex Online Support Vector Machines (TPAMI 33, 2011), as tables
-beside the printed figures.
+with the printed figures.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/nonconvex.py --data FOLDER [--table NAME ...] [--sets SET ...]
 
@@ -16,7 +16,7 @@ beside the printed figures.
     sweep   defaults that the paper leaves open: CLEAN's m and its period, support vectors before the ramp counts
 
 C and gamma are from table 2, one epoch, s = -1, tau = 0.001, but C = 1000 on USPS. With the printed C = 1, no scale of
-the pixels gives the printed accuracy and support vectors, which belong to C = 1000 in Bordes et al. 2005. LASVM
+the pixels gives the printed accuracy and support vectors. These belong to C = 1000 in Bordes et al. 2005. LASVM
 includes the finishing step. For each remaining solver, a line states what the finishing step would change; the paper
 does not use it. Figures are medians over --runs orders of the training examples, and over random splits of Banana and
 USPS. LIBSVM is scikit-learn's SVC, run once if the test set is given, as is FULL on MNIST. MNIST is divided by 255, and

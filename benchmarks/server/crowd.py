@@ -4,9 +4,9 @@
 
 Each client sends ten examples of eight numbers, and sends the next ten after the answer. A request that is refused with
 429 is sent again at the time that the answer gives. Models are LASVM with at most 2,000 points, or the exact solver
-with a window of 500, with which an example takes about twelve times as long. The table has the seconds from a request
-to its answer (200), the seconds since a refused request was first sent, and the number of refusals. It also has the
-smallest and the largest number of answers to a client.
+with a window of 500. With the exact solver, an example takes about twelve times as long. The table has the seconds from
+a request to its answer (200). It has the seconds since a refused request was first sent, and the number of refusals. It
+also has the smallest and the largest number of answers to a client.
 """
 
 import argparse

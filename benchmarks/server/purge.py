@@ -4,8 +4,8 @@
 
 The store contains events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
 redacted. Before each turn a few events are trimmed from the front, so that Redis has to copy the rest of a log. One
-thread appends one event of 1 kB after another, each fsynced, for as long as the purge takes, and as long again without
-a purge.
+thread appends one event of 1 kB after another, each fsynced, during the purge. It then does the same for as long
+without a purge.
 """
 
 import argparse

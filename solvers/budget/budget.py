@@ -20,10 +20,10 @@ from pass to pass, and BSGD's accuracy varies too. The first two differences can
 - At the t-th example, a step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long. If
   all kernel values are similar, a full step on one example changes f everywhere, long before C bounds it.
 - `smooth` predicts. It is a running average of beta over about `averaging` examples, and is merged and projected along
-  with beta. The nearest points compensate for its loss in a merge (remainder.py). Its weights are those in Shamir and
-  Zhang, ICML 2013, section 4, with eta = 3, until the window is full, and exponential from then on.
-- An example at exactly the place of a point of its class is added to the point's coefficient and does not become a new
-  point. Algorithm 2 needs this rule for repeated examples. A merge would have the same effect without any degradation.
+  with beta. The nearest points compensate for its loss in a merge (remainder.py). Until the window is full, its weights
+  follow Shamir and Zhang, ICML 2013, section 4, with eta = 3. From then on its weights are exponential.
+- An example that equals a point of its class is added to the point's coefficient and does not become a new point.
+  Algorithm 2 needs this rule for repeated examples. A merge would have the same effect without any degradation.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Budget maintenance: remove one point at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
 
 The point with the smallest coefficients is removed. With "merge", it is merged with a partner of its class and sign
-(merging.py). If there is no partner, it is projected onto the nearest point of its class, and its part of the average
-onto the nearest points (remainder.py). With "project", it is projected onto all remaining points (factor.py). With
-"remove", it is removed without a replacement. The weight degradation is the squared change of the vector w of each
-column, summed over columns.
+(merging.py). If there is no partner, it is projected onto the nearest point of its class. Its part of the average is
+then projected onto the nearest points (remainder.py). With "project", it is projected onto all remaining points
+(factor.py). With "remove", it is removed without a replacement. The weight degradation is the squared change of the
+vector w of each column, summed over columns.
 """
 
 from __future__ import annotations

@@ -27,6 +27,6 @@ another recent row.
 """
 
 HOLES_PART, HOLES_MIN = 4, 256
-"""A solver that compacts while it learns does so once there are more than HOLES_MIN holes, and more than 1 / HOLES_PART
-of the number of live points (or of the budget).
+"""Limits of the holes. A solver that compacts while it learns does so once both limits are exceeded: HOLES_MIN holes,
+and 1 / HOLES_PART of the number of live points (or of the budget).
 """

@@ -11,7 +11,7 @@ corresponds to the 2-norm.
 
 Rows are computed with feature-major points ("columns"): one pass over contiguous memory per non-zero feature of the
 query, which the compiler turns into vector instructions. If the columns do not fit in memory, the query is expanded
-into a dense vector, and each sparse point reads its numbers from that vector. ahead.py computes several rows at once.
+into a dense vector. Each sparse point then reads its numbers from that vector. ahead.py computes several rows at once.
 If every non-zero of query and points is 1, the inner sum of every kernel is the number of features in common. This
 number is counted in bytes and gives the same bits.
 """

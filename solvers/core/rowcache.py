@@ -1,6 +1,6 @@
 """A cache of kernel rows, k(x_slot, x_s) for s = 0..filled, over the points of one store.
 
-Points are only added at the end, so the filled part of a line stays valid, and computing the values for newer points
+Points are only added at the end, so the filled part of a line stays valid. Computing the values for newer points
 completes the line. If no line is free, the clock rule evicts one: a hand moves round and selects the first line that
 was not requested since the hand last passed. A new line also counts as not requested. No step scans all lines.
 
@@ -331,6 +331,6 @@ def drop_row(cache, slot):
 @in_place
 def forget_slot(cache, slot):
     """Free the line of the newest slot, whose point was taken back, and end all other lines before it."""
-    drop_row(cache, slot)  # the next row goes there, where the memory is still warm
+    drop_row(cache, slot)  # the next row reuses this line, whose memory is still cached
     for line in range(cache.filled.shape[0]):
         cache.filled[line] = min(cache.filled[line], slot)

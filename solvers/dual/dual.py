@@ -61,7 +61,7 @@ class DualExpansion(Expansion):
     widens_lines: ClassVar[bool] = False  # whether cache lines may be shorter than the slots, and grow later
     measures_degradation: ClassVar[bool] = True  # whether the cost of removing points at points_max is known
     parameters: Any  # the subclass's parameters for compiled code; they include `tol`
-    delta_min: float | None = None  # violations that learning leaves to finishing; None in solvers that leave none
+    delta_min: float | None = None  # largest violation that learning leaves to finishing; None if it leaves none
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)

@@ -1,9 +1,9 @@
 """Exact incremental and decremental learning: after every example, the exact optimum for all examples.
 
 C. Diehl and G. Cauwenberghs, SVM Incremental Learning, Adaptation and Optimization, IJCNN 2003. Examples are learned
-and unlearned, one or many at a time, and C, class weights and the kernel's parameter are changed, all without a new
-start. Each change is a straight line from a problem whose optimum is known (path.py). After each change the KKT
-conditions hold to 1e-8.
+and unlearned, one or many at a time, without starting again. The same is true for changes of C, of class weights and of
+the kernel's parameter. Each change is a straight line from a problem whose optimum is known (path.py). After each
+change the KKT conditions hold to 1e-8.
 
 Signs: alpha is signed and g = y - K alpha, as in all solvers here; the paper's alpha and g are y alpha and -y (g - b).
 """

@@ -1,8 +1,8 @@
 """LASVM-G, FULL, LASVM-NC and LASVM-I: online kernel SVMs without a bias, paced by the duality gap.
 
 S. Ertekin, L. Bottou and C. L. Giles, Nonconvex Online Support Vector Machines, TPAMI 33, 2011. The four solvers share
-one algorithm. They differ in the box of an example (section 5), in the filter before learning (section 6), and in
-whether CLEAN removes points that are not support vectors (section 4.2):
+one algorithm. They differ in three ways: the box of an example (section 5); the filter before learning (section 6); and
+whether CLEAN removes points that are not support vectors (section 4.2).
 
     lasvm-g   hinge loss, CLEAN             lasvm-nc  ramp loss, CLEAN
     full      hinge loss, keeps all points  lasvm-i   hinge loss, with the ramp as a filter, CLEAN
@@ -14,9 +14,9 @@ Differences from the paper:
 - The gap of the working set is sum max((upper - alpha) g, (lower - alpha) g); the sign and the labels in eq. 9 are
   wrong. The sums of the gap target (eq. 8) are over the support vectors.
 - CLEAN ranks points of both classes by their KKT slack: how far they are from becoming a support vector again.
-- The ramp applies to an example in a column only once its class and both sides of the column have ramp_start support
-  vectors in the column. The paper's LASVM-I has no such condition, and its LASVM-NC ignores the class. Both would treat
-  a class that appears late as outliers and never learn it.
+- In a column, the ramp applies to an example only after the example's class and both sides of the column have
+  ramp_start support vectors there. The paper's LASVM-I has no such condition, and its LASVM-NC ignores the class. Both
+  would treat a class that appears late as outliers and never learn it.
 - A step moves two points together to their common optimum (coordinate.py). This needs 1/22 of the steps on Adult.
 - Gap and target are recomputed only after a move. An example that stays at its box within tau changes neither.
 - In the first epoch, tau is delta_min, because with many columns an example moves most columns only a little. Further
@@ -62,7 +62,9 @@ from hinged.solvers.dual.pausing import not_begun
 
 Array = np.ndarray[Any, Any]
 
-DELTA_MIN = 0.25  # violation that learning leaves to finishing, with several columns; half the margin has width 1
+DELTA_MIN = (
+    0.25  # largest violation that learning leaves to finishing, with several columns; half the margin has width 1
+)
 
 
 class GapSVM(DualExpansion):
@@ -89,7 +91,7 @@ class GapSVM(DualExpansion):
             Ge(0),
             Lt(1e3),
             Since(0.0),
-            "violations of a point that learning leaves to finishing; null: 0.25 with three or more classes, else 0",
+            "largest violation of a point left to finishing; null: 0.25 with three or more classes, else 0",
         ] = None,
         loss: str = "hinge",
         idle_max: Annotated[

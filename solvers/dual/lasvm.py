@@ -12,8 +12,8 @@ Differences from the paper's listing:
 - While all examples belong to one class there is no pair to search, so nothing would ever be removed. In this phase S
   is a uniform sample of at most seed_max examples (reservoir sampling), and the decision is that class.
 - A point without a coefficient stays while there is room for it (idle_max), and REPROCESS is repeated until delta <=
-  delta_max. With a large C, one REPROCESS per example leaves the machine far from its optimum, and a point that is
-  removed then is lost for ever. When there is no room, the idle points farthest beyond the extremes are removed.
+  delta_max. With a large C, one REPROCESS per example leaves the machine far from its optimum. A point that is removed
+  at that time is lost for ever. When there is no room, the idle points farthest beyond the extremes are removed.
 - In the first epoch, tau is delta_min. With many columns, an example moves most columns only a little, and a small step
   costs as much as a useful step. Further epochs and finishing use tol. The paper's algorithm: delta_max None, delta_min
   0, idle_max 0.
@@ -89,7 +89,9 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-DELTA_MIN = 0.5  # violation that learning leaves to finishing, with several columns; half the margin has width 1
+DELTA_MIN = (
+    0.5  # largest violation that learning leaves to finishing, with several columns; half the margin has width 1
+)
 REPROCESS_MAX = 1_000  # maximum number of REPROCESS repetitions for one example, however large delta still is
 
 
@@ -348,7 +350,7 @@ class LASVM(DualExpansion):
             Ge(0),
             Lt(1e3),
             Since(0.0),
-            "violations that learning leaves to finishing; null: 0.5 with three or more classes, else 0; the paper: 0",
+            "largest violation left to finishing; null: 0.5 with three or more classes, else 0, as in the paper",
         ] = None,
         delta_max: Annotated[
             float | None,
@@ -361,7 +363,7 @@ class LASVM(DualExpansion):
             Ge(0),
             Lt(2**31),
             Since(0),
-            "number of points up to which points without a coefficient stay; 0: remove them at once, as in the paper",
+            "total number of points up to which points without a coefficient stay; 0: none stay, as in the paper",
         ] = 2000,
         seed_max: Annotated[
             int, Ge(1), Lt(2**31), Unserved, "examples stored while only one class has been seen"

@@ -2,8 +2,8 @@
 
 R is the inverse of the bordered matrix [[0, 1'], [1, K_SS]] and has shape (m + 1, m + 1). Its first row and column
 belong to b. A point that depends on the margin set (for example a copy of a member) has no curvature of its own. Such a
-point exchanges coefficients with the set, which changes no decision value, until one of them reaches a bound (Diehl and
-Cauwenberghs, IJCNN 2003, section II).
+point exchanges coefficients with the set until one of them reaches a bound (Diehl and Cauwenberghs, IJCNN 2003, section
+II). The exchange changes no decision value.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class Pace(NamedTuple):
     """gap (K,), target (K,): duality gap and gap target of each column after its last step.
 
     sv_of (K, classes): number of support vectors of each class in each column. discarded (classes, 2): number of
-    examples of each class that were left (z < s) and right (z > 1) of the ramp on arrival, in the column of their
-    class.
+    examples of each class that were left (z < s) and right (z > 1) of the ramp when they were learned, in the column of
+    their class.
     """
 
     gap: Array
@@ -100,8 +100,7 @@ _primal_sums = lane_sums(_primal_parts)
 
 @in_place
 def gap_target(alpha, g, sign, lower, upper):
-    """Return the standard deviation of the primal (eq. 8): h = C y g over the support vectors; 0 without support
-    vectors.
+    """Return the standard deviation of the primal (eq. 8): h = C y g over the support vectors, or 0.
     """
     total, squares, count = _primal_sums((alpha, g, sign, lower, upper))
     return np.sqrt(max(squares - total * total / count, 0.0)) if count > 0.0 else 0.0

@@ -195,8 +195,8 @@ def _next_event(margin, near, way, alpha, g, b, lower, upper):
 def _reach(margin, way, step):
     """Return an upper bound of the change of r of any point in this step.
 
-    w changes at a rate whose square is rates.K.rates over all coefficients, and <w, phi(x)> changes no faster than that
-    rate times |phi(x)| (Cauchy and Schwarz).
+    The square of the rate at which w changes is rates.K.rates, over all coefficients. <w, phi(x)> changes no faster
+    than that rate times |phi(x)| (Cauchy and Schwarz).
     """
     rates, drive, dq, dg = way.lines[RATES], way.lines[DRIVE], way.lines[DQ], way.lines[DG]
     square = dot(rates, drive)

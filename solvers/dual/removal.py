@@ -23,8 +23,8 @@ def idle_room(machine, idle_max, points_max):
     """Return the number of idle points for which there is room.
 
     There is room for IDLE_EACH idle points per support vector, but for at most idle_max points in all. There is always
-    room for idle_max / IDLE_PART idle points. In any case, the idle points may fill at most a quarter of the places
-    that the support vectors leave of points_max.
+    room for idle_max / IDLE_PART idle points. But idle points never fill more than a quarter of the places without
+    support vectors.
     """
     held = machine.counts[LIVE] - machine.counts[IDLE]
     return min(max(idle_max // IDLE_PART, min(IDLE_EACH * held, idle_max - held)), (points_max - held) // 4)

@@ -8,11 +8,11 @@ Arrays: as in machine.py, with b = 0 and delta = 0 and unused extremes, plus
 smooth  (columns, cap) float64  the averaged coefficients; they differ from alpha only in the points just updated.
 
 Algorithm 1 draws from all examples seen. So all examples are points, and the solver stores the gradient of each
-(section 5.1). Most draws find nothing to update, and such a draw costs nothing. Computing gradients at each draw would
-need twice as many kernel values on Adult with K = 10, and twenty times as many with K = 100. With a cache of unlimited
-size it would need half as many, but still a sum over all support vectors per draw. Algorithm 2 updates the new example
-first, outside the average (PROCESS). The cached variant (section 5.2) is Algorithm 2 with only the kernel expansion.
-The batch counterpart (section 6) uses all examples at once.
+(section 5.1). Most draws find nothing to update, and such a draw costs nothing. If gradients were computed at each
+draw, Adult would need twice as many kernel values with K = 10, and twenty times as many with K = 100. With a cache of
+unlimited size it would need half as many, but still a sum over all support vectors per draw. Algorithm 2 updates the
+new example first, outside the average (PROCESS). The cached variant (section 5.2) is Algorithm 2 with only the kernel
+expansion. The batch counterpart (section 6) uses all examples at once.
 
 Differences from the paper's listing:
 

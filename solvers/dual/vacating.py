@@ -79,7 +79,7 @@ def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
 def vacate(kernel, points, cache, machine, slots, anew, held):
     """Turn slots into holes; add to held (K,) how many of them had a coefficient in each column.
 
-    Gradients follow unless `anew`.
+    With `anew`, gradients are not updated.
     """
     for p in range(slots.shape[0]):
         s = slots[p]

@@ -74,7 +74,7 @@ class PerceptronClassifier(EpochClassifier):
     See Also
     --------
     AveragedPerceptronClassifier : Its average predicts.
-    RBPClassifier : On a budget.
+    RBPClassifier : With a budget.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class OGDClassifier(PerceptronClassifier):
 
     See Also
     --------
-    BOGDClassifier : On a budget.
+    BOGDClassifier : With a budget.
     FOGDClassifier : Over random features.
 
     Examples
@@ -463,7 +463,7 @@ class ForgetronClassifier(BudgetClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProjectronClassifier(BudgetClassifier):
-    """The Projectron: a kernel perceptron that projects mistakes onto its points if they are near the span of the points.
+    """The Projectron: a kernel perceptron that projects mistakes onto its points if they are near the points' span.
 
     Orabona, Keshet and Caputo, JMLR 10, 2009.
 
@@ -812,7 +812,7 @@ class FOGDClassifier(EpochClassifier):
 
     See Also
     --------
-    NOGDClassifier : Over Nystroem features.
+    NOGDClassifier : On Nystroem features.
     OGDClassifier : Over a kernel expansion.
 
     Examples
@@ -893,7 +893,7 @@ class NOGDClassifier(BudgetClassifier):
 
     See Also
     --------
-    FOGDClassifier : Over random Fourier features.
+    FOGDClassifier : On random Fourier features.
 
     Examples
     --------

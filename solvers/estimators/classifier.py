@@ -355,7 +355,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return pack(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted estimator to a file that holds no code.
+        """Write the fitted estimator to a file that contains no code.
 
         Parameters
         ----------

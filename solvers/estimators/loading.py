@@ -59,13 +59,13 @@ def load(source: str | Path | bytes) -> SolverClassifier:
     -------
     estimator
         A fitted estimator of the class that was saved, or that fits the server's solver. Its decision values are the
-        same to the bit, and it goes on learning in the same way.
+        same to the bit, and it continues to learn in the same way.
 
     Raises
     ------
     ValueError
-        The file is damaged or of another kind or version, or the model cannot be an estimator: its features are not
-        numbers in columns, or its labels have several types.
+        The file is damaged, or has another kind or version. Or the model cannot be an estimator, because its features
+        are not numbers in columns or its labels have several types.
 
     See Also
     --------

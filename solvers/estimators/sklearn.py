@@ -9,8 +9,9 @@ class,
 
     decision_function(X) = kernel(X, support_vectors_) @ dual_coef_.T + intercept_,
 
-of shape (n,) for two classes, where positive means classes_[1], else (n, K), where the largest wins. A pickle or copy
-of a fitted estimator contains its solver's state. A copy then learns exactly as the original, to the bit.
+For two classes the shape is (n,), and positive means classes_[1]. Otherwise the shape is (n, K), and the largest value
+wins. A pickle or copy of a fitted estimator contains its solver's state. A copy then learns exactly as the original, to
+the bit.
 """
 
 from __future__ import annotations
@@ -195,14 +196,14 @@ class LASVMClassifier(OnlineClassifier):
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     delta_min : float or None, default None
-        Violations that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more classes,
-        else 0, which is the paper's value.
+        Largest violation that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more
+        classes, else 0, which is the paper's value.
     delta_max : float or None, default 2.0
         Repeat REPROCESS for each example until no pair violates by more than this. None: once, as in the paper.
     second_order : bool, default False
         Whether REPROCESS chooses the partner by the promised gain (second-order selection).
     idle_max : int, default 2000
-        Number of points up to which points without a coefficient stay. 0: remove them at once, as in the paper.
+        Total number of points up to which points without a coefficient stay. 0: none stay, as in the paper.
     seed_max : int, default 1000
         Number of examples stored while only one class has been seen.
     finish : bool, default True
@@ -249,7 +250,7 @@ class LASVMClassifier(OnlineClassifier):
     --------
     LASVMGClassifier : Without a bias, paced by the duality gap.
     SMOClassifier : The batch machine.
-    BSCAClassifier : On a budget of points.
+    BSCAClassifier : With a budget of points.
 
     Examples
     --------
@@ -319,8 +320,8 @@ class FullSVMClassifier(OnlineClassifier):
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
         Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
@@ -409,8 +410,8 @@ class LASVMGClassifier(FullSVMClassifier):
     clean_every : int, default 1000
         Number of examples from one CLEAN to the next.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
         Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
@@ -505,8 +506,8 @@ class LASVMNCClassifier(LASVMGClassifier):
     clean_every : int, default 1000
         Number of examples from one CLEAN to the next.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
         Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
@@ -599,8 +600,8 @@ class LASVMIClassifier(LASVMNCClassifier):
     clean_every : int, default 1000
         Number of examples from one CLEAN to the next.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
         Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1

@@ -8,9 +8,9 @@ Several processes may fill a folder at once: a file is named by its content and 
 begins with a digest of the rest. A damaged file counts as missing, so its function is compiled again and the file
 replaced. If the folder cannot be written, each process compiles its own code.
 
-A wheel may include code for a processor type (`KINDS`). This code is only read, never written. It is used if the user's
-folder has no code for this exact processor, sources, Python and numba are the same, and this processor is of that type.
-Code gives the same bits on every processor (compiled.py), so either code may be used.
+A wheel may include code for a processor type (`KINDS`). This code is only read, never written. It is used if three
+conditions are met: the user's folder has no code for this exact processor; sources, Python and numba are the same; and
+this processor is of that type. Code gives the same bits on every processor (compiled.py), so either code may be used.
 """
 
 from __future__ import annotations

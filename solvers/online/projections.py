@@ -99,9 +99,9 @@ def shorten_inverse(inverse, n, k):
 def margin_step(loss, projected, rest, least, weight):
     """Return how much of the projection Projectron++ adds for 0 < y f(x) < 1: at most the class weight.
 
-    This is the largest step that the loss asks for and that moves f no further from a perfect f (of norm at most 1 /
-    least). projected = |P k|^2, rest = |delta|^2, least = the |delta| from which a misclassified example becomes a
-    point.
+    This is the largest step that the loss asks for and that does not increase the distance to a perfect f (of norm at
+    most 1 / least). projected = |P k|^2, rest = |delta|^2, least = the |delta| from which a misclassified example
+    becomes a point.
     """
     gain = loss - np.sqrt(rest) / least
     if not (gain > 0.0 and projected > 0.0):

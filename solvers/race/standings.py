@@ -23,8 +23,8 @@ FADING = 0.999  # factor by which the counts shrink per example
 LOG_FADING = -0.0010005003335835344
 ROUNDING = 1e-3  # tolerance, larger than the rounding errors of a count
 LIGHTEST, HEAVIEST = 1e-60, 1e60  # limits of the weight of an answer: outside these limits, squares are not finite
-# To take the lead, an arm must be ahead by LEAD correct answers plus the smaller of DOUBT standard deviations of what
-# the two arms disagreed on (McNemar's test) and DOUBT_MAX correct answers.
+# To take the lead, an arm must be ahead by LEAD correct answers plus a margin for chance. The margin is DOUBT standard
+# deviations of the answers on which the two arms differ (McNemar's test), but at most DOUBT_MAX correct answers.
 LEAD = 0.5
 DOUBT = 0.7
 DOUBT_MAX = 2.0

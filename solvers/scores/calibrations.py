@@ -14,8 +14,8 @@ Networks, ICML 2017, section 4.2. Over the newest FITTED examples, in units of s
 
 where t_i is the class of example i, smoothed by 1 part in n + 1 over all classes. Whenever the fits are due, they make
 one step: a Newton step for a, and for the pairs (a_c, b_c) the Newton step of a quadratic that is an upper bound of the
-loss. For any u (K,) the curvature sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d (u_c -
-u_d)^2, is at most 2 sum_c p_c (1 - p_c) u_c^2. So the classes separate, with 2 x 2 matrices.
+loss. For any u (K,) the curvature is sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d (u_c -
+u_d)^2. The curvature is at most 2 sum_c p_c (1 - p_c) u_c^2. So the classes separate, with 2 x 2 matrices.
 
 The fits are due whenever BLOCK examples are new, or a tenth of the examples since there are three columns. Before each
 fit, all three calibrations are judged on the new examples, on which none of them was fitted. Their losses fade by

@@ -224,7 +224,7 @@ class Calibration:
     def __init__(self, fit: Array, *, softmax: bool = False) -> None:
         """fit (K, 2): A and B of each column; K = 0 before the first example.
 
-        softmax: instead of normalised sigmoids.
+        softmax: use a softmax instead of normalised sigmoids.
         """
         self._fit, self._softmax = fit, softmax
 

@@ -70,7 +70,7 @@ def check(found):
     )
 
 
-@pytest.mark.timeout(3600)  # for compiling, beside whatever else the computer does
+@pytest.mark.timeout(3600)  # for compiling on a busy computer
 @pytest.mark.parametrize("processor", HERE_TOO)
 def test_every_solver_has_the_same_bits_on_another_processor(elsewhere, processor):
     printed, code = elsewhere[processor]

@@ -21,7 +21,7 @@ class History:
     def __init__(self, name, seed, parameters):
         self.random = np.random.default_rng(seed)
         self.X, self.classes = three_classes(300, seed % 7)
-        self.X[::5] = np.round(self.X[::5])  # some points come more than once
+        self.X[::5] = np.round(self.X[::5])  # some points are repeated
         self.X *= self.random.choice([1.0, 5.0])  # if all points are far from each other, all are free
         self.stream = stream_of(name, self.X, self.classes, announced=2, seed=seed, **parameters)
         self.fresh = np.flatnonzero(self.classes < 2)[:200].tolist()

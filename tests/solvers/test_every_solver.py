@@ -204,7 +204,9 @@ def test_all_columns_share_the_kernel_row_of_an_example(name):
     solver = stream.solver
     solver.finish()
     sides = np.where(np.arange(3) == classes[:, None], 1, -1)
-    sure = (stream.decision(stream.X) * sides).min(axis=1).argmax()  # changes no column, so only its row is computed
+    sure = (
+        (stream.decision(stream.X) * sides).min(axis=1).argmax()
+    )  # learning it changes no column, so only its row is computed
     before = solver.certificate()
     solver.learn(stream.rows(stream.X[[sure]] + 0.001), classes[[sure]], np.array([999]))
     taken = solver.certificate()["kernel_evaluations"] - before["kernel_evaluations"]

@@ -2,9 +2,9 @@
 
 Every step of a dual solver goes over all its points once. This loop takes most of the time of learning with many
 points, and nearly all of the finishing step. numba reads and writes the gradients once for the update and reads them
-again for each extreme, and does not use vector instructions for a maximum of floats. So the loop is written in LLVM's
-instructions. Each gradient is changed by two multiplications, an addition and a subtraction, none fused, and a maximum
-rounds nothing. So a plain loop gives the same bits.
+again for each extreme. It also does not use vector instructions for a maximum of floats. So the loop is written in
+LLVM's instructions. Each gradient is changed by two multiplications, an addition and a subtraction, none fused, and a
+maximum rounds nothing. So a plain loop gives the same bits.
 """
 
 from __future__ import annotations
