@@ -100,8 +100,7 @@ _primal_sums = lane_sums(_primal_parts)
 
 @in_place
 def gap_target(alpha, g, sign, lower, upper):
-    """Return the standard deviation of the primal (eq. 8): h = C y g over the support vectors, or 0.
-    """
+    """Return the standard deviation of the primal (eq. 8): h = C y g over the support vectors, or 0."""
     total, squares, count = _primal_sums((alpha, g, sign, lower, upper))
     return np.sqrt(max(squares - total * total / count, 0.0)) if count > 0.0 else 0.0
 
