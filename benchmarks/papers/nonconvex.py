@@ -18,7 +18,7 @@ with the printed figures.
 C and gamma are from table 2, one epoch, s = -1, tau = 0.001, but C = 1000 on USPS. With the printed C = 1, no scale of
 the pixels gives the printed accuracy and support vectors. These belong to C = 1000 in Bordes et al. 2005. LASVM
 includes the finishing step. For each remaining solver, a line states what the finishing step would change; the paper
-does not use it. Figures are medians over --runs orders of the training examples, and over random splits of Banana and
+has no such step. Figures are medians over --runs orders of the training examples, and over random splits of Banana and
 USPS. LIBSVM is scikit-learn's SVC, run once if the test set is given, as is FULL on MNIST. MNIST is divided by 255, and
 USPS has the scale in problems.py. Seconds are CPU time of one thread. Two of the printed figures are misprints: the
 accuracy of FULL on USPS-N (98.43) and its PRBEP of LASVM (95.48).

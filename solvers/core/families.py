@@ -28,8 +28,8 @@ class Family:
 
     code: number of the kernel in compiled code. parameters: names and defaults. distance: the norm of x - z on which
     the kernel depends; None if it depends on x.z. spread: a mean that the warm-up measures, and a factor; gamma "scale"
-    is 1 / (factor mean). power: k(x, x) is gamma x.x + coef0 to this power; a number, or the name of the parameter;
-    None if k(x, x) is no such power.
+    is 1 / (factor mean). power: k(x, x) is (gamma x.x + coef0)^power; a number, or the name of a parameter; None if
+    k(x, x) is no such power.
     """
 
     code: int

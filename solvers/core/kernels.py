@@ -173,7 +173,7 @@ def inner_ones(indices, ones, begin, end, out):
 def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
     """Compute the sums of `inner_columns` from sparse points.
 
-    `spread` (dim,), zero before and after, holds the query.
+    `spread` (dim,), zero before and after, contains the query.
     """
     zero = values.dtype.type(0.0)
     for p in range(indices.shape[0]):

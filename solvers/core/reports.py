@@ -42,7 +42,7 @@ class PointScores(NamedTuple):
 
 
 class View(Protocol):
-    """The state that predictions read while learning goes on. It never changes."""
+    """The state that predictions read while learning continues. It never changes."""
 
     @property
     def delta(self) -> Array:

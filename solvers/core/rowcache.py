@@ -107,7 +107,7 @@ def _list_free(cache: RowCache) -> None:
 
 
 def _memory(count: int, dtype: np.dtype[Any]) -> Array:
-    """Return memory for `count` numbers. Pages that are never used are never taken from the system.
+    """Return memory for `count` numbers. Pages that are never used are never requested from the system.
 
     The system fills pages with zeros before it provides them. A cache that grows whenever the points double never uses
     most of its memory. With huge pages, the system would fill all of it.

@@ -162,7 +162,10 @@ class Solver(ABC):
 
     @property
     def full_at(self) -> int:
-        """Number of points at which a point must be removed for the next example, or UNBOUNDED."""
+        """Number of points at which a point must be removed for the next example.
+
+        UNBOUNDED if the solver refuses further examples instead.
+        """
         return self.points_max if self.when_full == "remove" else UNBOUNDED
 
     def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
@@ -325,7 +328,10 @@ class Solver(ABC):
 
     @property
     def discarded(self) -> Array | None:
-        """The number of examples that a ramp dropped (classes, 2): on the wrong side, and already right, or None."""
+        """The number of examples of each class that a ramp dropped, (classes, 2); None without a ramp.
+
+        The columns are the examples on the wrong side, and the examples that were already right.
+        """
         return None
 
     def arms_in_figures(self) -> list[dict[str, Any]] | None:

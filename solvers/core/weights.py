@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def checked_weights(weights: Array, count: int, bounds: tuple[float, float], most: float) -> Array:
-    """Check weights (count,) of examples, each > 0. C times a weight must be in 0..`most` for both bounds of C."""
+    """Check weights (count,) of examples, each > 0. C times a weight must be in 0..`most` for each C of `bounds`."""
     checked = np.asarray(weights, np.float64)
     if checked.shape != (count,):
         raise ValueError(f"weights must be one for each of {count} rows, got {checked.shape}")

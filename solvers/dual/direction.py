@@ -10,7 +10,7 @@ up, down     (n,) uint8    1 if alpha may rise (alpha < upper), and if it may fa
 
 The pair with the largest violation is i = argmax g over up, j = argmin g over down. Ties go to the lowest slot.
 
-g never holds NaN or a negative zero.
+g never contains NaN or a negative zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_GAIN = np.float32(0.0)
 
 @in_place
 def _first_with(g, mask, begin, wanted):
-    """Return the first slot of the block from `begin` on that has the wanted gradient. There must be such a slot."""
+    """Return the first slot of the block from `begin` on whose gradient is `wanted`. There must be such a slot."""
     end = min(begin + BLOCK, g.shape[0])
     part, some = g[begin:end], mask[begin:end]
     first = end - begin

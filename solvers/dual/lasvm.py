@@ -331,7 +331,7 @@ class LASVM(DualExpansion):
     """LASVM with one or more columns. Other parameters: `DualExpansion`.
 
     tol: the paper's tau, > 0. delta_max: repeat REPROCESS for each example until delta <= delta_max (section 3.5); None
-    for one REPROCESS per example. delta_min: learning leaves violations up to delta_min, and up to delta_max, to
+    for one REPROCESS per example. delta_min: learning leaves violations up to the smaller of delta_min and delta_max to
     further epochs and to finishing (None: DELTA_MIN with several columns, 0 with one). seed_max: number of examples
     stored while only one class has been seen; also the number of points above which points level with an extreme are
     removed. second_order: choose the partner in REPROCESS by the promised gain. idle_max: number of points up to which

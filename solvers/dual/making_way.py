@@ -21,7 +21,7 @@ from hinged.solvers.dual.machine import Machine
 
 Array = np.ndarray[Any, Any]
 
-PART = 32  # 1 / PART of the points is removed at once: re-optimising costs as much for one point as for many
+PART = 32  # 1 / PART of the points is removed together: re-optimising costs as much for one point as for many
 OUTLIER_LOSS = 1.5  # hinge loss above which a point is an outlier
 IDLE_RANK, OUTLIER_RANK, OTHER_RANK = range(3)
 

@@ -154,7 +154,7 @@ def catch_up(kernel, points, cache, near, owed, g):
 
 @in_place
 def are_owed(owed):
-    """Return whether g of the far points still lacks any change."""
+    """Return whether g of the far points must still be updated."""
     for s in range(owed.shape[0]):
         if owed[s] != 0.0:
             return True

@@ -40,7 +40,7 @@ Array = np.ndarray[Any, Any]
 
 KKT_MAX = 1e-9  # a larger violation after a path is repaired at once
 EVENTS_PER_POINT_MAX = 20  # maximum number of events of a path, per point
-MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # maximum SMO steps of a repair, and per point
+MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # limits of the SMO steps of a repair: fixed, and per point
 MEND_EVERY = 1000  # SMO steps between two checks of the violation beyond rounding
 
 
@@ -175,7 +175,7 @@ class OptimalExpansion(DualExpansion):
         n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, _, lower, upper = self._column(c)
         self._balance(c)
-        outside = (margin.side[:n] != FREE) & (lower < upper)  # the path may have left their sides wrong
+        outside = (margin.side[:n] != FREE) & (lower < upper)  # their sides may be wrong after the path
         margin.side[:n][outside & (alpha == lower)] = LOW
         margin.side[:n][outside & (alpha == upper)] = HIGH
         if not self._loose(c):
