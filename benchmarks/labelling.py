@@ -110,7 +110,7 @@ class Asked:
 
 
 def figures(scores, answers):
-    """Return accuracy, balanced accuracy, and the precision at as many examples as there are positives."""
+    """Return accuracy, balanced accuracy, and precision at as many examples as there are positives."""
     right = (scores > 0) == answers
     best = np.argsort(-scores, kind="stable")[: answers.sum()]
     return {

@@ -73,7 +73,10 @@ RARE = ("ijcnn1", "banana", "elec2", "usps")  # usps: its eights, with 3,000 exa
 
 
 def rare(folder, name, seed):
-    """Return the prepared X and the classes of a stream with one positive in 50. Positives repeat if there are too few."""
+    """Return the prepared X and the classes of a stream with one positive in 50.
+
+    Positives repeat if there are too few.
+    """
     random = np.random.default_rng(seed)
     X, y, *_ = load(folder, name)
     y, n = (y == 8 if name == "usps" else y > 0), (3000 if name == "usps" else 4000)

@@ -76,7 +76,7 @@ def add_to_margins(machine, n, c, factor, row):
 
 @in_place
 def forget(machine, tally, s, n, row, self_value):
-    """Shrink all columns before slot s is removed, as little as keeps Q within the bound that the mistakes allow.
+    """Shrink all columns before slot s is removed, only so far that Q stays within the bound set by the mistakes.
 
     phi is the largest in (0, 1] with Q + sum_c Psi_c <= 15/32 M.
     Here Psi = (sigma phi)^2 k + 2 sigma phi (1 - phi mu), sigma = |alpha_s| and mu = y_s f(x_s).

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 FADES = 16  # fading steps per half-life
 LEAVES = 4  # fading steps between two searches for examples that have faded away
-LEAST = (1 + 1e-6) / 32  # part of its box at which an example is removed: reached after five half-lives
+LEAST = (1 + 1e-6) / 32  # fraction of its box at which an example is removed: reached after five half-lives
 LN_2 = 0.6931471805599453
 
 IDLE, IDLE_FADING = 1000, 250

@@ -21,7 +21,7 @@ The fits are due whenever BLOCK examples are new, or a tenth of the examples sin
 fit, all three calibrations are judged on the new examples, on which none of them was fitted. Their losses fade by
 FADING per example. Another calibration takes over once its loss is lower by AHEAD.
 
-fits     (3, K, 2) float64      A, B of each column; -a_c and -b_c of a softmax. The sigmoids' are copies for judging.
+fits     (3, K, 2) float64      A, B of each column; -a_c and -b_c of a softmax. The sigmoids' fits are copies.
 losses   (3, 2) float64         log loss and Brier score, fading.
 gaps     (3, K, BINS) float64   a class's probabilities minus its examples, by tenths of the probability, fading.
 weight   (1,) float64           weight of all examples judged.
@@ -55,7 +55,7 @@ FADING = 0.995
 AHEAD = 1.0  # nats by which a calibration's fading loss must be lower to take over; the fading loss covers 200 examples
 UNJUDGED = 20  # number of examples for the first fits, before any judging
 BINS = 10
-BLOCK = 200  # maximum number of examples judged at once
+BLOCK = 200  # maximum number of examples judged together
 
 WEIGHT_MAX = 1.001 / (1.0 - FADING)  # limit of the weights of all examples, with some room for rounding
 OF_ALL = ("losses", "weight", "answers", "since", "judged", "due")  # arrays that do not change with the columns
@@ -309,7 +309,7 @@ def _begun(columns: int, seen: int) -> Contest:
         losses=np.zeros((len(NAMES), 2)),
         gaps=np.zeros((len(NAMES), columns, BINS)),
         weight=np.zeros(1),
-        # Sigmoids that were fitted with two classes are good at once. Without them, the temperature is good soonest.
+        # Sigmoids that were fitted with two classes are good at once. Without them, the temperature becomes good first.
         answers=np.full(1, SIGMOIDS if seen else TEMPERATURE, np.int64),
         since=count,
         judged=count.copy(),
