@@ -185,7 +185,7 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
             return merge(kernel, points, machine, upkeep, i, j, near[:m], row, spread)
         j = nearest_of_class(machine.class_of, row, n, i, near[:m])
         if j != NONE:
-            # A point without a partner of its sign is a step back. A merge of it would pull against all other points of
+            # A point without a partner of its sign is a step back. If merged, it would pull against all other points of
             # its class.
             degradation = absorb(machine, i, j, float(row[j]))
             go(kernel, points, machine, upkeep, i, near[:m], row, spread)

@@ -173,7 +173,7 @@ class DualExpansion(Expansion):
     def _give_back(self) -> None:
         """Release the memory of a cache that the finishing step emptied.
 
-        It may be long until the next example is learned.
+        The next example may arrive much later.
         """
         self.cache = renewed(self.cache)
 
@@ -204,7 +204,7 @@ class DualExpansion(Expansion):
         self._resettle(np.where(held > 0, RESETTLE_STEPS + EACH_STEPS * held, 0))
 
     def _expel(self, slots: Array) -> Array:
-        """Turn slots into holes. Return (K,) how many of them had a coefficient in each column.
+        """Turn slots into holes. Return (K,) how many of these slots had a coefficient in each column.
 
         With a bias, other points take over the sum of their coefficients. Gradients are updated with the rows of the
         removed points or, if fewer points stay, with the rows of the points that stay.

@@ -42,7 +42,7 @@ class Learner:
         self.solver = make_solver(name, kernel, dim, **self.parameters)
         warm_up(name, self.solver.dtype, (LEARN, FINISH), partial(_tell, name))
         self.numbered = 0
-        self._heard: list[tuple[Array, Array]] = []  # joined on demand, and when there are many
+        self._heard: list[tuple[Array, Array]] = []  # batches, joined on demand or when there are many
         self._hearing = 0  # rows in `_heard`
 
     def dense_rows(self, X: Array) -> Rows:
