@@ -71,7 +71,7 @@ def near_points(class_of, row, n, i, j, near):
     """Write the slots of 0..n, without i and j, with the largest values in row (n,) to near (m + 1,); return how many.
 
     They are the points above a value found by bisection, so that no branch depends on a single point. There are at most
-    m points. There are at least three quarters of m, unless there are fewer points or equal values.
+    m points. There are at least 3 m / 4 points, unless fewer points exist or values are equal.
     """
     kind, most = row.dtype.type, near.shape[0] - 1
     low, high, least = 0.0, 1.0, kind(0.0)

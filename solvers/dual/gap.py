@@ -72,9 +72,10 @@ class GapSVM(DualExpansion):
 
     tol: tau, > 0. delta_min: learning leaves violations of a point up to delta_min to further epochs and to finishing
     (None: DELTA_MIN with several columns, 0 with one). loss: "hinge", "ramp" (LASVM-NC) or "filter" (LASVM-I). ramp_s:
-    the ramp's left end, < 1. ramp_start: number of support vectors in a column that both an example's class and each
-    side of the column must have before the ramp applies. idle_max: number of points without a coefficient that stay at
-    a CLEAN (None: all, without CLEAN). clean_every: number of examples from one CLEAN to the next.
+    the ramp's left end, < 1. ramp_start: minimum number of support vectors before the ramp applies to an example in a
+    column. The example's class and each side of the column must have that many there. idle_max: number of points
+    without a coefficient that stay at a CLEAN (None: all, without CLEAN). clean_every: number of examples from one
+    CLEAN to the next.
     """
 
     biased = False

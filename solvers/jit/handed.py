@@ -43,7 +43,10 @@ def _typeof(value: Any, context: Any) -> Handed:
 
 @register_default(Handed)
 class _Model(DataModel):
-    """An address in every use. The outermost function owns the arrays it points to, and counts their references."""
+    """A tuple that is represented by its address in every use.
+
+    The outermost function owns the arrays of the tuple and counts their references.
+    """
 
     def __init__(self, manager: Any, kind: Handed) -> None:
         super().__init__(manager, kind)
