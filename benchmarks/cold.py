@@ -2,8 +2,8 @@
 
     PYTHONPATH=. python benchmarks/cold.py [SOLVER ...]
 
-Each solver compiles in an empty cache of its own, with a second process beside the first, as in a server; without names
-the solver is "auto". Code that solvers share is compiled for each. benchmarks/server/run.py measures a server until
+Each solver compiles in an empty cache of its own, with a second process, as in a server. Without names the solver is
+"auto". Code that several solvers share is compiled for each solver. benchmarks/server/run.py measures a server until
 /readyz.
 """
 
@@ -23,7 +23,7 @@ LASVMClassifier(C=1.0, gamma=0.5).fit([[0, 1], [1, 0]] * 9, [0, 1] * 9)
 
 
 def measured(table, title, program):
-    """Run a program of Python on an empty cache, and again on the cache that it left."""
+    """Run a Python program with an empty cache, and again with the cache that the first run left."""
     with tempfile.TemporaryDirectory() as folder:
         for cache in ("empty", "warm"):
             before, start = children_s(), time.perf_counter()

@@ -1,5 +1,5 @@
-"""The data sets of a folder given by --data, as `hinged replay` reads them: NAME.npz with X_train, y_train, X_test and
-y_test, dense or CSR; or a table, or LIBSVM text, with what is tested in NAME_test, or NAME.t.
+"""The data sets of the folder --data, in the forms of `hinged replay`: NAME.npz with X_train, y_train, X_test and
+y_test, dense or CSR; or a table, or LIBSVM text, with the test part in NAME_test or NAME.t.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
 
 
 def load(folder: Path, name: str) -> list:
-    """X_train, y_train, X_test, y_test; sparse parts as scipy CSR, None where the set has no split."""
+    """Return X_train, y_train, X_test, y_test. Sparse parts are scipy CSR; a part is None if the set has no split."""
     source, test = _source(folder, name), None
     if source is None:
         sys.exit(f"{folder} has no data set {name}: no {name}.npz, {name}.csv, LIBSVM text {name}, or the like")
@@ -29,7 +29,7 @@ def load(folder: Path, name: str) -> list:
 
 
 def _source(folder: Path, name: str, like: Source | None = None) -> Source | None:
-    """The file of this name, whatever it is; in a table the labels are the column `y`."""
+    """Return the file of this name in any form. In a table, the labels are the column `y`."""
     for ending in (*ENDINGS, "", ".svm", ".libsvm", ".txt"):
         for packed in ("", ".gz", ".bz2"):
             path = folder / f"{name}{ending}{packed}"
@@ -40,14 +40,14 @@ def _source(folder: Path, name: str, like: Source | None = None) -> Source | Non
 
 
 def rows_of(X, kernel, dtype=np.float32):
-    """Dense or CSR data as the solvers take it."""
+    """Return dense or CSR data in the form that the solvers use."""
     if hasattr(X, "indptr"):
         return rows_from_csr(X.indptr, X.indices, X.data, kernel, X.shape[1], dtype)
     return rows_from_dense(X, kernel, X.shape[1], dtype)
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """The options that all benchmarks share."""
+    """Return a parser with the options that all benchmarks share."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
     parser.add_argument("--runs", type=int, default=3, help="runs of the quick programs; medians are printed")

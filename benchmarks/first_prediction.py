@@ -1,8 +1,8 @@
-"""Seconds from `git clone` to the first prediction, as for a new user: clone, `make run`, ask.
+"""Seconds from `git clone` to a new user's first prediction: clone, `make run`, predict.
 
     python benchmarks/first_prediction.py
 
-Packages come from pip's index; numba's cache is empty, so every kernel is compiled.
+Packages are installed from pip's index. numba's cache is empty, so every kernel is compiled.
 """
 
 import json

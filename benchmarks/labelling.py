@@ -1,11 +1,12 @@
-"""Labels needed: questions chosen by the model beside random questions, asked of the real server over HTTP.
+"""Labels needed: questions chosen by the model, compared with random questions, on the real server over HTTP.
 
     PYTHONPATH=.:benchmarks python benchmarks/labelling.py --data FOLDER --runs 3
 
-All training examples are offered to the pool without their labels. An annotator that knows them asks n questions at a
-time and answers with the leases. After 500, 1,000 and 2,000 labels the model is finished and predicts the held-out
-part. Adult: the raw table through named features with gamma "auto", the warm-up a part of the labels. Reuters: topic
-money-fx against the rest, one in fourteen. Beside them scikit-learn's SVC (LIBSVM) on all labels.
+All training examples are offered to the pool without their labels. An annotator that knows the labels asks for n
+questions at a time and answers them with the leases. After 500, 1,000 and 2,000 labels the model does the finishing
+step and predicts the held-out part. Adult: the raw table through named features with gamma "auto"; the warm-up is a
+part of the labels. Reuters: topic money-fx (one example in fourteen) against the rest. For comparison, scikit-learn's
+SVC (LIBSVM) uses all labels.
 """
 
 import os
@@ -30,14 +31,14 @@ from hinged.commands.child import ServerProcess, free_port
 from hinged.service.data.features.vocabulary import Vocabulary
 
 CHECKPOINTS = (500, 1000, 2000)
-CHUNK = 2000  # examples in one request
+CHUNK = 2000  # number of examples per request
 PERCENT = ("streamed", "balanced", "break-even")
 COUNTS = ("positive", "support vectors", "ms a label")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set and the settings that a user would choose: configuration of the model, questions in one request."""
+    """A data set, with the model configuration that a user would choose and the number of questions per request."""
 
     name: str
     configuration: dict
@@ -49,7 +50,7 @@ class Task:
 
 
 def adult(folder, kernel):
-    """Raw Adult: records."""
+    """Return raw Adult: records."""
     records, classes, test, test_classes = census(folder)
     configuration = {
         "features": {"type": "named", "warmup": 1000},
@@ -61,7 +62,7 @@ def adult(folder, kernel):
 
 
 def reuters(folder):
-    """Reuters: sparse rows of length 1."""
+    """Return Reuters: sparse rows of length 1."""
     X, y, X_test, y_test = load(folder, "reuters_moneyfx")
     configuration = {
         "features": {"type": "sparse", "dim": X.shape[1]},
@@ -73,13 +74,13 @@ def reuters(folder):
 
 
 def sparse(X):
-    """CSR rows as x of the sparse form."""
+    """Return CSR rows as x in the sparse form."""
     ends = X.indptr.tolist()
     return [{"indices": X.indices[b:e].tolist(), "values": X.data[b:e].tolist()} for b, e in pairwise(ends)]
 
 
 class Asked:
-    """One model of a server."""
+    """A model on a server."""
 
     def __init__(self, url, name, configuration):
         self.path = f"/models/{name}"
@@ -87,7 +88,7 @@ class Asked:
         self.call("PUT", "", configuration)
 
     def call(self, method, route, body=None):
-        """The server's answer."""
+        """Return the server's answer."""
         answer = self.http.request(method, self.path + route, json=body)
         if answer.is_error:
             raise SystemExit(f"{method} {self.path}{route}: {answer.text}")
@@ -100,7 +101,7 @@ class Asked:
             self.call("POST", "/pool", {"examples": examples})
 
     def scores(self, xs):
-        """(m,) f(x), positive where the answer is true."""
+        """Return f(x) (m,), positive for the answer "true"."""
         found = []
         for begin in range(0, len(xs), CHUNK):
             body = {"examples": [{"x": x} for x in xs[begin : begin + CHUNK]]}
@@ -109,7 +110,7 @@ class Asked:
 
 
 def figures(scores, answers):
-    """Accuracy, balanced accuracy, and the precision among as many of the best scores as there are positives."""
+    """Return accuracy, balanced accuracy, and precision at as many examples as there are positives."""
     right = (scores > 0) == answers
     best = np.argsort(-scores, kind="stable")[: answers.sum()]
     return {
@@ -120,7 +121,7 @@ def figures(scores, answers):
 
 
 def label(url, name, task, strategy, seed):
-    """The figures at each checkpoint."""
+    """Return the figures at each checkpoint."""
     model = Asked(url, name, {**task.configuration, "seed": seed})
     model.offer(task.pool, np.random.default_rng(seed).permutation(len(task.pool)))
     found, labelled, positive, start, waited = {}, 0, 0, time.perf_counter(), 0.0
@@ -148,7 +149,7 @@ def label(url, name, task, strategy, seed):
 
 
 def whole(url, task):
-    """The figures of a model that has learned all labels."""
+    """Return the figures of a model that has learned all labels."""
     model = Asked(url, "whole", task.configuration)
     for begin in range(0, len(task.pool), CHUNK):
         xs, ys = task.pool[begin : begin + CHUNK], task.labels[begin : begin + CHUNK].tolist()
@@ -160,7 +161,7 @@ def whole(url, task):
 
 
 def batch(task):
-    """LIBSVM on all labels, over the columns that all of the training part makes."""
+    """Train LIBSVM on all labels, with the columns that the whole training part creates."""
     kernel = task.configuration["kernel"]
     if task.configuration["features"]["type"] == "named":
         vocabulary = Vocabulary(len(task.pool), 1024)
@@ -176,7 +177,7 @@ def batch(task):
 
 
 def csr_parts(xs):
-    """indptr, indices, values of sparse x."""
+    """Return indptr, indices and values of sparse x."""
     yield np.cumsum([0, *(len(x["indices"]) for x in xs)])
     yield np.concatenate([x["indices"] for x in xs])
     yield np.concatenate([x["values"] for x in xs])
@@ -184,7 +185,7 @@ def csr_parts(xs):
 
 @contextmanager
 def server():
-    """The address of a server of our own."""
+    """Start a server and yield its address."""
     port = free_port("127.0.0.1", 8700)
     with tempfile.TemporaryDirectory() as folder, ServerProcess(["--port", str(port), "--data-dir", folder]) as process:
         url = f"http://127.0.0.1:{port}"
@@ -203,7 +204,7 @@ def ready(url):
 
 
 def spread(runs, part):
-    """Median and span."""
+    """Return the median and the range."""
     values = [run[part] for run in runs]
     return f"{np.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
@@ -229,7 +230,7 @@ def main():
 
 
 def row(runs):
-    """The cells of some runs."""
+    """Return the cells for some runs."""
     cells = [spread(runs, "accuracy")]
     cells += [f"{np.median([run[part] for run in runs]):.2f}" if part in runs[0] else "" for part in PERCENT]
     cells += [f"{np.median([run[part] for run in runs]):,.0f}" if part in runs[0] else "" for part in COUNTS]

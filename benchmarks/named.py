@@ -1,10 +1,10 @@
-"""Raw Adult through named features beside the prepared file: LASVM, one pass and finishing.
+"""Raw Adult through named features, compared with the prepared file: LASVM, one pass and finishing.
 
     PYTHONPATH=.:benchmarks python benchmarks/named.py --data FOLDER
 
-The raw table is adult_census.csv.gz, "?" a null. The first run takes the order of the file, the further runs shuffle
-the training part. Its first 1,000 examples are the warm-up. During the warm-up the machine starts again, with the
-columns and the gamma of the examples so far, whenever their number has doubled.
+The raw table is adult_census.csv.gz, with null for "?". The first run uses the order of the file, and further runs
+shuffle the training part. The first 1,000 examples are the warm-up. During the warm-up, whenever the number of examples
+has doubled, the machine starts again with the columns and the gamma of the examples so far.
 """
 
 import os
@@ -32,7 +32,7 @@ WARMUP = 1000
 
 
 def census(folder):
-    """Records and classes of the training and of the test part."""
+    """Return records and classes of the training part and of the test part."""
     parts = {"train": ([], []), "test": ([], [])}
     for example in open_source(folder / "adult_census.csv.gz", choice=TableColumns("income", named=True)):
         record = {name: value for name, value in example.x.items() if value != "?"}
@@ -50,7 +50,7 @@ def machine(kernel, dim, C):
 
 
 class Named:
-    """LASVM over a vocabulary, as a model folds it."""
+    """LASVM with a vocabulary, learned in the same way as a model."""
 
     def __init__(self, kernel, C, warmup, columns_max):
         self.name, self.C = kernel, C
@@ -59,13 +59,13 @@ class Named:
         self.begin()
 
     def begin(self):
-        """Start the machine again with the gamma of the columns."""
+        """Start the machine again with the gamma for the columns."""
         coef0 = 1.0 if self.name == "polynomial" else 0.0
         self.kernel = make_kernel(self.name, self.vocabulary.spread.gamma(self.name), coef0=coef0)
         self.solver = machine(self.kernel, self.vocabulary.columns_max, self.C)
 
     def rows(self, csr):
-        """Encoded records as the solver takes them."""
+        """Return encoded records in the form that the solver uses."""
         return rows_from_csr(*csr, self.kernel, self.vocabulary.columns_max)
 
     def learn(self, records, classes):
@@ -130,7 +130,7 @@ def run_prepared(data, order):
 
 
 def row(name, runs):
-    """The cells of a row."""
+    """Return the cells of a row."""
 
     def spread(part, digits=2):
         values = [run[part] for run in runs]
@@ -143,7 +143,7 @@ def row(name, runs):
 
 
 def costs(records):
-    """A table of each step's microseconds an example, and of sizes."""
+    """Print a table of each step's microseconds per example, and of sizes."""
     table = Table("step", "", title="Costs of an example of 14 fields")
 
     def each(what, work):

@@ -1,4 +1,4 @@
-"""The cost of float32 kernel values: gradients of a finished machine beside exact gradients, and the same in float64.
+"""The cost of float32 kernel values: gradients of a finished machine compared with exact gradients, in both precisions.
 
     PYTHONPATH=.:benchmarks python benchmarks/precision.py --data FOLDER
 
@@ -18,7 +18,7 @@ C, GAMMA, TOL = 100.0, 0.005, 1e-3
 
 
 def exact_gram(A, B):
-    """RBF kernel values in float64 of dense rows."""
+    """Return RBF kernel values of dense rows in float64."""
     squares = (A * A).sum(axis=1)[:, None] + (B * B).sum(axis=1) - 2 * A @ B.T
     return np.exp(-GAMMA * np.maximum(squares, 0))
 

@@ -1,9 +1,9 @@
-"""The cost of a question: processor time to choose one of the candidates of a pool.
+"""The cost of a question: processor time to choose one of a pool's candidates.
 
     PYTHONPATH=.:benchmarks python benchmarks/questions.py [--candidates N] [--learned N] [--dim D]
 
-A model of LASVM that has learned some examples of two overlapping clusters has a pool of candidates. A question looks
-at `searched` candidates, drawn at random. The table has medians of 20 questions.
+A LASVM model that has learned some examples of two overlapping clusters has a pool of candidates. A question compares
+`searched` candidates, drawn at random. The table has medians of 20 questions.
 """
 
 import argparse
@@ -27,7 +27,7 @@ RUNS = 20
 
 
 def model_of(options):
-    """A model that has learned and has a pool."""
+    """Return a model that has learned and has a pool."""
     text = json.dumps(
         {
             "kernel": {"type": "rbf", "gamma": 1 / options.dim},
@@ -60,7 +60,7 @@ def model_of(options):
 
 
 def question_ms(model, searched):
-    """Milliseconds of processor time to plan a question; planning does not change the pool."""
+    """Return the milliseconds of processor time to plan a question. Planning does not change the pool."""
     found = []
     for _ in range(RUNS):
         began = time.process_time()

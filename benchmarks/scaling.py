@@ -1,13 +1,13 @@
-"""Raw numbers, with and without a scale that the server finds, folded as a model folds its log.
+"""Raw numbers, with and without a scale that the server finds, learned as a model learns from its log.
 
     PYTHONPATH=.:benchmarks python benchmarks/scaling.py --data FOLDER
 
-Each stream is predicted, then learned, by LASVM with the rbf kernel: the first 4,000 rows, shuffled except for elec2,
-one run a seed. "unscaled" has scale null and the former rule of the default model (gamma = 1 / (dim * variance of all
-entries) of the first 100 rows); "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column by
-a factor of its own, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. Further
-tables have the cost of a row beyond the solver, and the first labels of a model with a pool of 500, whose candidates
-count for the warm-up or not.
+LASVM with the rbf kernel predicts, then learns, each stream: the first 4,000 rows, shuffled except for elec2, one run
+per seed. "unscaled" has scale null and the former rule of the default model: gamma = 1 / (dim * variance of all
+entries), from the first 100 rows. "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column
+by its own factor, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. One
+further table has the cost of a row outside the solver. Another has the first labels of a model with a pool of 500
+candidates, with and without counting the candidates for the warm-up.
 """
 
 import os
@@ -45,14 +45,14 @@ ASKED = (8, 12, 16, 24, 32, 64, 100)
 
 
 def streams(folder, seed):
-    """Name, rows (dense or CSR) and classes of each stream."""
+    """Return the name, rows (dense or CSR) and classes of each stream."""
     random = np.random.default_rng(seed)
     for name in STREAMS:
         X, y, _, _ = load(folder, name)
         X = csr_matrix(X) if name in SPARSE else np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
         order = np.arange(X.shape[0]) if name == "elec2" else random.permutation(X.shape[0])
         yield name, X[order[:ROWS]], np.unique(y[order[:ROWS]], return_inverse=True)[1]
-    # Amounts of money: a class depends on how many digits they have.
+    # Amounts of money: a class depends on the number of digits of the amounts.
     Z, w = random.normal(size=(ROWS, 6)), random.normal(size=6)
     amounts = np.exp(2.0 * Z) * np.array([1.0, 10.0, 1e3, 1.0, 0.1, 100.0])
     yield "amounts", amounts, (Z @ w + 0.8 * Z[:, 0] * Z[:, 1] + 0.3 * random.normal(size=ROWS) > 0).astype(np.int64)
@@ -62,7 +62,7 @@ def streams(folder, seed):
 
 
 def forms(name, X, random):
-    """The stream as it is, prepared, and with a factor on each column."""
+    """Return the stream unchanged, prepared, and with a factor on each column."""
     factors = np.exp(2.0 * random.normal(size=X.shape[1]))
     if name in SPARSE:
         return [(f"{name}, set", X), (f"{name}, mixed up", (X @ diags(factors)).tocsr())]
@@ -91,7 +91,7 @@ def batch_of(X, configuration):
 
 
 def accuracy(X, y, C, scale):
-    """Percent of right predictions, and CPU seconds."""
+    """Return the percentage of right predictions, and CPU seconds."""
     learner = learner_of(X, C, scale)
     for label in range(int(y.max()) + 1):
         learner.add_class(label)
@@ -125,7 +125,7 @@ def compare(folder, runs):
 
 
 def costs(folder):
-    """Microseconds a row from raw numbers to the solver's rows, in batches of 256."""
+    """Return microseconds per row from raw numbers to the solver's rows, in batches of 256."""
     heads = "read, scale null, us", "read, auto, us", "scaled, us"
     table = Table("rows", *heads, title="Cost of a row")
     for name in ("elec2", "usps", "reuters_moneyfx"):
@@ -153,7 +153,7 @@ def costs(folder):
 
 
 def questions(folder, runs):
-    """Accuracy on held-out rows by the number of asked labels, of 500 candidates with names."""
+    """Return the accuracy on held-out rows by number of labels, for a pool of 500 candidates with names."""
     records, classes, test, wanted = census(folder)
     wanted = np.array(wanted[:3000], np.int32)
     table = Table("warm-up", *(f"{n} labels" for n in ASKED), title="First labels")

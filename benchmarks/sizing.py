@@ -1,11 +1,12 @@
-"""Memory, time and disk of a server by points, columns, classes and models, on servers that are full.
+"""Memory, time and disk of a full server, by points, columns, classes and models.
 
     PYTHONPATH=.:benchmarks python benchmarks/sizing.py
 
-Each row is a server of its own that learned random rows until `points_max` was reached, and some more. Half of the
-labels follow the rows, half are random, so that nearly all points are support vectors and cached rows fill up. That is
-the worst case of a model of this size; a stream that can be learned takes less. Time is the server's CPU time, which
-other programs disturb less: of rows as bytes in requests of 200, and until it is ready after a start.
+Each row is a separate server that learned random rows until `points_max` was reached, and some more. Half of the labels
+follow the rows, and half are random. So nearly all points are support vectors, and the cache of rows fills up. That is
+the worst case for a model of this size. A stream that can be learned needs less. Time is the server's CPU time, which
+other programs disturb less. It is measured for rows as bytes in requests of 200, and for a start until the server is
+ready.
 """
 
 import argparse
@@ -39,13 +40,13 @@ MIB = 2**20
 
 
 def scraped(server, name):
-    """The sum of a metric's samples."""
+    """Return the sum of a metric's samples."""
     families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
     return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 
 
 def batches(rng, rows, columns, classes):
-    """Random rows, of which every other label is the side of a few planes that it lies on."""
+    """Yield random rows. Every second label is the side of a few planes on which the row lies."""
     planes = rng.normal(size=(columns, classes))
     for _ in range(0, rows, BATCH):
         X = rng.normal(size=(BATCH, columns)).astype(np.float32)
@@ -62,12 +63,12 @@ def configuration_of(solver, points, columns, classes):
 
 
 def cpu(server):
-    """CPU seconds that a server has taken since it started."""
+    """Return the CPU seconds of a server since it started."""
     return scraped(server, "process_cpu_seconds_total")
 
 
 def timed(server, calls):
-    """Microseconds of the server's CPU for a row of the calls, each of BATCH rows."""
+    """Return the server's CPU time per row, in microseconds, for calls of BATCH rows each."""
     started = cpu(server)
     for call in calls:
         call()
@@ -75,14 +76,14 @@ def timed(server, calls):
 
 
 def restarted(server):
-    """CPU seconds of a start until the server is ready, after an end in order, which leaves a snapshot."""
+    """Return the CPU seconds of a start until the server is ready, after a clean stop, which leaves a snapshot."""
     server.terminate()
     server.start()
     return cpu(server)
 
 
 def full(case, folder):
-    """The cells of a server whose only model is full."""
+    """Return the cells for a server whose only model is full."""
     solver, points, columns, classes = case
     rng = np.random.default_rng(0)
     with RunningServer(folder / "data") as server, Client(server.url, timeout_s=300) as client:
@@ -104,7 +105,7 @@ def full(case, folder):
 
 
 def many(count, folder):
-    """The cells of a server with `count` models, each of 100 examples of 20 columns."""
+    """Return the cells for a server with `count` models, each with 100 examples of 20 columns."""
     rng = np.random.default_rng(0)
     with RunningServer(folder / "data") as server, Client(server.url, timeout_s=300) as client:
         for number in range(count):

@@ -1,4 +1,4 @@
-"""One example a message, learned durably: one request after another, one frame after another, frames without waiting.
+"""One example per message, learned durably: request by request, frame by frame, and frames without waiting.
 
 hinged serve
 PYTHONPATH=.:benchmarks python benchmarks/streams.py [--url http://127.0.0.1:8000] [--examples 3000]
@@ -16,7 +16,7 @@ NAMES = ("bench-requests", "bench-frames", "bench-pipelined")
 
 
 def timed(count, work):
-    """Examples a second."""
+    """Return examples per second."""
     began = time.perf_counter()
     work()
     return f"{count / (time.perf_counter() - began):,.0f}"

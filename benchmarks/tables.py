@@ -1,8 +1,8 @@
-"""Write README.md from page.md and the kept results: `python benchmarks/tables.py`.
+"""Write README.md from page.md and the saved results: `python benchmarks/tables.py`.
 
-A line `<!-- NAME NAME ... -->` of page.md becomes the tables of these results, joined where their columns are equal,
-with a line about each machine and command. `<!-- NAME | COLUMN | COLUMN -->` chooses columns; a table without the first
-of them is shown whole. Results without a place in page.md are listed at its end.
+A line `<!-- NAME NAME ... -->` of page.md is replaced by the tables of these results, joined if their columns are
+equal, with a line about each machine and command. `<!-- NAME | COLUMN | COLUMN -->` chooses columns; a table without
+the first of these columns is shown whole. Results without a place in page.md are listed at its end.
 """
 
 import json
@@ -16,16 +16,16 @@ PAGE, README = Path(__file__).with_name("page.md"), Path(__file__).with_name("RE
 NOTE = "<!-- written by benchmarks/tables.py from page.md and results/*.json -->\n\n"
 PLACE = re.compile(r"^<!-- ([^>]+) -->$", re.MULTILINE)
 FURTHER = "further results"
-"""The place of the list of results that have no other place."""
+"""The place for results that have no other place."""
 
 
 def results(folder=FOLDER):
-    """The kept results by name."""
+    """Return the saved results by name."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 
 def machine_of(result):
-    """Processor, cores and memory of a result, as far as they are known."""
+    """Return processor, cores and memory of a result, as far as they are known."""
     machine = result["machine"]
     memory, load = machine.get("memory_gib"), machine.get("load")
     parts = [machine["processor"], f"{machine['cores']} cores", f"{memory} GiB" if memory else ""]
@@ -33,13 +33,13 @@ def machine_of(result):
 
 
 def origin(result):
-    """Machine, date and commit of a result in a few words."""
+    """Return machine, date and commit of a result in a few words."""
     copied = ", copied from notes" if result.get("by_hand") else ""
     return f"{machine_of(result)}; {result['date']}, commit {result['commit']}{copied}"
 
 
 def chosen(table, columns):
-    """The table with these columns alone; whole if it lacks the first."""
+    """Return the table with only these columns, or the whole table if it lacks the first of them."""
     if not columns or columns[0] not in table["columns"]:
         return table
     places = [table["columns"].index(column) for column in columns]
@@ -47,7 +47,7 @@ def chosen(table, columns):
 
 
 def shown(found, columns=()):
-    """The tables of some results, then their origins and commands."""
+    """Return the tables of some results, then their origins and commands."""
     text = []
     tables = [chosen(table, list(columns)) for result in found for table in result["tables"]]
     for heads, group in groupby(tables, key=lambda table: table["columns"]):
@@ -64,7 +64,7 @@ def shown(found, columns=()):
 
 
 def listed(found):
-    """A line for each result, with a link to its file."""
+    """Return a line for each result, with a link to its file."""
     heads = "result", "date", "commit", "command"
     rows = [
         [f"[{r['name']}](results/{r['name']}.json)", r["date"], r["commit"], f"`{r['command'].split(' python ')[-1]}`"]

@@ -1,4 +1,4 @@
-"""Targets beside what was found, as rows of a table. Not a program."""
+"""Targets and results as rows of a table. Not a program."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ COLUMNS = ("target", "of", "asked", "found", "met")
 
 
 class Line(NamedTuple):
-    """A target: its number, its subject, what is asked, what was found, and whether that is enough (None: unknown)."""
+    """A target: its number, its subject, the target value, the result, and whether it is met (None: unknown)."""
 
     target: str
     what: str
@@ -19,20 +19,21 @@ class Line(NamedTuple):
 
 
 def middle(found, name=None):
-    """The median of figures, or of one figure of records."""
+    """Return the median of figures, or of one figure of records."""
     return float(np.median([getattr(f, name) if name else f for f in found]))
 
 
 def span(found, digits=2, name=None):
-    """The least and the largest of figures, or of one figure of records."""
+    """Return the minimum and the maximum of figures, or of one figure of records."""
     figures = [getattr(f, name) if name else f for f in found]
     return f"{min(figures):.{digits}f} to {max(figures):.{digits}f}"
 
 
 def print_table(results, options, packages=()):
-    """Print the lines of all parts as they come, and keep them.
+    """Print the lines of all parts one by one, and save them.
 
-    results: {name: parts} with the functions of the options that yield lines; each name is a file of its own.
+    results: {name: parts}, where parts are functions of the options that yield lines. Each name is saved in its own
+    file.
     """
     for number, (name, parts) in enumerate(results.items()):
         table = Table(*COLUMNS, head=number == 0)

@@ -2,9 +2,10 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/thousand.py
 
-Models of 20 examples of two columns, LASVM. "start": until all three are ready after an end in order. "claimed": until
-every model of a killed server answers again. "balanced": a run of `hinged cluster balance` after that server is back.
-Seconds are wall-clock seconds, CPU seconds are of all three servers; memory is the servers' growth.
+Models have 20 examples of two columns and use LASVM. "start": until all three servers are ready after a clean stop.
+"claimed": until every model of a killed server answers again. "balanced": a run of `hinged cluster balance` after that
+server has started again. Seconds are wall-clock seconds, CPU seconds are the sum of all three servers, and memory is
+the servers' growth.
 """
 
 import argparse
@@ -47,7 +48,7 @@ def counts(server):
 
 
 def until_all_answer(server, names):
-    """Seconds until each of some models has answered."""
+    """Return the seconds until each of some models has answered."""
     began, left = time.monotonic(), set(names)
     body = {"examples": [{"x": [0.0, 1.0]}]}
     with ThreadPoolExecutor(THREADS) as pool:

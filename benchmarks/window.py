@@ -1,11 +1,12 @@
-"""A window over a stream whose concept turns over half way: what dropping old examples gains, and what it costs.
+"""A window on a stream whose labels flip half way: the gain and the cost of dropping old examples.
 
     PYTHONPATH=.:benchmarks python benchmarks/window.py --data FOLDER
 
-The labels of the second half are inverted. Each solver learns the stream once as it comes and once in a window: after
-every EVERY examples those older than the window are dropped. Accuracy is prequential: an example is predicted right
-before it is learned, in batches of EVERY. RBF kernel, C = 1, otherwise the solvers' defaults; one thread, CPU time. The
-plain and the windowed run of each seed come one after the other; medians over the seeds, each with its own order.
+The labels of the second half are inverted. Each solver learns the stream once whole and once with a window: after every
+EVERY examples, the examples older than the window are dropped. Accuracy is prequential: an example is predicted just
+before it is learned, in batches of EVERY. RBF kernel, C = 1, otherwise the solvers' defaults; one thread, CPU time. For
+each seed, the plain run and the windowed run follow each other. Figures are medians over the seeds, each with its own
+order.
 """
 
 import os
@@ -24,15 +25,15 @@ from hinged.solvers.core.kernels import make_kernel
 
 EVERY = 100
 SETS = {"moons": 1.0, "adult": 2.0**-7, "ijcnn1": 2.0}  # gamma
-SIZES = {"exact": (4_000, 500), "smo": (4_000, 500)}  # examples, window; their plain runs hold the whole stream
+SIZES = {"exact": (4_000, 500), "smo": (4_000, 500)}  # examples, window; in a plain run the whole stream becomes points
 SIZE = (20_000, 2_000)
 NAMES = ("lasvm", "lasvm-g", "tracking-1", "bsca", "bsgd", "perceptron", "ogd", "smo", "exact")
 
 
 class Followed(NamedTuple):
-    """Accuracy in percent over the window before the flip, the one after, the next, and the rest; the run's costs.
+    """Accuracy in percent over the window before the flip, the next window, the window after that, and the rest.
 
-    microseconds: CPU time an example, dropping included. points: held at the end.
+    The costs are microseconds: CPU time per example, including dropping. points: number of points at the end.
     """
 
     before: float
@@ -44,7 +45,7 @@ class Followed(NamedTuple):
 
 
 def moons(n):
-    """Two interleaved half circles under noise, and their classes."""
+    """Return two interleaved half circles with noise, and their classes."""
     random = np.random.default_rng(0)
     angle, classes = random.uniform(0, np.pi, n), random.integers(0, 2, n)
     side = 2 * classes - 1
@@ -53,7 +54,7 @@ def moons(n):
 
 
 def follow(name, gamma, X, classes, window, *, windowed):
-    """Learn a stream, its labels inverted from the middle on."""
+    """Learn a stream whose labels are inverted from the middle on."""
     kernel, n, half = make_kernel("rbf", gamma), classes.size, classes.size // 2
     solver = make_solver(name, kernel, X.shape[1])
     solver.add_class()
@@ -73,7 +74,7 @@ def follow(name, gamma, X, classes, window, *, windowed):
 
 
 def both(name, gamma, X, classes, seed):
-    """The plain and the windowed run on the first examples in the order of this seed."""
+    """Do the plain and the windowed run on the first examples in the order of this seed."""
     n, window = SIZES.get(name, SIZE)
     order = np.random.default_rng(seed).permutation(classes.size)[:n]
     return [follow(name, gamma, X[order], classes[order], window, windowed=windowed) for windowed in (False, True)]

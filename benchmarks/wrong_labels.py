@@ -1,13 +1,14 @@
-"""The cost of wrong labels: for the race, its best first arm, and an SVC whose C and gamma are known beforehand.
+"""The cost of wrong labels for the race, for its best first arm, and for an SVC whose C and gamma are known beforehand.
 
     PYTHONPATH=.:benchmarks python benchmarks/wrong_labels.py --data FOLDER [--rows 6000] [--wrong 0.2] [--draws 2]
         [--refitted] [STREAM ...]
 
-Prints prequential accuracy in %, counted by the right labels, of solvers that learn the right labels, and of solvers
-that learn labels of which some are changed, drawn again in each of --draws. Features as in race.py. Best arm: each of
-the race's first arms alone from beginning to end, and of them the arm with the most right predictions, for either kind
-of labels. --refitted adds an SVC, refitted after 250, 500 and each 1,000 examples by the newest 5,000. It has the best
-C of 0.1, 0.3, 1, 3, 10 and gamma d of 1/4, 1, 4, 16 for either kind.
+The program prints prequential accuracy in %, measured with the right labels. Some solvers learn the right labels, and
+some learn labels of which a part is changed, drawn again in each of --draws. Features are as in race.py. Best arm: each
+of the race's first arms runs alone to the end, and the arm with the most right predictions counts. The best arm is
+chosen separately for both kinds of labels. --refitted adds an SVC that is refitted on the newest 5,000 examples after
+250, 500 and each 1,000 examples. It has the best C of 0.1, 0.3, 1, 3, 10 and gamma d of 1/4, 1, 4, 16 for each kind of
+labels.
 """
 
 import os
@@ -33,7 +34,7 @@ EVERY, HELD = 1000, 5000
 
 
 def served(solver, X, told, y, learn):
-    """Accuracy in %, counted by y, of a solver that learns `told`."""
+    """Return the accuracy in %, measured with y, of a solver that learns `told`."""
     kernel, d, right, classes = solver.kernel, X.shape[1], 0, int(y.max()) + 1
     for _ in range(classes):
         solver.add_class()

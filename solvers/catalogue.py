@@ -1,4 +1,4 @@
-"""Every solver by name; models, estimators and benchmarks look it up here."""
+"""Every solver by name. Models, estimators and benchmarks use this list."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hinged.solvers.race.race import Race
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A solver: its class, the parameters that its name fixes, and small parameters for a trial."""
+    """A solver: its class, the parameters that its name fixes, and parameters for a small trial."""
 
     make: type[Solver]
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +42,10 @@ class Entry:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters that a model of this solver may set, by name: its own, and C where it bounds coefficients."""
+        """Return the parameters that a model of this solver may set, by name.
+
+        C is included if it bounds coefficients.
+        """
         hidden = {*self.fixed, *(declared(Solver).keys() - ({"C"} if self.make.bounded else set()))}
         found = {name: each for name, each in declared(self.make).items() if each.is_served and name not in hidden}
         return dict(
@@ -86,7 +89,7 @@ SOLVERS: Mapping[str, Entry] = {
 
 
 def make_solver(name: str, kernel: Kernel, dim: int, **parameters: Any) -> Solver:
-    """Make an untaught solver. ValueError where the name is unknown or a parameter is not allowed."""
+    """Make a solver without examples. Raise ValueError if the name is unknown or a parameter is not allowed."""
     if name not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
     entry = SOLVERS[name]

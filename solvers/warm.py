@@ -1,6 +1,6 @@
-"""Compiles what a model needs before the first request needs it.
+"""Compiles the code that a model needs before the first request needs it.
 
-Processes beside this process (jit/crew.py) compile what the cache lacks; this process then loads it.
+Separate processes (jit/crew.py) compile the code that is missing from the cache; then this process loads it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from hinged.solvers.scores.tally import Tally, losses_of
 
 log = logging.getLogger(__name__)
 
-POINTS_MAX = 64  # more than there are examples here
+POINTS_MAX = 64  # larger than the number of examples here
 LOADED_S = 3.0  # seconds to wait for another thread that loads the solver; compiling takes longer
 
 
 def kin_of(name: str) -> str:
-    """Another solver that shares much code with this solver: a second process compiles that code meanwhile.
+    """Return another solver that shares much code with this solver. A second process compiles that code meanwhile.
 
     On two idle cores a first model of `auto` waits 11 s instead of 16, and a first model of `bsca` 11 instead of 16.
     """
@@ -48,33 +48,36 @@ X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 
 Y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
 
 LEARN, SERVE, FINISH, FORGET = "learn", "serve", "finish", "forget"
-"""Parts of a solver that are run: learning and predictions; what every model runs beside that; the finishing step; and
-dropping points (also points that make way), learning again, and fading."""
+"""Parts of a solver that are run.
+
+LEARN: learning and predictions. SERVE: code that every model also runs. FINISH: the finishing step. FORGET: dropping
+points (also at points_max), learning again, and fading.
+"""
 FIRST, EVERYTHING = (LEARN, SERVE), (LEARN, SERVE, FINISH, FORGET)
 """The parts that a model runs from its first example on, and all parts."""
 
 _ready: defaultdict[tuple[str, type], frozenset[str]] = defaultdict(frozenset)
-"""The parts of a solver that are loaded."""
+"""The loaded parts of each solver."""
 _rest: set[tuple[str, type]] = set()
-"""Solvers whose other parts are being compiled in the background."""
+"""The solvers whose remaining parts are being compiled in the background."""
 _locks: defaultdict[tuple[type, type], threading.Lock] = defaultdict(threading.Lock)
-"""A lock per class of solvers, because two names of one class run the same code. Other classes go on meanwhile."""
+"""A lock per solver class, because two names of one class run the same code. Other classes are not blocked."""
 _ended = 0
-"""Number of calls of `end_compiling`."""
+"""Number of calls of `end_compiling` so far."""
 before_waiting: list[Callable[[], None]] = []
-"""Called on a thread before it waits for another thread that loads or compiles, or for compiling processes."""
+"""Functions called on a thread before it waits for another thread that loads or compiles, or for compiler processes."""
 
 
 class Ended(Abandoned):
-    """`end_compiling` was called while processes compiled."""
+    """Raised if `end_compiling` was called while processes compiled."""
 
 
 def warm_up(
     name: str, dtype: type = np.float32, parts: Sequence[str] = EVERYTHING, watch: Callable[[], None] = lambda: None
 ) -> None:
-    """Load all that these parts of a solver run, and compile it first if need be. Later calls return at once.
+    """Load the code of these parts of a solver; compile it first if needed. Later calls return at once.
 
-    watch: called again and again while processes compile. Raises Ended if `end_compiling` was called meanwhile.
+    watch: called repeatedly while processes compile. Raises Ended if `end_compiling` is called meanwhile.
     """
     began = _ended
 
@@ -96,7 +99,7 @@ def warm_up(
 
 
 def warm_up_first(name: str, dtype: type = np.float32, watch: Callable[[], None] = lambda: None) -> None:
-    """Load what a new model runs, and compile it first if need be; the rest may come later (`wait_for_rest`)."""
+    """Load the code that a new model runs; compile it first if needed. `wait_for_rest` waits for the remaining code."""
     if load(name, dtype):
         return
 
@@ -111,15 +114,15 @@ def warm_up_first(name: str, dtype: type = np.float32, watch: Callable[[], None]
 
 
 def wait_for_rest(name: str, dtype: type) -> None:
-    """Wait until all that the solver runs is loaded, if that is under way."""
+    """Wait until all code of the solver is loaded, if it is being compiled in the background."""
     if (name, dtype) in _rest:
         warm_up(name, dtype)
 
 
 def load(name: str, dtype: type = np.float32) -> bool:
-    """Load what a new model of this solver runs if all of it is compiled; return whether it is. Takes at most 3 s.
+    """Load the code that a new model of this solver runs, if all of it is compiled; return whether it is loaded.
 
-    Also false if another thread loads or compiles it and does not finish soon.
+    This takes at most 3 s. It also returns False if another thread loads or compiles the code and does not finish soon.
     """
     if _ready[name, dtype] >= {*FIRST}:
         return True
@@ -128,21 +131,21 @@ def load(name: str, dtype: type = np.float32) -> bool:
 
 
 def end_compiling() -> None:
-    """End the processes that compile now: `warm_up` raises Ended in the threads that wait for them."""
+    """End the processes that compile now. `warm_up` then raises Ended in the threads that wait for them."""
     global _ended  # noqa: PLW0603  it counts
     _ended += 1
 
 
 @contextmanager
 def _alone(name: str, dtype: type, parts: Sequence[str], seconds: float = -1) -> Iterator[bool]:
-    """Whether this thread alone loads or compiles the solver, and whether that is still needed."""
+    """Yield whether this thread is the only one to load or compile the solver, and whether that is still needed."""
     if _ready[name, dtype] >= {*parts}:
         yield False
         return
     for tell in before_waiting:
         tell()
     lock = _locks[SOLVERS[name].make, dtype]
-    # A caller that rests while it holds a lock may wait for threads that wait for this lock.
+    # A caller that rests while it holds a lock may wait for threads that wait for this lock. So do not rest.
     with resting(lambda: None):
         found = lock.acquire(timeout=seconds)
         try:
@@ -153,7 +156,7 @@ def _alone(name: str, dtype: type, parts: Sequence[str], seconds: float = -1) ->
 
 
 def _loads(name: str, dtype: type, parts: Sequence[str]) -> bool:
-    """Load what these parts of a solver run; false if something is not compiled."""
+    """Load the code of these parts of a solver; return False if some of it is not compiled."""
     try:
         with only_loading():
             exercise(name, dtype, parts)
@@ -167,20 +170,20 @@ def _loads(name: str, dtype: type, parts: Sequence[str]) -> bool:
 
 
 def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
-    """Run once, in this process, what these parts of a model run; the learning always."""
+    """Run once, in this process, the code of these parts of a model. Learning is always included."""
     solver = _new_solver(name, dtype, POINTS_MAX)
     rows = _teach(solver)
     solver.decision(rows)
     if SERVE in parts:
         warm_up_metrics()
-        solver.certificate()  # learning curves need it
+        solver.certificate()  # needed by learning curves
     if FINISH in parts:
         solver.finish()
         warm_up_ones(solver.dtype)
         if any(isinstance(one, LASVM) for one in getattr(solver, "machines", [solver])):
             warm_up_together(solver.dtype)
     if FORGET in parts:
-        # Arms of a race, too, must have points without a coefficient that go, though they see few examples.
+        # The arms of a race, too, must remove points without a coefficient, although they see few examples here.
         full = _new_solver(name, dtype, len(X), **({"idle_max": 0} if name == "auto" else {}))
         _teach(full)
         full.learn(rows, Y, np.arange(len(X)), again=True)
@@ -194,7 +197,7 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
 
 
 def warm_up_ones(dtype: type) -> None:
-    """Run once the code for points whose values are all 1: loading them, and moving them."""
+    """Run once the code that loads and moves points whose values are all 1."""
     points = points_from_rows(rows_from_dense(np.ones((1, 2)), KERNEL, 2, dtype), 2)
     compacted(points, np.arange(1), 2, 2, 2)
 
@@ -209,7 +212,7 @@ def warm_up_together(dtype: type) -> None:
 
 
 def warm_up_metrics() -> None:
-    """Run once what every model runs beside its solver."""
+    """Run once the code that every model runs besides its solver."""
     columns, classes = np.array([[1.0], [-1.0]]), np.array([1, 0], np.int32)
     sigmoid, tally = Sigmoid(), Tally(2)
     sigmoid.widen(1)
@@ -247,7 +250,7 @@ def _teach(solver: Solver) -> Rows:
     return rows
 
 
-if __name__ == "__main__":  # a compiling process
+if __name__ == "__main__":  # the program of a compiler process
     begin()
     solver, precision, *parts_of_it = sys.argv[1:]
     exercise(solver, np.dtype(precision).type, parts_of_it)

@@ -7,8 +7,8 @@ shuffles with its own seed; medians are printed. Parameters that the paper does 
 2016) and their program: rank 0.2 B, eta = 0.2, lambda = 1/n^2 and coefficients up to 2 for BOGD, C = 1 for BPAS (the
 paper's SVMs have C = 32). Projectron's novelty is 0.01, so that the budget fills as theirs does; Projectron++'s is 0.1.
 
-The paper's 25.65 % of Projectron on Adult is not a target. Its 76.38 % on Adult and 90.50 % on IJCNN are the shares of
-negatives in the test sets: the score of a constant "no".
+The paper's 25.65 % for Projectron on Adult is not a target. Its 76.38 % on Adult and 90.50 % on IJCNN equal the
+fraction of negatives in the test sets: a solver that always answers "no" scores the same.
 """
 
 import os
@@ -58,7 +58,7 @@ LINES = {
 
 
 def run(kind, parameters, kernel, rows, classes, test, y_test):
-    """CPU seconds of one pass, test accuracy in %, points held."""
+    """Return the CPU seconds of one pass, the test accuracy in %, and the number of points."""
     solver = kind(kernel, rows.dim, **parameters)
     solver.add_class()
     solver.add_class()
@@ -85,7 +85,7 @@ def measured(folder, name, column, runs):
             {"frequencies": D} if kind is FOGD else {"lam": len(rows) ** -2.0} if kind is BOGD else {}
         )
         found = []
-        for seed in range(-1, runs):  # the first compiles
+        for seed in range(-1, runs):  # the first run compiles
             order = np.random.default_rng(max(seed, 0)).permutation(len(rows) if seed >= 0 else 1000)
             part = rows_from_csr(X[order].indptr, X[order].indices, X[order].data, kernel, X.shape[1])
             found.append(run(kind, parameters, kernel, part, classes[order], test, y_test))

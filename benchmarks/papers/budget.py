@@ -4,19 +4,19 @@
         [--passes N] [--only BEGINNING] [--lemma] [--average] [--small NAME ...]
 
 C = 32; Adult: gamma = 2^-7, IJCNN: gamma = 2 (table 1); one thread, CPU time, rows in batches of 256. Each run shuffles
-with its own seed, again in each pass; medians over the runs are printed, and the span of accuracies. "Plain" is the
-paper's form: no bound on a step, no average. The paper's seconds and accuracies are its table 2; it gives no numbers
-for B = 200.
+with its own seed, again in each pass. The program prints medians over the runs, and the range of accuracies. "Plain" is
+the paper's form: no bound on a step, no average. The paper's seconds and accuracies are from its table 2; it gives no
+numbers for B = 200.
 
---lemma trains an SVM (LIBSVM, with a bias) for the merge rates that lemma 2 predicts: sum(alpha) / (n C) for BSGD, the
-share of free support vectors for BSCA.
+--lemma trains an SVM (LIBSVM, with a bias) and prints the merge rates that lemma 2 predicts: sum(alpha) / (n C) for
+BSGD, the fraction of free support vectors for BSCA.
 
---average alone: small budgets, and how far the predicting coefficients are from the average that they stand for. The
-right average is kept beside: after each example the decision values of the learning coefficients, at 500 rows of the
-test set, enter it with the weight of the example. Distances are in units of its scatter. "Merge, 3" has `nearest` 3.
-The problems are two moons (noise 0.2, 5,000 and 2,000 examples, a tenth of the labels wrong), and the same with two
-columns of noise (10,000). Further problems are banana (4,000 and 1,300), waveform and USPS / 16 (the first class
-against the rest), and IJCNN (10,000 examples).
+--average only measures small budgets, and how far the predicting coefficients are from the average that they represent.
+The exact average is computed separately: after each example, the learning coefficients predict 500 rows of the test
+set. These decision values enter the average with the weight of the example. Distances are in units of the scatter of
+the exact average. "Merge, 3" has `nearest` 3. One problem is two moons (noise 0.2, 5,000 and 2,000 examples, a tenth of
+the labels wrong). Another problem is the same with two columns of noise (10,000). Further problems are banana (4,000
+and 1,300), waveform and USPS / 16 (the first class against the rest), and IJCNN (10,000 examples).
 """
 
 import os
@@ -79,7 +79,7 @@ MANY_PASSES = ("BSCA", "BSCA, plain", "BSGD", "BSGD, plain")
 
 
 class Data:
-    """A data set as the solvers take it."""
+    """A data set in the form that the solvers use."""
 
     def __init__(self, folder, name):
         self.name, self.kernel = name, make_kernel("rbf", SETS[name])
@@ -87,17 +87,17 @@ class Data:
         self.test = rows_of(X_test, self.kernel)
 
     def shuffled(self, seed, n):
-        """n training rows, their classes and their numbers."""
+        """Return n training rows, their classes and their numbers."""
         order = np.random.default_rng(seed).permutation(self.X.shape[0])[:n]
         return rows_of(self.X[order], self.kernel), (self.y[order] > 0).astype(np.int64), order
 
     def accuracy(self, solver):
-        """Of the test set, in %."""
+        """Return the accuracy on the test set in %."""
         return 100.0 * float(((solver.decision(self.test)[:, 0] > 0) == (self.y_test > 0)).mean())
 
 
 def run(make, data, seed, passes=1, n=None):
-    """(CPU seconds, accuracy in %, merges an example) of each pass, and the weight degradation at the end."""
+    """Return (CPU seconds, accuracy in %, merges per example) of each pass, and the weight degradation at the end."""
     n = n or data.X.shape[0]
     solver = make(data.kernel, data.X.shape[1], **({"examples": n} if make.func is BSGD else {}))
     solver.add_class()
@@ -158,7 +158,7 @@ def lemma(data):
 
 
 def moons(n, random, noise=0):
-    """Two half circles with a tenth of the labels wrong, and `noise` columns of noise."""
+    """Return two half circles with a tenth of the labels wrong, and `noise` columns of noise."""
     angle, y = random.uniform(0, np.pi, n), random.choice([-1, 1], n)
     X = np.c_[np.cos(angle), np.sin(angle)] * y[:, None] + np.c_[np.where(y > 0, 0.0, 1.0), np.where(y > 0, 0.0, 0.5)]
     X = np.c_[X + 0.2 * random.standard_normal((n, 2)), random.standard_normal((n, noise))]
@@ -166,7 +166,7 @@ def moons(n, random, noise=0):
 
 
 def small_problem(folder, name, seed):
-    """(X, y, X_test, y_test) in an order of its own, y of +-1."""
+    """Return (X, y, X_test, y_test) in a random order, with y of +-1."""
     random = np.random.default_rng(seed)
     if name == "moons":
         return (*moons(5000, random), *moons(2000, random))
@@ -183,7 +183,7 @@ def small_problem(folder, name, seed):
 
 
 def small_run(make, problem, gamma, *, averaged=False):
-    """(accuracy in %, us an example, the right average's accuracy, distance from it / its scatter) of one pass."""
+    """Return accuracy in %, us per example, the exact average's accuracy, and the distance from it, for one pass."""
     X, y, X_test, y_test = problem
     kernel = make_kernel("rbf", gamma)
     solver = make(kernel, X.shape[1])

@@ -1,11 +1,11 @@
-"""Exact increments beside training from nothing: Diehl and Cauwenberghs, IJCNN 2003, tables III and IV.
+"""Exact increments compared with training from the start: Diehl and Cauwenberghs, IJCNN 2003, tables III and IV.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/exact.py --data FOLDER
 
-Pima Indians, 768 examples, standardised features, K = exp(-|x - y|^2 / sigma^2). From the middle row each table walks
-outwards, to the next C or kernel width; "from nothing" learns one example after the other, "together" all at once.
-Events are changes of the margin set on the way; seconds are CPU time of one thread, medians of --runs. Then one
-increment of a machine with 5,000 examples.
+Pima Indians, 768 examples, standardised features, K = exp(-|x - y|^2 / sigma^2). From the middle row, each table goes
+outwards to the next C or kernel width. "From nothing" learns one example after another, and "together" learns all at
+once. Events are changes of the margin set on the way. Seconds are CPU time of one thread, medians of --runs. The last
+part measures one increment of a machine with 5,000 examples.
 """
 
 import time
@@ -54,7 +54,7 @@ def new_solver(kernel, dim, C):
 
 
 def pima(folder):
-    """Standardised features and classes."""
+    """Return standardised features and classes."""
     X, y, *_ = load(Path(folder), "pima")
     X = X.astype(float)
     return (X - X.mean(axis=0)) / X.std(axis=0), (y > 0).astype(int)
@@ -69,7 +69,7 @@ def trained(X, classes, C, sigma2, *, together):
 
 
 def sets(solver):
-    """|S|, |E|, |R|."""
+    """Return |S|, |E|, |R|."""
     margin = int(solver.margins[0].counts[M])
     error = int((solver.machine.alpha[0, : solver.slots] != 0).sum()) - margin
     return margin, error, solver.live - margin - error
@@ -80,7 +80,7 @@ def events(solver):
 
 
 def walk(paper, name, change, start, runs):
-    """One table: from the middle row to both ends."""
+    """Measure one table, from the middle row to both ends."""
     values = list(paper)
     middle = len(values) // 2
     figures = {value: {"path": [], "nothing": [], "together": []} for value in values}
@@ -122,7 +122,7 @@ def walk(paper, name, change, start, runs):
 
 
 def increments(C):
-    """Milliseconds of each of 200 increments beside 5,000 examples; margin vectors; events an increment."""
+    """Return (ms of each of 200 increments with 5,000 examples, margin vectors, events per increment)."""
     random = np.random.default_rng(0)
     X = random.standard_normal((5200, 8))
     classes = (X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * random.standard_normal(5200) > 0).astype(int)

@@ -1,5 +1,5 @@
 """The experiments of Bordes, Ertekin, Weston and Bottou, Fast Kernel Classifiers with Online and Active Learning
-(JMLR 6, 2005), as tables beside the printed figures.
+(JMLR 6, 2005), as tables with the printed figures.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/lasvm.py --data FOLDER [--table NAME ...] [--sets SET ...]
         [--runs N] [--full]
@@ -22,15 +22,17 @@
 
     16      active learning, retraining or not (figure 16)
 
-C and gamma are those in figure 7, tau = 0.001. MNIST has C = 1000, gamma = 0.005 on x / 255, but C = 10 where its
-labels are noisy, as the paper has for USPS. Seconds are CPU time of one thread. Figures are medians over --runs orders
-of the training examples, of Banana and USPS over random splits into as many examples as the papers print; the scale of
-USPS stands in problems.py. Waveform is one class against the rest, from the generator of the set. The selection
-strategies have means over the runs, on Adult over random splits of the whole set as in the paper, all after finishing;
-the batch machine of the same splits stands beside. Their kernel values include the search. Where the paper has a curve,
-the program prints the paper's text below the table. By default these curves end early; --full goes to their end.
+C and gamma are the values in figure 7, and tau = 0.001. MNIST has C = 1000, gamma = 0.005 on x / 255. With noisy labels
+it has C = 10, which the paper uses for USPS. Seconds are CPU time of one thread. Figures are medians over --runs orders
+of the training examples. For Banana and USPS, they are medians over random splits into as many examples as the papers
+print; problems.py explains the scale of USPS. Waveform is one class against the rest, from the generator of the set.
+For the selection strategies, figures are means over the runs, all after finishing. On Adult the runs use random splits
+of the whole set, as in the paper. The table also has the batch machine of the same splits. Their kernel values include
+the search. For a curve in the paper, the program prints the paper's text below the table. By default these curves end
+early; --full runs them to their end.
 
-LIBSVM is scikit-learn's SVC, whose kernel values cannot be counted; the kernel values of hinged's SMO stand beside.
+LIBSVM is scikit-learn's SVC, whose kernel values cannot be counted. The table also has the kernel values of hinged's
+SMO.
 """
 
 import time
@@ -73,17 +75,17 @@ STEPS = (250, 500, 1000, 2000, 2500, 3000, 3500, 4000, 5000, 7000, 10_000, 15_00
 LABELS = (20, 50, 100, 200, 300, 500)
 MNIST = (0.005, 1000)
 NOISY_C = 10  # as for USPS+N: the paper prints no C for MNIST with noise, where C = 1000 gives errors above 10 %
-MEANINGFUL = 0.05  # a difference of mean errors, in %: section 4.4
+MEANINGFUL = 0.05  # smallest difference of mean errors that has a meaning, in %: section 4.4
 
 
 def of(folder, name):
-    """The problem of a line of figure 7."""
+    """Return the problem of a line of figure 7."""
     file, noise, gamma, C = SETS[name][:4]
     return replace(problem(folder, file, gamma, C, noise), forms=PRINTED)
 
 
 def epochs(shuffled, count, **parameters):
-    """A solver after so many epochs without finishing, and CPU seconds."""
+    """Return a solver after `count` epochs without finishing, and its CPU seconds."""
     solver, seconds = shuffled.solver("lasvm", **parameters), 0.0
     for epoch in range(count):
         seconds += learn(solver, shuffled, again=epoch > 0)[0]
@@ -91,7 +93,7 @@ def epochs(shuffled, count, **parameters):
 
 
 def cells(m, paper=()):
-    """Error, support vectors, kernel values, seconds of a measurement, beside the paper's."""
+    """Return the cells of a measurement: error, support vectors, kernel values and seconds, with the paper's values."""
     values = "" if np.isnan(m.kernel_values) else f"{m.kernel_values:.3g}"
     mine = (f"{m.error:.2f}", f"{m.support_vectors:,.0f}", values, f"{m.seconds:.2f}")
     return [beside(*pair) for pair in zip_longest(mine, paper)]
@@ -222,7 +224,7 @@ def figure_4(options):
 
 
 def selection(one, strategy, steps, seed):
-    """(examples, measurement of the finished machine) at each of `steps`; seconds leave out the measuring."""
+    """Return (examples, measurement of the finished machine) at each of `steps`. Seconds exclude the measuring."""
     solver, random = one.solver("lasvm"), np.array([seed], np.uint64)
     chosen = learn_selected(solver, one.rows, one.classes, random, strategy=strategy)
     found, seconds, searched, size = [], 0.0, 0, 0
@@ -245,9 +247,9 @@ def selection(one, strategy, steps, seed):
 
 
 def selections(name, title, whole, options, limit, goal=None):
-    """A table of all strategies, and where each is as good as `goal`, by default the batch machine of the same runs.
+    """Print a table of all strategies, and where each becomes as good as `goal`, by default the batch machine.
 
-    Returns the batch machine's figures, of one order where the test set is given.
+    Return the batch machine's figures, for a single order if the test set is given.
     """
     compile_all(whole, ("lasvm", "smo"))
     runs = [whole.shuffled(seed) for seed in range(options.runs)]

@@ -1,5 +1,5 @@
 """The experiments of Ertekin, Bottou and Giles, Nonconvex Online Support Vector Machines (TPAMI 33, 2011), as tables
-beside the printed figures.
+with the printed figures.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/nonconvex.py --data FOLDER [--table NAME ...] [--sets SET ...]
 
@@ -15,13 +15,13 @@ beside the printed figures.
 
     sweep   defaults that the paper leaves open: CLEAN's m and its period, support vectors before the ramp counts
 
-C and gamma are from table 2, one epoch, s = -1, tau = 0.001, but C = 1000 on USPS. With the printed C = 1 no scale of
-the pixels gives the printed accuracy and support vectors, which belong to C = 1000 in Bordes et al. 2005. LASVM is
-finished; for the remaining solvers a line each says what finishing would change, which the paper does not do. Figures
-are medians over --runs orders of the training examples, of Banana and USPS over random splits as well. LIBSVM is
-scikit-learn's SVC, once where the test set is given, as is FULL on MNIST. MNIST stands on x / 255, USPS on the scale of
-problems.py. Seconds are CPU time of one thread. Two of the printed figures are misprints: the accuracy of FULL on
-USPS-N (98.43) and the PRBEP of LASVM there (95.48).
+C and gamma are from table 2, one epoch, s = -1, tau = 0.001, but C = 1000 on USPS. With the printed C = 1, no scale of
+the pixels gives the printed accuracy and support vectors. These belong to C = 1000 in Bordes et al. 2005. LASVM
+includes the finishing step. For each remaining solver, a line states what the finishing step would change; the paper
+has no such step. Figures are medians over --runs orders of the training examples, and over random splits of Banana and
+USPS. LIBSVM is scikit-learn's SVC, run once if the test set is given, as is FULL on MNIST. MNIST is divided by 255, and
+USPS has the scale in problems.py. Seconds are CPU time of one thread. Two of the printed figures are misprints: the
+accuracy of FULL on USPS-N (98.43), and the PRBEP of LASVM on USPS-N (95.48).
 """
 
 from dataclasses import replace
@@ -54,7 +54,7 @@ SETS = {
     "USPS": ("usps", 2, 1000, 0.0),
     "USPS-N": ("usps", 2, 1, 0.1),
 }
-# Tables 3 and 4: a line an algorithm, a column a set.
+# Tables 3 and 4: one line per algorithm, one column per set.
 PAPER = {
     "accuracy, %": (
         (84.87, 99.25, 90.03, 97.19, 99.54, 98.43),
@@ -118,7 +118,8 @@ SHOWN = {
     "g-means, %": lambda m: f"{m.g_means:.2f}",
     "kernel values, M": lambda m: "" if np.isnan(m.kernel_values) else f"{m.kernel_values:.3g}",
 }
-# Table 1: SV; admitted from the left and the right of the ramp; cleaned, of either.
+# Table 1: SV; examples admitted from the left and from the right of the ramp; examples of either side that were
+# cleaned.
 PAPER_1 = {
     "full": (11831,),
     "lasvm-g": (11265, 1340, 20252, 1, 19562),
@@ -134,7 +135,7 @@ def of(folder, name):
 
 
 def run(name, one, **parameters):
-    """The measurements of one algorithm on one order of the examples: after the pass, and finished if it can finish."""
+    """Return the measurements of an algorithm on one order: after the pass, and after finishing if that is possible."""
     if name == "libsvm":
         return [libsvm(one)]
     solver = one.solver(name, **parameters)

@@ -1,4 +1,4 @@
-"""The papers' binary problems, how they are learned, and the measurements. Not a program."""
+"""The papers' binary problems, code that trains solvers on them, and the measurements. Not a program."""
 
 import os
 
@@ -27,12 +27,12 @@ from hinged.solvers.core.rows import (
 )
 
 BATCH = 256
-TRAIN = {"banana": 4000, "usps": 7329}  # of the sets that are split at random
-# Of rows in [-1, 1], for the papers' gamma = 2: pixels in [0, 1] divided by 16. With the rows as they are the kernel
-# would be the identity. No scale gives the printed support vectors on the usual split of USPS; this scale nearly does,
-# on random splits into 7,329 and 1,969.
+TRAIN = {"banana": 4000, "usps": 7329}  # number of training examples of the sets that are split at random
+# Factor of rows in [-1, 1] for the papers' gamma = 2: it equals pixels in [0, 1] divided by 16. Without the factor, the
+# kernel would be the identity. No scale gives the printed support vectors on the usual split of USPS. This scale nearly
+# does, on random splits into 7,329 and 1,969.
 USPS_SCALE = 1 / 32
-PRINTED = {  # solvers as their papers print them
+PRINTED = {  # names of the solvers as their papers print them
     "lasvm": {"delta_max": None, "delta_min": 0.0, "idle_max": 0},
     **{f"tracking-{algorithm}": {"draws": 1, "delta_max": None} for algorithm in (1, 2, "cached", "batch")},
 }
@@ -41,9 +41,10 @@ POSITIVE = {"waveform": 0, "usps": 0, "mnist": 8}  # one class against the rest
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows and classes 0, 1 of a training and a test set, with an RBF kernel's gamma and C.
+    """Rows and classes 0, 1 of a training and a test set, with gamma and C for an RBF kernel.
 
-    A set that is split at random has `train` training examples; before `shuffled` its test set is among them.
+    A set that is split at random has `train` training examples. Before `shuffled`, its test set is part of the training
+    set.
     """
 
     rows: Rows
@@ -53,7 +54,7 @@ class Problem:
     gamma: float
     C: float
     train: int | None = None
-    noise: float = 0.0  # part of the training labels that are changed
+    noise: float = 0.0  # fraction of the training labels that are changed
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parameters by solver, instead of defaults
 
     @cached_property
@@ -62,7 +63,7 @@ class Problem:
         return make_kernel("rbf", self.gamma)
 
     def shuffled(self, seed):
-        """The same with the training examples in another order, or split again; with its label noise."""
+        """Return the problem with its training examples in another order, or split again, and with its label noise."""
         random = np.random.default_rng(seed)
         order = random.permutation(len(self.rows))
         found = replace(self, rows=self.rows.take(order[: self.train]), classes=self.classes[order[: self.train]])
@@ -73,11 +74,11 @@ class Problem:
         return found
 
     def first(self, n):
-        """The first n training examples."""
+        """Return the problem with only the first n training examples."""
         return replace(self, rows=self.rows.part(0, min(n, len(self.rows))), classes=self.classes[:n])
 
     def solver(self, name, **parameters):
-        """An untaught solver that knows the classes."""
+        """Return an untrained solver that knows the classes."""
         parameters = {**self.forms.get(name, {}), **parameters}
         solver = make_solver(name, self.kernel, self.rows.dim, C=self.C, **parameters)
         for _ in range(self.classes.max() + 1):
@@ -86,11 +87,11 @@ class Problem:
 
 
 def problem(folder, name, gamma, C, noise=0.0, train=None):
-    """The set of this name, scaled. train: examples of a training set that is split off at random."""
+    """Return the set of this name, scaled. train: number of training examples that are split off at random."""
     train = TRAIN.get(name, train)
     kernel = make_kernel("rbf", gamma)
     X, y, X_test, y_test = load(folder, name)
-    if name == "waveform":  # the collection that the papers took it from has standardised features
+    if name == "waveform":  # the papers' source has standardised features
         X, X_test = (X - X.mean(axis=0)) / X.std(axis=0), (X_test - X.mean(axis=0)) / X.std(axis=0)
 
     def rows_of(X):
@@ -111,7 +112,7 @@ def problem(folder, name, gamma, C, noise=0.0, train=None):
 
 
 class Measured(NamedTuple):
-    """The measurements of a taught solver: percent, counts, millions of kernel values, CPU seconds."""
+    """The measurements of a trained solver: percent, counts, millions of kernel values, CPU seconds."""
 
     error: float
     prbep: float
@@ -123,9 +124,10 @@ class Measured(NamedTuple):
 
 
 def measure(scores, classes, support_vectors, kernel_values, seconds):
-    """The figures of decision values (m,) of a test set with classes (m,).
+    """Return the figures for decision values (m,) of a test set with classes (m,).
 
-    PRBEP: where as many examples are called positive as there are positives, precision equals recall.
+    PRBEP: precision at the threshold at which as many examples are called positive as there are positives. There,
+    precision equals recall.
     """
     positives = classes == 1
     called = scores > 0
@@ -154,7 +156,7 @@ def measured(solver, problem, seconds):
 
 
 def learn(solver, problem, *, again=False, batch=BATCH):
-    """One epoch in the order of the problem; returns CPU seconds and the decision values from before each example."""
+    """Learn one epoch in the problem's order; return CPU seconds and the decision values from before each example."""
     scores, start = [], time.process_time()
     for begin in range(0, len(problem.rows), batch):
         end = min(begin + batch, len(problem.rows))
@@ -164,17 +166,17 @@ def learn(solver, problem, *, again=False, batch=BATCH):
 
 
 def finish(solver):
-    """The finishing step's CPU seconds."""
+    """Return the CPU seconds of the finishing step."""
     start = time.process_time()
     solver.finish()
     return time.process_time() - start
 
 
 def own_values(name, problem):
-    """Kernel values of one pass and finishing, in millions: of examples' own rows with the points held then; and all.
+    """Return (own, all): kernel values of one pass and finishing, in millions.
 
-    The difference is the values that a row lacks when it is wanted again. A cache that looks up K(i, j) as K(j, i)
-    computes none of them.
+    own: values of examples' own rows with the points at that time. The difference is the number of values that are
+    missing from a row when it is needed again. A cache that looks up K(i, j) as K(j, i) computes none of them.
     """
     solver, own = problem.solver(name), 0
     for i in range(len(problem.rows)):
@@ -185,7 +187,7 @@ def own_values(name, problem):
 
 
 def fitted(problem, cache_mb=512):
-    """CPU seconds of scikit-learn's SVC, which is LIBSVM; the machine; the test rows as it takes them."""
+    """Fit scikit-learn's SVC, which is LIBSVM. Return its CPU seconds, the machine, and the test rows in its form."""
     X, X_test = (csr_matrix((r.values, r.indices, r.indptr), (len(r), r.dim)) for r in (problem.rows, problem.test))
     start = time.process_time()
     svc = SVC(C=problem.C, gamma=problem.gamma, tol=1e-3, cache_size=cache_mb).fit(X, problem.classes)
@@ -193,7 +195,7 @@ def fitted(problem, cache_mb=512):
 
 
 def libsvm(problem):
-    """The measurements of SVC, whose kernel values cannot be counted."""
+    """Return the measurements of SVC, whose kernel values cannot be counted."""
     seconds, svc, X_test = fitted(problem)
     return measure(svc.decision_function(X_test), problem.test_classes, svc.n_support_.sum(), np.nan, seconds)
 
@@ -218,13 +220,13 @@ def mean(measurements):
 
 
 def beside(mine, printed):
-    """A cell: ours / the paper's, or ours alone."""
+    """Return a cell: our figure / the paper's figure, or only our figure."""
     theirs = "" if printed is None else f"{printed:,}" if isinstance(printed, int) else f"{printed:g}"
     return f"{mine or '-'} / {theirs}" if theirs else mine
 
 
 def print_table(name, title, head, lines):
-    """Print a table and keep it under a name. A line that is too short ends in empty cells."""
+    """Print a table and save it under a name. A line that is too short ends in empty cells."""
     table = Table(*head, title=title)
     for line in lines:
         table.add(*line, *[None] * (len(head) - len(line)))

@@ -3,10 +3,10 @@
     PYTHONPATH=.:benchmarks python benchmarks/papers/tracking.py --data FOLDER [--figure 2 3 4 5 6] [--runs N]
         [--algorithms]
 
-Adult: C = 1, gamma = 0.005; MNIST, 8 against all: C = 1000, gamma = 0.005; rows cache 512 MB (table 1 of the paper).
-Each run shuffles the training examples with its own seed; means over the runs are printed. The gap is
-(P - D) / (C t) over the t examples seen. The paper prints curves, and in numbers only the fit of figure 4.
---algorithms: all four side by side on Adult.
+Adult: C = 1, gamma = 0.005. MNIST, 8 against all: C = 1000, gamma = 0.005. Row cache of 512 MB (table 1 of the paper).
+Each run shuffles the training examples with its own seed, and means over the runs are printed. The gap is (P - D) / (C
+t) over the t examples seen. The paper prints curves; its only numbers are the fit of figure 4. --algorithms compares
+all four algorithms on Adult.
 """
 
 import os
@@ -31,7 +31,7 @@ from hinged.solvers.dual.tracking import TrackingSVM
 KERNEL = make_kernel("rbf", 0.005)
 CACHE_BYTES = 512 * 2**20
 POOL = 50
-EVERY = 50  # examples between two looks at the gap
+EVERY = 50  # number of examples from one measurement of the gap to the next
 ADULT_AT = (5_000, 10_000, 15_000, 20_000, 25_000, 30_000)
 MNIST_AT = (250, 500, 1_000, 2_000, 4_000, 8_000)
 BATCH_STEP = 500
@@ -39,7 +39,7 @@ BATCH_AT = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 
 
 class Data:
-    """A data set as the solvers take it: rows, classes 0 and 1."""
+    """A data set in the form that the solvers use: rows, classes 0 and 1."""
 
     def __init__(self, folder, name):
         X, y, X_test, y_test = load(folder, name)
@@ -56,7 +56,7 @@ class Data:
         return ((y == 8) if y.dtype == np.uint8 else (y > 0)).astype(np.int64)
 
     def solver(self, kind=TrackingSVM, **parameters):
-        """A solver of this data set's problem that knows both classes."""
+        """Return a solver for this data set that knows both classes."""
         parameters = {**PRINTED["tracking-1"], **parameters}
         solver = kind(KERNEL, self.rows.dim, C=self.C, cache_bytes=CACHE_BYTES, **parameters)
         solver.add_class()
@@ -64,12 +64,12 @@ class Data:
         return solver
 
     def error(self, solver):
-        """Test error, %."""
+        """Return the test error in %."""
         return 100.0 * float(((solver.decision(self.test)[:, 0] > 0) != self.test_classes).mean())
 
 
 class BatchCounterpart(TrackingSVM):
-    """All examples entered, and no update made but by `ascend`."""
+    """The batch counterpart with all examples as points, in which only `ascend` makes updates."""
 
     def _update_all(self):
         pass
@@ -81,10 +81,10 @@ class BatchCounterpart(TrackingSVM):
 
 
 def stream(data, solver, seed, *, pools=None, end=None):
-    """Learn example by example, in random order, or with `pools` by active selection; yields the number seen.
+    """Learn example by example, in random order or, with `pools`, by active selection; yield the number seen.
 
-    Active: of 50 unseen examples drawn at random the example with the smallest |f(x)| comes next (section 6). Each such
-    pool is appended to `pools`.
+    Active selection: of 50 unseen examples drawn at random, the example with the smallest |f(x)| is next (section 6).
+    Each pool of 50 is appended to `pools`.
     """
     random = np.random.default_rng(seed)
     unseen = random.permutation(len(data.rows))
@@ -110,7 +110,7 @@ def last_gap(data, solver):
 
 
 def printed(name, title, header, lines):
-    """Print and keep a table."""
+    """Print and save a table."""
     table = Table(*header, title=title)
     for line in lines:
         table.add(*line)
@@ -122,7 +122,7 @@ def mean(values):
 
 
 def smoothed_gaps(data, seeds, active, **parameters):
-    """Per stretch up to each of ADULT_AT: the mean over its time steps, every EVERY-th looked at, and the runs."""
+    """Return for each section up to each of ADULT_AT the mean of the gaps, every EVERY time steps, and the runs."""
     gaps = {at: [] for at in ADULT_AT}
     for seed in seeds:
         solver = data.solver(seed=seed, **parameters)
@@ -147,7 +147,7 @@ def figure_2(data, seeds):
 
 
 def algorithms(data, seeds):
-    """Error, gap, points and time of each algorithm, by its solver's name, after one pass with K = 10."""
+    """Return error, gap, points and time of each algorithm, by its solver's name, after one pass with K = 10."""
     lines = []
     for name, block in (("tracking-1", 256), ("tracking-2", 256), ("tracking-cached", 256), ("tracking-batch", 4096)):
         found = []
@@ -215,9 +215,9 @@ def figure_4(data, seeds):
 
 
 class Counted:
-    """Kernel values as the paper counts them: an example's decision value takes one for each support vector.
+    """Kernel values as the paper counts them: one value for each support vector in a decision value of an example.
 
-    `cached` counts a value the first time only, as an unlimited cache of rows does; `plain` each time.
+    `cached` counts a value only the first time, like an unlimited cache of rows; `plain` counts it each time.
     """
 
     def __init__(self, n):
@@ -226,7 +226,7 @@ class Counted:
         self.cached = self.plain = 0
 
     def need(self, examples, solver):
-        """The decision values of `examples`, numbered by rows of the data set."""
+        """Count the decision values of `examples`, which are numbers of rows of the data set."""
         slots = solver.slots
         support = solver.machine.held[:slots] > 0
         self.ever[:slots] |= support
@@ -237,19 +237,19 @@ class Counted:
         self.known[different] = ever
 
     def figures(self, solver):
-        """In millions: with a cache, without, and what this solver computed; then the support vectors."""
+        """Return figures in millions: with and without a cache, and computed by this solver; then support vectors."""
         computed = solver.cache.counters[VALUES]
         return self.cached / 1e6, self.plain / 1e6, computed / 1e6, int((solver.machine.held[: solver.slots] > 0).sum())
 
 
 def draws(state, updates, n):
-    """The examples' slots that a solver without holes draws next."""
+    """Return the slots that a solver without holes draws next."""
     state = state.copy()
     return np.array([random_below(state, n) for _ in range(updates)])
 
 
 def tracked(data, seed, active, K):
-    """Figures and test errors of Algorithm 1 at each of MNIST_AT."""
+    """Return figures and test errors of Algorithm 1 at each of MNIST_AT."""
     solver = data.solver(seed=seed, algorithm=1, K=K)
     counted = Counted(len(data.rows))
     pools = [] if active else None
@@ -264,7 +264,7 @@ def tracked(data, seed, active, K):
 
 
 def batch(data, seed):
-    """The same of the batch counterpart at each of BATCH_AT."""
+    """Return the same for the batch counterpart at each of BATCH_AT."""
     solver = data.solver(BatchCounterpart, seed=seed, algorithm="batch")
     n = len(data.rows)
     solver.learn(data.rows, data.classes, np.arange(n))
@@ -278,7 +278,7 @@ def batch(data, seed):
 
 
 def figure_5_and_6(data, seeds):
-    """Test error by examples seen, and by kernel values, on MNIST."""
+    """Measure the test error on MNIST by number of examples seen, and by kernel values."""
     by_examples, by_values = [], []
     for active in (False, True):
         for K in (10, 100):

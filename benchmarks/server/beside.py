@@ -2,10 +2,10 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
 
-One client sends one prediction after the other to a model of LASVM that has learned 10,000 examples of 20 numbers:
-idle, and for as long as each piece of work takes. The work is the finishing step of a fresh copy; a change of gamma,
-which retrains the model from its log; the same for an example that is forgotten; a snapshot. The table has p50 and p99
-in ms over all runs, and the ratio of the two p99.
+One client sends one prediction after another to a model of LASVM that has learned 10,000 examples of 20 numbers. The
+model is first idle, and then does each piece of work. The work is the finishing step of a fresh copy; a change of
+gamma, which retrains the model from its log; forgetting an example, which does the same; and a snapshot. The table has
+p50 and p99 in ms over all runs, and the ratio of the two p99.
 """
 
 import argparse
@@ -28,7 +28,7 @@ CONFIGURATION = {"solver": "lasvm", "kernel": {"type": "rbf", "gamma": 0.05}, "C
 
 
 class Model:
-    """A taught model and copies of it."""
+    """A trained model and its copies."""
 
     def __init__(self, url, examples):
         self.http = httpx.Client(base_url=url, timeout=600)
@@ -45,7 +45,7 @@ class Model:
         self.copies = self.gamma = self.gone = 0
 
     def ask(self, method, path, **request):
-        """The answer; raises unless it is a success."""
+        """Return the answer. Raise unless it is a success."""
         answer = self.http.request(method, path, **request)
         answer.raise_for_status()
         return answer
@@ -59,17 +59,17 @@ class Model:
         return name
 
     def wait(self, answer):
-        """Until the job of an answer is over."""
+        """Wait until the job of an answer has ended."""
         if answer.status_code == 202:
             while self.ask("GET", answer.json()["job"]).json()["state"] == "running":
-                time.sleep(0.5)  # long, because each question takes processor time
+                time.sleep(0.5)  # long, because each request takes processor time
 
     def finish(self, name):
-        """Take the finishing step."""
+        """Run the finishing step."""
         self.ask("POST", f"/models/{name}/finish")
 
     def configure(self, name):
-        """Change gamma, for which the whole log is learned again."""
+        """Change gamma, so that the whole log is learned again."""
         self.gamma += 1
         kernel = {"type": "rbf", "gamma": 0.05 + 0.001 * self.gamma}
         self.wait(self.ask("PATCH", f"/models/{name}", json={"kernel": kernel}))

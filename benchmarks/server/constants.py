@@ -1,11 +1,11 @@
-"""The effect of each constant of the scheduler: a small model beside slow models, with the constant and without it.
+"""The effect of each constant of the scheduler on a small model next to slow models, compared with a run without it.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/constants.py [--rounds N] [--seconds S] [--only NAME=VALUE ...]
 
-In each round a server starts twice with the constants as they are, and once with each of OTHERS, in a random order. One
-client learns one example after the other on a small model, then predicts, beside 16 models that learn by the exact
-solver (neighbours.py). The table has ratios to the constants as they are in the same round: medians, least and most.
-The second server with the same constants shows the noise of such a ratio.
+In each round a server starts twice with the constants unchanged, and once with each change in OTHERS, in a random
+order. One client learns one example after another on a small model, then predicts, while 16 models learn with the exact
+solver (neighbours.py). The table has ratios to the unchanged server of the same round: median, least and most. The
+second unchanged server shows the noise of such a ratio.
 """
 
 import argparse
@@ -35,7 +35,7 @@ AS_THEY_ARE = ("", " ")
 
 
 def serve():
-    """`hinged serve` with a constant changed."""
+    """Run `hinged serve` with one constant changed."""
     name, _, value = os.environ["SLOW_CONSTANT"].strip().partition("=")
     if name:
         setattr(turns if hasattr(turns, name) else gates, name, float(value))
@@ -43,7 +43,7 @@ def serve():
 
 
 def measured(constant, seconds):
-    """p50 and p99 in milliseconds, by what the client does."""
+    """Return p50 and p99 in milliseconds for each kind of request."""
     with tempfile.TemporaryDirectory() as folder:
         server = RunningServer(Path(folder) / "data", (__file__,))
         server.env |= {"SLOW_CONSTANT": constant, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,12 +1,12 @@
-"""Waiting times of two hundred clients that learn all the time, on one model or on twenty.
+"""Waiting times of two hundred clients that learn continuously, on one model or on twenty.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/crowd.py [--clients N] [--examples N] [--models N ...]
 
-Each client sends ten examples of eight numbers, and the next ten once it has the answer. A request that is refused with
-429 is sent again when the answer says. Models are LASVM of at most 2,000 points, or the exact solver with a window of
-500, by which an example takes a dozen times as long. The table has the seconds from a request to its answer (200), the
-seconds since a refused request was first sent, and the number of refusals. It also has the fewest and the most answers
-to a client.
+Each client sends ten examples of eight numbers, and sends the next ten after the answer. A request that is refused with
+429 is sent again at the time that the answer gives. Models are LASVM with at most 2,000 points, or the exact solver
+with a window of 500. With the exact solver, an example takes about twelve times as long. The table has the seconds from
+a request to its answer (200). It has the seconds since a refused request was first sent, and the number of refusals. It
+also has the smallest and the largest number of answers to a client.
 """
 
 import argparse
@@ -33,7 +33,7 @@ P99_S = 2.0
 
 
 def bodies(examples):
-    """Bodies of requests with `examples` examples each, with random labels."""
+    """Return bodies of requests with `examples` examples each, with random labels."""
     random = np.random.default_rng(0)
     for _ in range(REQUESTS):
         xs, ys = random.random((examples, 8)).round(4).tolist(), random.integers(0, 2, examples).tolist()
@@ -41,13 +41,13 @@ def bodies(examples):
 
 
 def crowd(options, solver, models):
-    """The line of one load."""
+    """Measure one load and return its table row."""
     with tempfile.TemporaryDirectory() as folder, RunningServer(Path(folder) / "data") as running:
         for k in range(models):
             httpx.put(f"{running.url}/models/m{k}", json=SOLVERS[solver], timeout=300).raise_for_status()
         numbered = enumerate(bodies(options.examples))
         requests = [request_bytes("POST", f"/models/m{k % models}/learn", body) for k, body in numbered]
-        load(running.port, requests, models, options.seconds / 4)  # until they are full
+        load(running.port, requests, models, options.seconds / 4)  # until the models are full
         found = load(running.port, requests, options.clients, options.seconds, patient=True)
     answered = Counter(found.clients.tolist())
     p99 = found.quantile_ms(0.99) / 1000

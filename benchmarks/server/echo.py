@@ -1,4 +1,4 @@
-"""The baseline of predictions: an application that returns the body, on the same uvicorn. Takes a port."""
+"""The baseline of predictions: an application on the same uvicorn that returns the request body. Argument: a port."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""The effect of followers: predictions and learning without and with a follower, on servers measured in turns.
+"""The effect of followers: predictions and learning with and without a follower, on servers measured in turns.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/followers.py
 
-Rows have 20 numbers and the model some 2,000 support vectors. Each measurement opens new connections, because a process
-keeps the connections that it took. Figures are the median of the turns.
+Rows have 20 numbers, and the model has about 2,000 support vectors. Each measurement opens new connections, because a
+process keeps the connections that it accepted. Figures are medians over the turns.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def body_of(rng, rows, *, labelled=False):
 
 
 def made(server, rng, examples):
-    """A server whose model has learned, and whose followers have caught up."""
+    """Create a model on a server that learns; wait until the followers have caught up."""
     configuration = {"C": 1, "kernel": {"type": "rbf", "gamma": 0.05}, "features": {"type": "dense", "dim": DIM}}
     for name in ("asked", "taught"):
         httpx.put(f"{server.url}/models/{name}", json=configuration).raise_for_status()

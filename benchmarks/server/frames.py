@@ -1,9 +1,9 @@
-"""Frames of a WebSocket, one example each, sent without waiting: a sender of prepared bytes, and the client's Stream.
+"""WebSocket frames with one example each, sent without waiting, from prepared bytes and from the client's Stream.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/frames.py [--frames 20000] [--turns 3]
 
-Rows have 20 numbers, the model is BSCA with 100 points; every learned frame is answered when it is on disk. The table
-has CPU microseconds a frame of the server and of the sender, because both share the processors.
+Rows have 20 numbers, and the model is BSCA with 100 points. A learned frame is answered when it is on disk. The table
+has CPU microseconds per frame for the server and for the sender, because both share the processors.
 """
 
 import argparse
@@ -39,7 +39,7 @@ OWN = "--as-client"
 
 
 class Found(NamedTuple):
-    """One run: frames a second, CPU microseconds a frame of the server and of the sender."""
+    """Figures of one run: frames per second, and CPU microseconds per frame for the server and for the sender."""
 
     rate: float
     server_us: float
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def examples(frames):
-    """Prepared examples, labelled."""
+    """Return prepared examples with labels."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((frames, DIM)).round(4)
     y = X[:, 0] * X[:, 1] + X[:, 2] > 0.5 * rng.standard_normal(frames)
@@ -55,14 +55,14 @@ def examples(frames):
 
 
 def masked(text):
-    """A text frame as a client sends it. A mask of 0 leaves the payload as it is."""
+    """Return a text frame as a client sends it. A mask of 0 leaves the payload unchanged."""
     data = text.encode()
     size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + struct.pack("!H", len(data))
     return b"\x81" + size + bytes(4) + data
 
 
 def raw(port, model, what, taught):
-    """Send prepared frames as fast as they are taken, and count the answers."""
+    """Send prepared frames as fast as the server accepts them, and count the answers."""
     several = ({"op": what, "ref": str(r), **body} for r, body in enumerate(taught))
     data = b"".join(masked(json.dumps(frame)) for frame in several)
     line = socket.create_connection(("127.0.0.1", port))
@@ -84,7 +84,7 @@ def raw(port, model, what, taught):
                 size, head = int.from_bytes(received[at + 2 : at + 4]), 4
             if len(received) - at < head + size:
                 break
-            if received[at] == 0x81:  # and no ping
+            if received[at] == 0x81:  # not a ping
                 left -= 1
                 failed += b'"ok":true' not in received[at + head : at + head + 60]
             at += head + size
@@ -95,7 +95,7 @@ def raw(port, model, what, taught):
 
 
 def streamed(port, model, what, taught):
-    """The same with the client."""
+    """Send the same frames with the client."""
     failed = 0
     with Client(f"http://127.0.0.1:{port}") as client, client.stream(model) as stream:
         began, before = time.perf_counter(), time.process_time()
@@ -108,7 +108,7 @@ SENDERS = {"prepared bytes": raw, "Stream": streamed}
 
 
 def as_client(arguments):
-    """The sender's process: prints seconds, CPU seconds and the number of failures."""
+    """Run the sender's process: print seconds, CPU seconds and the number of failures."""
     sender, port, model, what, frames = arguments
     taught = examples(int(frames))
     if what == "predict":
@@ -117,13 +117,13 @@ def as_client(arguments):
 
 
 def cpu_s(pid):
-    """CPU seconds of a process so far."""
+    """Return the CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / TICKS
 
 
 def measured(server, sender, model, what, frames):
-    """One run in a process of its own."""
+    """Measure one run in a separate process."""
     before = cpu_s(server.process.pid)
     command = [sys.executable, __file__, OWN, sender, str(server.port), model, what, str(frames)]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout

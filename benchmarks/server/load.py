@@ -1,7 +1,7 @@
-"""Clients in a process of their own that send prepared bytes and read nothing but status and length. Not a program.
+"""Clients in a separate process that send prepared bytes and read only status and length. Not a program.
 
-One thread and one epoll for all connections, each with one request under way: some 30 us a request, so that on a
-machine with two cores the server is the bottleneck (httpx takes 400 us a request).
+One thread and one epoll serve all connections, each with one request at a time: about 30 us per request. So on a
+machine with two cores the server is the bottleneck (httpx takes 400 us per request).
 """
 
 import heapq
@@ -16,9 +16,9 @@ import numpy as np
 
 
 class Loaded(NamedTuple):
-    """Answered requests, their seconds, the latency of each, and the clients' CPU seconds.
+    """Number of answered requests, their duration in seconds, the latency of each, and the clients' CPU seconds.
 
-    waits: the latency since a request was first sent, if it was refused before. refused: the number of refusals.
+    waits: for a request that was refused before, the time since it was first sent. refused: number of refusals.
     clients: the client of each request.
     """
 
@@ -32,16 +32,16 @@ class Loaded(NamedTuple):
 
     @property
     def rate(self):
-        """Requests a second."""
+        """Requests per second."""
         return self.requests / self.seconds
 
     def quantile_ms(self, q):
-        """A quantile of the latencies, milliseconds."""
+        """Return a quantile of the latencies in milliseconds."""
         return 1000.0 * float(np.quantile(self.latencies, q))
 
 
 def request_bytes(method, path, body=b"", media_type="application/json"):
-    """The bytes of a whole request."""
+    """Return the bytes of a whole request."""
     lines = (
         f"{method} {path} HTTP/1.1",
         "host: localhost",
@@ -53,10 +53,12 @@ def request_bytes(method, path, body=b"", media_type="application/json"):
 
 
 class Load:
-    """Starts sending at once, until all is sent or `seconds` are over; `result` waits for the figures.
+    """Clients that start sending at once, until all requests are sent or `seconds` are over.
 
-    requests: all requests, taken by any free connection, and again from the front if `seconds` are given. patient: a
-    request that is refused with 429 is sent again when the answer says.
+    `result` returns the figures.
+
+    requests: all requests. Any free connection sends the next request; with `seconds`, the list is repeated. patient: a
+    request that is refused with 429 is sent again at the time that the answer gives.
     """
 
     def __init__(self, port, requests, connections=1, seconds=None, *, patient=False):
@@ -65,16 +67,16 @@ class Load:
         self._process = context.Process(target=_run, args=(theirs, port, requests, connections, seconds, patient))
         self._process.start()
         theirs.close()
-        self._mine.recv()  # it has connected
+        self._mine.recv()  # the process has connected
         self._mine.send("go")
 
     def stop(self):
-        """Send nothing more; the figures so far."""
+        """Stop sending, and return the figures so far."""
         self._mine.send("stop")
         return self.result()
 
     def result(self):
-        """The figures; RuntimeError for an answer that is no success."""
+        """Return the figures. Raise RuntimeError for an answer that is not a success."""
         found = self._mine.recv()
         self._process.join()
         if isinstance(found, Loaded):
@@ -83,7 +85,7 @@ class Load:
 
 
 def load(port, requests, connections=1, seconds=None, *, patient=False):
-    """The figures of one load."""
+    """Run one load and return its figures."""
     return Load(port, requests, connections, seconds, patient=patient).result()
 
 
@@ -98,7 +100,7 @@ def _run(pipe, port, requests, connections, seconds, patient):
     left, latencies, waits, clients = deque(requests), [], [], []
     received, sent_at, busy = dict.fromkeys(sockets, b""), {}, 0
     number, sent, first_sent_at = {s: k for k, s in enumerate(sockets)}, {}, {}
-    refused, later = 0, []  # a heap: when, whose, what
+    refused, later = 0, []  # a heap of (time, client, request)
     began = now = time.perf_counter()
     cpu_began = time.process_time()
 
@@ -148,6 +150,6 @@ def _run(pipe, port, requests, connections, seconds, patient):
 
 
 def _number(head, name):
-    """The number in a header."""
+    """Return the number in a header."""
     at = head.lower().find(name) + len(name)
     return int(head[at : (head + b"\r").find(b"\r", at)])

@@ -1,10 +1,10 @@
-"""A thousand small models on one server: time of a start, and of the lists of models.
+"""A thousand small models on one server: the time of a start, and of the lists of models.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/many.py [--models N] [--runs N] [--solvers NAME ...]
 
-Models of 20 examples of two columns, their solvers in turn. The server ends once in order, which leaves a snapshot of
-each model, and once by kill -9, which leaves only the log. Seconds are until /readyz of a process that starts with a
-warm compile cache, and CPU seconds; lists are medians, and the longest of 20.
+Models have 20 examples of two columns, and use the solvers in turn. The server is stopped once cleanly, which leaves a
+snapshot of each model, and once by kill -9, which leaves only the log. Seconds and CPU seconds are measured until
+/readyz, for a process that starts with a warm compile cache. Lists are medians, and the longest of 20.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def make(url, count, solvers):
 
 
 def started(running, runs, end):
-    """(Seconds, CPU seconds, MiB) of each start; each server but the last ends as `end` says."""
+    """Return (seconds, CPU seconds, MiB) of each start. Each server except the last is stopped as `end` says."""
     found = []
     for run in range(runs):
         began = time.perf_counter()
@@ -58,7 +58,7 @@ def started(running, runs, end):
 
 
 def starting(options):
-    """Starts, after an end in order and after kill -9, and the lists of a server with all models."""
+    """Measure starts after a clean stop and after kill -9, and the lists of a server with all models."""
     with tempfile.TemporaryDirectory() as folder:
         running = RunningServer(Path(folder) / "data")
         with running:

@@ -1,11 +1,12 @@
-"""Waiting times of small models beside models that compute all the time.
+"""Waiting times of small models next to models that compute all the time.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/neighbours.py [--slow N] [--seconds S] [--runs N]
 
-Rounds in turn, idle and beside N slow models, each of which learns 120 examples at once by the exact solver with a
-polynomial kernel of degree 16. Meanwhile one client sends one request after the other to a small model: learn one
-example, predict one, read its figures. The table has medians over the rounds, and the ratio of the two. As a baseline
-the slow models are replaced by one process that counts and has nothing to do with the server.
+Each round is measured on an idle server and next to N slow models. Each slow model learns 120 examples at once with the
+exact solver and a polynomial kernel of degree 16. Meanwhile one client sends one request after another to a small
+model: learn one example, predict one, read the model's figures. The table has medians over the rounds, and the ratio of
+the two. As a baseline, the slow models are replaced by a process that has nothing to do with the server and only
+counts.
 """
 
 import argparse
@@ -30,7 +31,7 @@ FEATURES = {"type": "dense", "dim": 8}
 
 
 def examples(seed, n):
-    """Random examples with random labels."""
+    """Return random examples with random labels."""
     random = np.random.default_rng(seed)
     return [
         {"x": x, "y": int(y)}
@@ -39,7 +40,7 @@ def examples(seed, n):
 
 
 class Slow:
-    """Slow models that learn until the end."""
+    """Slow models that learn until the end of the context."""
 
     def __init__(self, url, count, configuration):
         self._url = url
@@ -63,7 +64,7 @@ class Slow:
 
     def __exit__(self, *_):
         self._ending = True
-        for name in self._names:  # their computations are given up
+        for name in self._names:  # their computations are abandoned
             httpx.delete(f"{self._url}/models/{name}", timeout=300).raise_for_status()
         for thread in self._threads:
             thread.join()
@@ -81,7 +82,7 @@ class Busy:
 
 
 def requests(rng):
-    """The client's requests by kind."""
+    """Return the client's requests by kind."""
     learn = [request_bytes("POST", "/models/small/learn", json.dumps(e).encode()) for e in examples(rng, 3000)]
     predict = [
         request_bytes("POST", "/models/small/predict", json.dumps({"x": e["x"]}).encode()) for e in examples(rng, 3000)
@@ -90,7 +91,7 @@ def requests(rng):
 
 
 def measure(port, seconds, seed):
-    """p50 and p99 in milliseconds of each kind of request."""
+    """Return p50 and p99 in milliseconds for each kind of request."""
     found = {}
     for what, prepared in requests(seed).items():
         loaded = load(port, prepared, seconds=seconds)

@@ -1,9 +1,9 @@
-"""The cost of asking a server that does not own the model: predictions of one row, beside its owner asked directly.
+"""The cost of asking a server that does not own the model, compared with asking the owner: predictions of one row.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/passed_on.py
 
-Two servers on a Redis of their own, both on this machine, measured in turns; figures are medians. All processes share
-its processors: where they are busy, read the CPU time of each process.
+Two servers share a Redis of their own. All are on this machine and are measured in turns; figures are medians. All
+processes share the processors. If these are busy, read the CPU time of each process.
 """
 
 import argparse
@@ -24,13 +24,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(pid):
-    """CPU seconds of a process so far."""
+    """Return the CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def measured(asked, servers, requests, connections, seconds):
-    """The rate, p50 in milliseconds, and microseconds of the processor for each request: owner, other, client."""
+    """Return the rate, p50 in milliseconds, and CPU microseconds per request for owner, other server and client."""
     before = [cpu_s(server.process.pid) for server in servers]
     found = load(asked.port, requests, connections, seconds)
     spent = [cpu_s(server.process.pid) - then for server, then in zip(servers, before, strict=True)]

@@ -1,12 +1,12 @@
-"""The effect of several processes: two models that learn, with one process and with two, and predictions beside them.
+"""The effect of several processes: two models that learn with one process and with two, and predictions meanwhile.
 
     PYTHONPATH=.:benchmarks:benchmarks/server python benchmarks/server/processes.py --seconds 2
 
-Rows have 20 numbers and the models 100 points (BSCA). Two clients, each a process of its own, teach a model each over
-new connections (kept), or both models over each connection (mixed). A mixed connection is handed over whenever the next
-model belongs to another process. CPU seconds are of the server's processes and of the clients. Then one client asks a
-small model for predictions, one after the other: while no model does anything else, while a model of the other process
-learns by the exact solver, and while a process counts that has nothing to do with the server. Figures are medians.
+Rows have 20 numbers and the models 100 points (BSCA). Two clients, each in its own process, make one model each learn
+over new connections ("kept"), or both models over each connection ("mixed"). A mixed connection is handed over whenever
+the next model belongs to another process. CPU seconds are measured for the server's processes and for the clients. Then
+one client asks a small model for predictions, one after another, in three situations: no other model is busy; a model
+of the other process learns with the exact solver; an unrelated process keeps a processor busy. Figures are medians.
 """
 
 import argparse
@@ -30,7 +30,7 @@ TAUGHT = {"solver": "bsca", "budget": 100, "C": 1, "kernel": {"type": "rbf", "ga
 
 
 def cpu_s(server):
-    """Processor seconds of all processes."""
+    """Return the CPU seconds of all processes."""
     from tests.helpers.divided_server import processes_of  # noqa: PLC0415  not for each process of a client, which imports this, too
 
     spent = 0
@@ -42,7 +42,7 @@ def cpu_s(server):
 
 
 def taught(server, names, requests, seconds, connections, *, mixed):
-    """Requests a second, and microseconds of a processor for each: the server's and clients'."""
+    """Return requests per second, and CPU microseconds per request for the server and for the clients."""
     both = [request for pair in zip(*requests.values(), strict=True) for request in pair]
     before = cpu_s(server)
     loads = [Load(server.port, both if mixed else requests[name], connections, seconds) for name in names]

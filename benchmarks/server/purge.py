@@ -1,10 +1,10 @@
-"""Waiting time of an append beside a purge of the store, and time of the purge.
+"""Waiting time of an append during a purge of the store, and duration of the purge.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/purge.py [--store redis] [--mb 100 500] [--turns 3]
 
-The store holds events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
-redacted. Before each turn a few events are trimmed from its front, for which Redis has to copy the rest of a log. One
-thread appends one event of 1 kB after the other, each fsynced, for as long as the purge takes, and as long again
+The store contains events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
+redacted. Before each turn a few events are trimmed from the front, so that Redis has to copy the rest of a log. One
+thread appends one event of 1 kB after another, each fsynced, during the purge. It then does the same for as long
 without a purge.
 """
 
@@ -30,7 +30,7 @@ TRIMMED = 10
 
 @contextmanager
 def opened(folder, kind):
-    """An empty store."""
+    """Open an empty store."""
     if kind == "sqlite":
         with closing(SQLiteStore(folder)) as store:
             yield store
@@ -59,7 +59,7 @@ def fill(store, megabytes):
 
 
 def waits(store, over):
-    """Milliseconds of each append until `over()` is true."""
+    """Return the milliseconds of each append until `over()` is true."""
     found, event = [], Event("learned", bytes(1_000))
     while not over():
         began = time.perf_counter()
@@ -69,7 +69,7 @@ def waits(store, over):
 
 
 def beside_a_purge(store):
-    """(Seconds of the purge, waits beside it)."""
+    """Return (seconds of the purge, waiting times during the purge)."""
     told = []
     purge = threading.Thread(target=lambda: told.append(store.purge()))
     began = time.perf_counter()

@@ -1,10 +1,10 @@
-"""The speed of the server, each target beside its peer in one run: interleaved, medians.
+"""Measure the speed of the server. Each target and its peer run interleaved in one run; figures are medians.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/run.py --data FOLDER [--parts NAME ...] [--runs N]
 
-Takes about six minutes. Requests come from prepared bytes in a process of its own (load.py). Predictions and the echo
-come from wrk where it is installed, because it takes less of the processors that both share. Beside seconds, which
-depend on other programs, the tables have CPU microseconds of the server's process.
+The program takes about six minutes. A separate process sends prepared bytes (load.py). wrk sends the predictions and
+the echo if it is installed, because it uses less of the shared processors. Besides seconds, which depend on other
+programs, the tables have CPU microseconds of the server's process.
 """
 
 import json
@@ -37,7 +37,7 @@ WRK = shutil.which("wrk")
 
 
 class Adult:
-    """The training examples, and requests with them."""
+    """The training examples, and requests that contain them."""
 
     def __init__(self, folder):
         self.X, y, _, _ = load_data(folder, "adult")
@@ -50,14 +50,17 @@ class Adult:
         return self.y.size
 
     def batches(self, model, form, ids=None):
-        """Requests that teach a model all examples, BATCH at a time. form: bytes, sparse JSON or dense JSON."""
+        """Return requests that make a model learn all examples, BATCH at a time.
+
+        form: bytes, sparse JSON or dense JSON.
+        """
         return [
             request_bytes("POST", f"/models/{model}/learn", *self.body(form, slice(b, b + BATCH), ids))
             for b in range(0, len(self), BATCH)
         ]
 
     def body(self, form, part, ids=None):
-        """(Body, media type) of some of the examples."""
+        """Return (body, media type) for some of the examples."""
         if form in ("bytes", "dense bytes"):
             X = (self.X if form == "bytes" else self.dense)[part]
             given = [f"{ids}{row}" for row in range(part.start, part.start + X.shape[0])] if ids else None
@@ -67,7 +70,7 @@ class Adult:
         return json.dumps({"examples": examples}).encode(), "application/json"
 
     def single(self, model, what, n, *, labelled):
-        """Requests of one example each."""
+        """Return requests with one example each."""
         return [
             request_bytes(
                 "POST", f"/models/{model}/{what}",
@@ -96,11 +99,11 @@ class Served:
         return name
 
     def delete(self, model):
-        """Delete a measured model, so that the next model does not pay for fresh pages."""
+        """Delete a measured model, so that the next model can reuse its memory pages."""
         httpx.delete(f"{self.running.url}/models/{model}", timeout=300).raise_for_status()
 
     def rss_mib(self):
-        """Resident memory, MiB."""
+        """Return the resident memory in MiB."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
@@ -112,7 +115,7 @@ def serving(**settings):
 
 @contextmanager
 def echoing():
-    """An application that returns the body: (port, process id)."""
+    """Start an application that returns the body; yield (port, process id)."""
     port = free_port()
     process = subprocess.Popen([sys.executable, Path(__file__).with_name("echo.py"), str(port)])
     try:
@@ -129,13 +132,13 @@ def echoing():
 
 
 def cpu_s(pid):
-    """CPU seconds of a process so far, and of its ended children."""
+    """Return the CPU seconds of a process so far, and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
 
 
 def in_process(adult, rows, name, **parameters):
-    """(Wall, CPU) seconds of the solver alone, taught in batches of BATCH."""
+    """Return (wall, CPU) seconds of the solver alone, trained in batches of BATCH."""
     solver = make_solver(name, make_kernel("rbf", 0.005), 123, **parameters)
     for _ in range(2):
         solver.add_class()
@@ -148,7 +151,7 @@ def in_process(adult, rows, name, **parameters):
 
 
 def learning(options):
-    """Target 1: learning over HTTP."""
+    """Measure target 1: learning over HTTP."""
     adult = Adult(options.data)
     n, rows = len(adult), rows_of(adult.X, make_kernel("rbf", 0.005))
     alone, served = [], {}
@@ -188,7 +191,7 @@ def learning(options):
 
 
 def rate_of(port, path, body):
-    """Requests that 16 connections had answered in SECONDS."""
+    """Return the number of requests answered on 16 connections in SECONDS."""
     if WRK is None:
         return load(port, [request_bytes("POST", path, body)], 16, SECONDS).requests
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
@@ -209,7 +212,7 @@ def rate_of(port, path, body):
 
 
 def predicting(options):
-    """Target 2: requests a second."""
+    """Measure target 2: requests per second."""
     adult = Adult(options.data)
     bodies = {"sparse x": adult.sparse[0], "dense x": adult.dense[0].tolist()}
     with serving() as server, echoing() as (echo, echo_pid):
@@ -232,7 +235,7 @@ def predicting(options):
 
 
 def waiting(options):
-    """Target 2: p99 of one client beside a client that learns."""
+    """Measure target 2: p99 of one client while another client learns."""
     adult = Adult(options.data)
     with serving() as server:
         model, taught = server.model(), server.model()
@@ -256,7 +259,7 @@ def waiting(options):
 
 
 def coalescing(options):
-    """Target 3: small learn requests of one client and of 64."""
+    """Measure target 3: small learn requests of one client and of 64."""
     adult = Adult(options.data)
     with serving() as server:
         model = server.model(**CHEAP)
@@ -279,7 +282,7 @@ def coalescing(options):
 
 
 def starting(options):
-    """Target 4: a start with an empty and with a warm compile cache."""
+    """Measure target 4: a start with an empty and with a warm compile cache."""
     starts = {("an empty compile cache", 30): [], ("a warm compile cache", 3): []}
     for _ in range(options.runs):
         with tempfile.TemporaryDirectory() as folder:
@@ -300,9 +303,10 @@ def starting(options):
 
 
 def recovering(options):
-    """Target 4: about 10,000 support vectors in the snapshot and 100,000 examples behind it, killed and started again.
+    """Measure target 4: recovery with about 10,000 support vectors in the snapshot and 100,000 examples after it.
 
-    The examples are Adult three times over: BSCA keeps its 10,000 points meanwhile, LASVM takes five times as many.
+    The server is killed and started again. The examples are Adult three times: BSCA keeps its 10,000 points, and LASVM
+    takes five times as many.
     """
     adult = Adult(options.data)
     for solver, configuration, first in (
@@ -335,7 +339,7 @@ def support_vectors(running, model):
 
 
 def idling(options):
-    """Target 5: memory of a model that has learned twenty examples."""
+    """Measure target 5: the memory of a model that has learned twenty examples."""
     adult, models = Adult(options.data), 200
     with serving() as server:
 

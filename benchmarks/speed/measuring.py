@@ -1,4 +1,4 @@
-"""Shared by the parts: programs side by side, CPU and wall time, peak memory. Not a program."""
+"""Shared by the parts: programs run in turns, CPU and wall time, peak memory. Not a program."""
 
 import os
 import subprocess
@@ -8,16 +8,17 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-# One thread, in this process, where numpy may be loaded already, and in its children. A second thread of OpenBLAS spins
+# Use one thread, in this process (numpy may be loaded already) and in its children. A second thread of OpenBLAS spins
 # for a tenth of a second after a product, and its time would count in the next figure.
 threadpool_limits(1)
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 
 def rounds(quick, slow, runs):
-    """The results of each program: in every round quick programs run before and, in reverse order, after slow programs.
+    """Return the results of each program. In every round the quick programs run before and after the slow programs.
 
-    quick, slow: {name: program}; a program takes the number of its run.
+    After the slow programs, the quick programs run in reverse order. quick, slow: {name: program}. A program takes the
+    number of its run as its argument.
     """
     found = {name: [] for name in (*quick, *slow)}
     for _ in range(runs):
@@ -27,20 +28,20 @@ def rounds(quick, slow, runs):
 
 
 def cpu(act):
-    """(CPU seconds, result) of one call."""
+    """Return (CPU seconds, result) of one call."""
     start = time.process_time()
     result = act()
     return time.process_time() - start, result
 
 
 def wall(act):
-    """(Wall seconds, result) of one call."""
+    """Return (wall seconds, result) of one call."""
     start = time.perf_counter()
     result = act()
     return time.perf_counter() - start, result
 
 
 def peak_mib(program, data):
-    """Peak memory, MiB, of a separate process that loads Adult and runs one program."""
+    """Return the peak memory, in MiB, of a separate process that loads Adult and runs one program."""
     command = [sys.executable, Path(__file__).with_name("memory.py"), "--data", data, "--program", program]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

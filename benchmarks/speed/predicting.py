@@ -1,11 +1,12 @@
-"""CPU time of a prediction by row and support vector, of all solvers that hold points.
+"""CPU time of a prediction, per row and support vector, of all solvers with points.
 
     PYTHONPATH=.:benchmarks python benchmarks/speed/predicting.py --data FOLDER [--names NAME ...] [--sets SET ...]
         [--first N]
 
-Each solver learns the first N examples in one batch and is finished. Then the test rows are predicted in one batch,
-over all slots and in the view's own way, in turn; the least time of some runs is printed. `exact` has float64 kernel
-values, and N is 1,500 for it. Medians of all solvers end each set. Takes some five minutes.
+Each solver learns the first N examples in one batch and does the finishing step. Then it predicts the test rows in one
+batch, in turn over all slots and in the view's own way. The program prints the least time of some runs. `exact` has
+float64 kernel values, and N is 1,500 for it. The medians of all solvers follow at the end of each set. The program
+takes about five minutes.
 """
 
 from dataclasses import replace
@@ -26,7 +27,7 @@ FORMS = {"bsca": {"maintenance": "merge"}}
 
 
 def taught(whole, name, first):
-    """A solver of this name that has learned and finished."""
+    """Return a solver of this name that has learned and finished."""
     solver, one = whole.solver(name), whole.first(first)
     solver.learn(one.rows, one.classes, np.arange(len(one.rows)))
     solver.finish()
@@ -41,7 +42,7 @@ def test_rows(whole, dtype):
 
 
 def as_learned(whole, name):
-    """The problem in the precision of a solver."""
+    """Return the problem in the precision of a solver."""
     dtype = SOLVERS[name].fixed.get("dtype", np.float32)
     if dtype == np.float32:
         return whole
@@ -50,7 +51,7 @@ def as_learned(whole, name):
 
 
 def predicted(solver, rows, runs):
-    """(over all slots, the view's own way): ns for each row and support vector; both give the same bits."""
+    """Return (over all slots, the view's own way): ns per row and support vector. Both ways give the same bits."""
     view = solver.view()
     vectors = int((view.coefficients() != 0).any(axis=0).sum())
     seconds = []

@@ -1,9 +1,10 @@
-"""The speed of the solvers, each target beside its peer in one run: interleaved, medians, one thread, CPU seconds.
+"""Measure the speed of the solvers. Each target and its peer run interleaved, on one thread; figures are median CPU
+seconds.
 
     PYTHONPATH=.:benchmarks python benchmarks/speed/run.py --data FOLDER [--parts NAME ...] [--full] [--plot FILE]
 
-Takes about six minutes, nearly all of them LIBSVM's; --full adds MNIST. --plot writes the figure of part growth as SVG
-(it needs matplotlib). On a shared machine read the ratios.
+The program takes about six minutes, mostly for LIBSVM; --full adds MNIST. --plot writes the figure of the growth part
+as SVG (it needs matplotlib). On a shared machine, read the ratios.
 """
 
 from datasets import arguments

@@ -18,7 +18,7 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.warm import warm_up
 
 SINGLE = ("lasvm", "lasvm-nc", "bsca")
-FIRST = 300  # first examples, whose time is mostly the call
+FIRST = 300  # first examples, whose time is mostly the overhead of the call
 SUPPORT_VECTORS, PREDICTED = 11_000, 1_000
 
 
@@ -38,7 +38,7 @@ def single(options):
 
 
 def stream_seconds(whole, name, size, run):
-    """us an example in batches of `size`: of the first FIRST examples, and of all."""
+    """Return us per example in batches of `size`: for the first FIRST examples, and for all."""
     one = whole.shuffled(run // 2)
     solver, n = one.solver(name), len(one.rows)
     parts = [(one.rows.part(b, min(b + size, n)), one.classes[b : b + size], np.arange(b, min(b + size, n)))
@@ -55,7 +55,7 @@ def stream_seconds(whole, name, size, run):
 
 
 def view_of(rows, kernel, random):
-    """A view of these points with random coefficients."""
+    """Return a view of these points with random coefficients."""
     alpha = random.standard_normal((1, len(rows)))
     return ExpansionView(kernel, points_from_rows(rows, rows.dim), len(rows), alpha, np.zeros(1), np.zeros(1), rows.dim)
 
@@ -100,7 +100,7 @@ def prediction(options):
 
 
 def grow(whole, sample=256):
-    """LASVM, batch by batch: points held, us an example, us of a kernel row alone, bytes without the row cache."""
+    """Measure LASVM batch by batch: points, us per example, us per kernel row alone, bytes without the row cache."""
     solver, found = whole.solver("lasvm"), []
     for begin in range(0, len(whole.rows) - BATCH + 1, BATCH):
         part, keys = whole.rows.part(begin, begin + BATCH), np.arange(begin, begin + BATCH)
@@ -115,7 +115,7 @@ def grow(whole, sample=256):
 
 @njit(error_model="numpy")
 def row_each(kernel, points, slots, n, row):
-    """The kernel rows of some slots."""
+    """Compute the kernel rows of some slots."""
     for s in slots:
         point_row(kernel, points, s, points, 0, n, row[:0], row)
 
@@ -124,7 +124,7 @@ def growth(options):
     whole = problem(options.data, "adult", 0.005, 100).shuffled(0)
     compile_all(whole, ("lasvm",))
     grow(whole.first(BATCH))
-    # All runs do the same work, so time above the least is noise. A few batches move all points together.
+    # All runs do the same work, so time above the minimum is noise. A few batches move all points together.
     least = np.min([grow(whole) for _ in range(options.runs)], axis=0)
     least = least[: len(least) // 8 * 8].reshape(-1, 8, 4)
     points, us, bound, held = np.median(least, axis=1).T

@@ -1,4 +1,4 @@
-"""Targets 1 to 4 and 9: training beside scikit-learn's SVC (LIBSVM). Not a program."""
+"""Targets 1 to 4 and 9: training, compared with scikit-learn's SVC (LIBSVM). Not a program."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,12 +16,12 @@ from targets import Line, middle, span
 from hinged.solvers.budget.budget import BSCA
 from hinged.solvers.warm import warm_up_together
 
-BUDGET_TARGETS = {"adult": ("Adult", 8.0, 83.5), "ijcnn1": ("IJCNN", 3.0, 97.2)}  # us an example, accuracy
+BUDGET_TARGETS = {"adult": ("Adult", 8.0, 83.5), "ijcnn1": ("IJCNN", 3.0, 97.2)}  # us per example, accuracy
 PAPER_GAMMA = 4 * 0.005  # for ten digits on x / 255; the paper has pixels on x / 127.5
 
 
 class Trained(NamedTuple):
-    """CPU seconds of the pass (of all, for SVC) and of finishing, accuracies in %, sizes, exact dual objective."""
+    """CPU seconds of the pass (in total for SVC) and of finishing, accuracies in %, sizes, exact dual objective."""
 
     learning: float
     finishing: float
@@ -32,12 +32,12 @@ class Trained(NamedTuple):
 
     @property
     def seconds(self):
-        """Of both steps."""
+        """Seconds of both steps."""
         return self.learning + self.finishing
 
 
 def taught(whole, name, run):
-    """One pass over the examples in an order of their own, and finishing."""
+    """Train a solver: one pass over the examples, in an order of its own, and finishing."""
     one = whole.shuffled(run)
     solver = one.solver(name)
     learning, _ = learn(solver, one)
@@ -47,7 +47,7 @@ def taught(whole, name, run):
 
 
 def solved(whole, run):
-    """SMO with all examples in one batch."""
+    """Run SMO with all examples in one batch."""
     one = whole.shuffled(run)
     solver = one.solver("smo")
     seconds, _ = learn(solver, one, batch=len(one.rows))
@@ -57,7 +57,7 @@ def solved(whole, run):
 
 
 def svc(whole, run, *, dual=False):
-    """scikit-learn's SVC on the same examples in the same order."""
+    """Train scikit-learn's SVC on the same examples in the same order."""
     one = whole.shuffled(run)
     seconds, machine, X_test = fitted(one)
     right = 100.0 * float((machine.predict(X_test) == one.test_classes).mean())
@@ -67,14 +67,17 @@ def svc(whole, run, *, dual=False):
 
 
 def accuracy(solver, one):
-    """Of the test set, in %."""
+    """Return the accuracy on the test set in %."""
     scores = solver.decision(one.test)
     called = scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0
     return 100.0 * float((called == one.test_classes).mean())
 
 
 def exact_dual(one, keys, alpha):
-    """W(alpha) = alpha.y - 1/2 alpha.K.alpha with float64 kernel values; alpha (n,) signed, of the examples `keys`."""
+    """Return W(alpha) = alpha.y - 1/2 alpha.K.alpha with float64 kernel values.
+
+    alpha (n,): signed coefficients of the examples `keys`.
+    """
     keys, alpha = keys[alpha != 0], alpha[alpha != 0]
     rows = one.rows.take(keys)
     X = np.zeros((len(rows), rows.dim))
@@ -157,7 +160,7 @@ def ijcnn(options):
 
 
 def mnist(options):
-    forms = {"lasvm": {"cache_bytes": 2**29}}  # as much as SVC's
+    forms = {"lasvm": {"cache_bytes": 2**29}}  # the same size as SVC's cache
     whole, scaled = (replace(problem(options.data, "mnist", g, 1000), forms=forms) for g in (0.005, PAPER_GAMMA))
     digits = ten_digits(scaled, options.data)
     compile_all(whole, ("lasvm",))
@@ -186,7 +189,7 @@ def mnist(options):
 
 
 def ten_digits(whole, folder):
-    """MNIST with its ten classes."""
+    """Train on MNIST with its ten classes."""
     _, y, _, y_test = load(folder, "mnist")
     return replace(whole, classes=y.astype(np.int64), test_classes=y_test.astype(np.int64))
 

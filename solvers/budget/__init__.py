@@ -1,1 +1,1 @@
-"""Solvers with at most `budget` support vectors, BSGD and BSCA: how points are merged, projected or removed."""
+"""BSGD and BSCA, solvers with at most `budget` support vectors, and how they merge, project or remove points."""

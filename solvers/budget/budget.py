@@ -1,29 +1,29 @@
-"""BSCA and BSGD, kernel SVMs of at most B points (Qaadan, Schueler and Glasmachers, ICPRAM 2019; without a bias).
+"""BSCA and BSGD, kernel SVMs with at most B points (Qaadan, Schueler and Glasmachers, ICPRAM 2019; without a bias).
 
 BSCA (algorithm 2) ascends the dual of each column, one example at a time. It maximises
 W(alpha) = alpha.y - 1/2 alpha.K.alpha in the box (0, C w_class) for y = +1, (-C w_class, 0) for y = -1:
 
     alpha_i <- clip(alpha_i + (y_i - f(x_i)) / K_ii),   f = sum_s beta_s k(x_s, .),
 
-and adds the change of alpha_i to f as the coefficient of a further point x_i.
+and adds the change of alpha_i to f as the coefficient of a new point x_i.
 
-BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) descends lambda / 2 |w|^2 + the mean hinge loss with the
-rate 1 / (lambda t): beta <- (1 - 1/t) beta, and beta_i grows by y_i / (lambda t) where y_i f(x_i) < 1.
+BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) minimises lambda / 2 |w|^2 + the mean hinge loss by gradient
+descent with the rate 1 / (lambda t): beta <- (1 - 1/t) beta, and beta_i grows by y_i / (lambda t) if y_i f(x_i) < 1.
 
-Both keep f on at most B points. Where a point more would come, two points are merged (merging.py), or one point is
-projected onto the rest (factor.py) or removed. The coefficients beta of the points are `alpha` of coefficients.py. The
-coefficients alpha of the examples, which the box bounds, are in memory.py.
+Both solvers represent f by at most B points. Before a further point is added, two points are merged (merging.py), or
+one point is projected onto the other points (factor.py) or removed. The coefficients beta of the points are `alpha` of
+coefficients.py. The coefficients alpha of the examples, which the box bounds, are in memory.py.
 
-Differences from the paper. As printed, BSCA's accuracy swings from one example to the next and falls from pass to pass,
-and BSGD's swings too. The first two differences can be switched off:
+Differences from the paper. In the printed form, BSCA's accuracy varies strongly from one example to the next and falls
+from pass to pass, and BSGD's accuracy varies too. The first two differences can be switched off:
 
-- At the t-th example, a step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long. Where
-  kernel values are all alike, the whole step of one example moves f everywhere, long before C bounds it.
-- `smooth` predicts: a running average of beta over about `averaging` examples, merged and projected along with beta.
-  Its loss in a merge goes to the nearest points (remainder.py). Its weights are those in Shamir and Zhang, ICML
-  2013, section 4, with eta = 3, until the window is full, and exponential from then on.
-- An example at exactly the place of a point of its class adds to the point's coefficient instead of entering again.
-  Algorithm 2 needs this for points visited again, and a merge would do the same without any degradation.
+- At the t-th example, a step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long. If
+  all kernel values are similar, a full step on one example changes f everywhere, long before C bounds it.
+- `smooth` predicts. It is a running average of beta over about `averaging` examples, and is merged and projected along
+  with beta. The nearest points compensate for its loss in a merge (remainder.py). Until the window is full, its weights
+  follow Shamir and Zhang, ICML 2013, section 4, with eta = 3. From then on its weights are exponential.
+- An example that equals a point of its class is added to the point's coefficient and does not become a new point.
+  Algorithm 2 needs this rule for repeated examples. A merge would have the same effect without any degradation.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ Array = np.ndarray[Any, Any]
 
 
 class BudgetExpansion(CoefficientExpansion):
-    """The base of the solvers on a budget. Other parameters: see `Solver`.
+    """The base of the solvers with a budget. Other parameters: see `Solver`.
 
-    budget: points held after any example, from 2 to points_max; at most 100,000, or 5,000 with projection. maintenance:
-    how the budget is kept: "merge" (rbf only), "project" or "remove"; None for "merge" with rbf, else "project".
-    merging: how the place of a merged point is found, by "table" or "golden" section. averaging: examples that the
-    running average spans, > 0; the averaged coefficients predict. None: the present coefficients predict. nearest:
-    points that take over what a merge takes from the average, besides the merged point, from 1 to 200; above 3 the
-    number is approximate. None: 19 with a budget of up to 200, else 3.
+    budget: maximum number of points after any example, from 2 to points_max; at most 100,000, or 5,000 with projection.
+    maintenance: how the number of points is limited: "merge" (rbf only), "project" or "remove"; None for "merge" with
+    rbf, else "project". merging: how the place of a merged point is found, by "table" or "golden" section. averaging:
+    number of examples in the running average, > 0; the averaged coefficients predict. None: the present coefficients
+    predict. nearest: number of points, besides the merged point, that compensate for the average's loss in a merge,
+    from 1 to 200; above 3 the number is approximate. None: 19 with a budget of up to 200, else 3.
     """
 
     bounded = True
@@ -102,10 +102,12 @@ class BudgetExpansion(CoefficientExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; the least useful make way"] = 500,
+        budget: Annotated[
+            int, Ge(2), Lt(2**31), "maximum number of points; the least useful points are merged or removed"
+        ] = 500,
         maintenance: Annotated[
             Literal["merge", "remove", "project"] | None,
-            "how the budget is kept; null: `merge` for the rbf kernel, else `project`",
+            "how the number of points is reduced; null: `merge` for the rbf kernel, else `project`",
         ] = None,
         merging: Annotated[
             Literal["table", "golden"], "how the place of a merged point is found: by a table or by golden section"
@@ -114,15 +116,15 @@ class BudgetExpansion(CoefficientExpansion):
             int | None,
             Ge(1),
             Lt(2**31),
-            "examples that the running average spans; its coefficients predict; null: the present coefficients predict",
+            "number of examples in the running average, which predicts; null: the present coefficients predict",
         ] = 1000,
         nearest: Annotated[
             int | None,
             Ge(1),
             Le(NEAREST_MAX),
             Since(3),
-            "points that take over what a merge takes from the average, besides the merged point; null: 19 with a "
-            "budget of up to 200, else 3",
+            "number of points, besides the merged point, that compensate for the average's loss in a merge; null: 19 "
+            "with a budget of up to 200, else 3",
         ] = None,
         **shared: Any,
     ) -> None:
@@ -155,17 +157,17 @@ class BudgetExpansion(CoefficientExpansion):
 
     @property
     def merges(self) -> int:
-        """How often two points were merged, or a point was projected or removed."""
+        """Number of merges, projections and removals so far."""
         return int(self.upkeep.counts[MAINTAINED])
 
     @property
     def room(self) -> int:
-        """Examples that may come: any number, because points make way by themselves."""
+        """Number of examples that fit: any number, because points are removed automatically."""
         return UNBOUNDED
 
     @property
     def full_at(self) -> int:
-        """Points at which one must make way for the next example."""
+        """Number of points at which a point must be removed for the next example."""
         return self.budget
 
     def _add_columns(self, classes: int) -> None:
@@ -176,12 +178,12 @@ class BudgetExpansion(CoefficientExpansion):
         return self.machine.smooth if self.parameters.window > 0 else self.machine.alpha
 
     def _spread(self) -> Array:
-        """Zeros to spread a row over, where that is needed."""
+        """Return zeros for expanding a row into a dense vector, if that is needed."""
         needed = self.points.columns.shape[0] == 0 or self.upkeep.maintenance == MERGE
         return np.zeros(self.dim if needed else 1, self.dtype)
 
     def make_room(self, nnz: int) -> None:
-        """Grow the arrays so that two rows of nnz non-zeros in all fit. Points keep their slots."""
+        """Enlarge the arrays if needed, so that two rows with nnz non-zeros in total fit. Points keep their slots."""
         cap, pool = self.points.start.size, self.points.indices.size
         cap = cap * 2 if self.slots + 2 > cap else cap
         needed = int(self.points.used[POOL_USED]) + nnz
@@ -189,7 +191,10 @@ class BudgetExpansion(CoefficientExpansion):
         self._move(np.arange(self.slots), cap, pool)
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Visit a batch in order (Solver.learn); with `again`, go on from the remembered coefficients of an example."""
+        """Visit a batch in order (Solver.learn).
+
+        With `again`, continue from the remembered coefficients of each example.
+        """
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
@@ -221,11 +226,11 @@ class BudgetExpansion(CoefficientExpansion):
         return scores
 
     def drop(self, keys: Array) -> None:
-        """Take the points of these examples out, and what is remembered of them (Solver.drop).
+        """Remove the points of these examples, and what the memory contains of these examples (Solver.drop).
 
-        BSCA then makes some further steps on points held, and the average starts again: otherwise it would long
-        remember what f was just after they went. The part of an older example in a merged point goes with the younger
-        example.
+        BSCA then makes some further steps on its points, and the average starts again. Otherwise the average would long
+        include f from just after the removal. If a point was merged from two examples, the older example's part is
+        removed with the younger example.
         """
         self.memory = mem.without(self.memory, np.asarray(keys, np.int64))
         super().drop(keys)
@@ -254,15 +259,15 @@ class BudgetExpansion(CoefficientExpansion):
             self.machine.smooth[:] = self.machine.alpha
 
     def certificate(self) -> Certificate:
-        """Sizes, and the weight degradation summed over all budget maintenance and all columns."""
+        """Return the sizes, and the weight degradation summed over all budget maintenance and all columns."""
         return super().certificate() | {"weight_degradation": float(self.upkeep.degradation[0])}
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients and what is remembered of examples, in bytes."""
+        """Return the memory of the points, the coefficients and the remembered examples, in bytes."""
         return super().memory_bytes() + mem.bytes_of(self.memory) + self.upkeep.factor.nbytes
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         m = self.live if self.upkeep.factor.size else 0
         return (
             super().state()
@@ -275,7 +280,10 @@ class BudgetExpansion(CoefficientExpansion):
         )
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         seen, weights = self._read_seen(checked)
         memory = mem.read_memory(
@@ -301,7 +309,7 @@ class BudgetExpansion(CoefficientExpansion):
             raise ValueError("factor must have a positive diagonal")
         degradation = checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)
         upkeep_counts = checked.take("upkeep_counts", np.int64, (2,), 0, COUNT_MAX)
-        # The memory grows while examples come, up to its limit. A loaded memory must not be smaller than that.
+        # The memory grows while examples are learned, up to its limit. A loaded memory must not be smaller than that.
         if memory.key.size < self.places_max and counts[LEARNED] > memory.key.size:
             raise ValueError(f"memory_key has {memory.key.size} places for {counts[LEARNED]} examples")
         if upkeep_counts[VISITED] < counts[LEARNED]:
@@ -323,7 +331,7 @@ class BudgetExpansion(CoefficientExpansion):
             raise ValueError("factor must be the factor of the kernel values between the points")
 
     def known(self) -> Array:
-        """Numbers of the points' examples, and of the remembered examples."""
+        """Return the numbers of the points' examples and of the remembered examples."""
         rows = self.memory.number[: self.memory.rows.used[USED]]
         return np.unique(np.concatenate((self.keys(), self.memory.key[self.memory.key != NONE], rows)))
 
@@ -331,12 +339,13 @@ class BudgetExpansion(CoefficientExpansion):
 class BSCA(BudgetExpansion):
     """Budgeted stochastic coordinate ascent. Other parameters: `BudgetExpansion`.
 
-    With averaging=None and step_max=None it is the paper's plain form.
+    With averaging=None and step_max=None it is the form that the paper prints.
 
-    step_max: the longest step at first, in units of 1 / k(x, x), > 0, or None for no bound. step_decay: examples after
-    which the bound has shrunk to 1 / sqrt(2), > 0, or infinity for a constant bound. step_least: the bound's lower
-    limit, >= 0. extra_steps: further steps after each example, each on one of the last `reservoir` examples, drawn
-    uniformly. remembered: examples whose alpha is still known in a further epoch (memory.py), at least `reservoir`.
+    step_max: initial bound of a step, in units of 1 / k(x, x), > 0, or None for no bound. step_decay: number of
+    examples after which the bound has shrunk to 1 / sqrt(2), > 0, or infinity for a constant bound. step_least: lower
+    limit of the bound, >= 0. extra_steps: further steps after each example, each on one of the last `reservoir`
+    examples, drawn uniformly. remembered: number of examples whose alpha is still known in a further epoch (memory.py),
+    at least `reservoir`.
     """
 
     fades = True
@@ -347,14 +356,14 @@ class BSCA(BudgetExpansion):
         dim: int,
         *,
         step_max: Annotated[
-            float | None, Gt(0), "longest step at first, in units of 1 / k(x, x); null: no bound"
+            float | None, Gt(0), "initial bound of a step, in units of 1 / k(x, x); null: no bound"
         ] = 2.0,
-        step_decay: Annotated[float, Gt(0), "examples after which that bound has shrunk to 1 / sqrt(2)"] = 1000.0,
+        step_decay: Annotated[float, Gt(0), "number of examples until that bound is 1 / sqrt(2) as large"] = 1000.0,
         step_least: Annotated[float, Ge(0), "lower limit of that bound"] = 0.25,
-        extra_steps: Annotated[int, Ge(0), Le(1000), "further steps after each example, on recent examples"] = 0,
-        reservoir: Annotated[int, Ge(1), Le(2**24), "recent examples kept for these steps"] = 1000,
+        extra_steps: Annotated[int, Ge(0), Le(1000), "number of further steps on recent examples, per example"] = 0,
+        reservoir: Annotated[int, Ge(1), Le(2**24), "number of recent examples stored for these steps"] = 1000,
         remembered: Annotated[
-            int, Ge(1), Le(2**30), "examples whose coefficients are still known in a further epoch"
+            int, Ge(1), Le(2**30), "number of examples whose coefficients are still known in a further epoch"
         ] = 2**17,
         **shared: Any,
     ) -> None:
@@ -372,7 +381,7 @@ class BSCA(BudgetExpansion):
         self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
 
     def check_weights(self, weights: Array, count: int) -> Array:
-        """Check the weights of `count` examples (Solver.check_weights); extra steps do not know these weights."""
+        """Check the weights of `count` examples (Solver.check_weights). Extra steps do not know these weights."""
         if self.parameters.extra_steps:
             raise ValueError(
                 f"extra_steps must be 0 where examples have weights of their own, got {self.parameters.extra_steps}"
@@ -380,7 +389,7 @@ class BSCA(BudgetExpansion):
         return super().check_weights(weights, count)
 
     def fade(self, factor: float) -> None:
-        """Let all that has been learned count less (Solver.fade): f, its average, and the examples' coefficients."""
+        """Reduce the weight of everything learned so far (Solver.fade): f, its average, the examples' alpha."""
         check_fade(factor, fades=self.fades)
         for alpha in (self.machine.alpha, self.machine.smooth, self.memory.alpha):
             np.multiply(alpha, factor, out=alpha)
@@ -389,8 +398,8 @@ class BSCA(BudgetExpansion):
 class BSGD(BudgetExpansion):
     """Budgeted stochastic gradient descent (Pegasos on a budget). Other parameters: `BudgetExpansion`.
 
-    lambda is 1 / (C examples), or `regularization` if that is given. examples: the expected number of examples n. The
-    weight of a class multiplies its loss.
+    lambda is 1 / (C examples), or `regularization` if that is given. examples: the expected number of examples n. A
+    class weight multiplies the loss.
     """
 
     def __init__(

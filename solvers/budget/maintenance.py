@@ -1,9 +1,10 @@
 """Budget maintenance: remove one point at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
 
-The point with the smallest coefficients goes. "merge": it is merged with a partner of its class and sign (merging.py),
-or projected onto the nearest point of its class where there is no partner; its part of the average goes to the nearest
-points (remainder.py). "project": onto all remaining points (factor.py). "remove": without a trace. The squared change
-of the vector w of each column, summed, is the weight degradation.
+The point with the smallest coefficients is removed. With "merge", it is merged with a partner of its class and sign
+(merging.py). If there is no partner, it is projected onto the nearest point of its class. Its part of the average is
+then projected onto the nearest points (remainder.py). With "project", it is projected onto all remaining points
+(factor.py). With "remove", it is removed without a replacement. The weight degradation is the squared change of the
+vector w of each column, summed over columns.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ VISITED, MAINTAINED = range(2)  # places in Upkeep.counts
 
 @handed
 class Upkeep(NamedTuple):
-    """The data of budget maintenance besides the points.
+    """The data of budget maintenance, without the points.
 
     maintenance  MERGE, PROJECT or REMOVE.
-    nearest      points that take over what a merge takes from the average (remainder.py).
-    table        (GRID + 1, GRID + 1, 2) float64, or (0, 0, 2)  of a merge (merging.py).
+    nearest      number of points that compensate for the average's loss in a merge (remainder.py).
+    table        (GRID + 1, GRID + 1, 2) float64, or (0, 0, 2)  the table for merges (merging.py).
     factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (factor.py).
     degradation  (1,) float64                              weight degradation, summed over all maintenance.
-    counts       (2,) int64                                examples visited (t of the papers), points made way.
+    counts       (2,) int64                                examples visited (t of the papers), points removed.
     """
 
     maintenance: int
@@ -68,7 +69,7 @@ class Upkeep(NamedTuple):
 
 
 def empty_upkeep(budget: int, maintenance: str, merging: str, nearest: int) -> Upkeep:
-    """The data for an expansion of `budget` points, without points yet."""
+    """Return the data for an expansion of `budget` points, which has no points yet."""
     side = budget + 1 if maintenance == "project" else 0
     return Upkeep(
         MAINTENANCE.index(maintenance),
@@ -82,9 +83,10 @@ def empty_upkeep(budget: int, maintenance: str, merging: str, nearest: int) -> U
 
 @compiled
 def smallest(points, machine, n, passed):
-    """(slot, size) with the least |alpha|^2 k(x, x) over the columns, among 0..n without `passed`; or (NONE, inf).
+    """Return (slot, size) with the least |alpha|^2 k(x, x), of slots 0..n without `passed`; or (NONE, inf).
 
-    Among equal sizes the oldest point is taken: in BSGD all points that were never merged are equal up to rounding.
+    |alpha|^2 is summed over the columns. Of equal sizes, the oldest point is selected: in BSGD all points that were
+    never merged are equal up to rounding.
     """
     sizes = np.empty(n)
     for s in range(n):
@@ -102,7 +104,7 @@ def smallest(points, machine, n, passed):
 
 @in_place
 def merged_key(i, j):
-    """The key of a merged point, from the keys of its parts: -2 - (the number of the younger example in it)."""
+    """Return the key of a merged point, from the keys of its parts: -2 - (the number of its younger example)."""
     return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
 
 
@@ -138,7 +140,7 @@ def merge(kernel, points, machine, upkeep, i, j, near, row, spread):
 
 @in_place
 def nearest_of_class(class_of, row, n, i, near):
-    """The other point of the class of i with the largest value in row (n,), or NONE; near (m,): the nearest of all."""
+    """Return the other point of i's class with the largest value in row (n,), or NONE. near (m,): the nearest."""
     for s in near:
         if class_of[s] == class_of[i]:
             return s
@@ -151,7 +153,7 @@ def nearest_of_class(class_of, row, n, i, near):
 
 @in_place
 def absorb(machine, i, j, kappa):
-    """Project the coefficients of point i, which is about to go, onto point j; return the weight degradation."""
+    """Project the coefficients of point i, which is to be removed, onto point j; return the weight degradation."""
     for c in range(machine.alpha.shape[0]):
         machine.alpha[c, j] += kappa * machine.alpha[c, i]
     machine.key[j] = merged_key(machine.key[i], machine.key[j])
@@ -160,7 +162,7 @@ def absorb(machine, i, j, kappa):
 
 @in_place
 def go(kernel, points, machine, upkeep, i, near, row, spread):
-    """Remove point i; its part in the average goes to the nearest points."""
+    """Remove point i. Its part of the average is projected onto the nearest points."""
     if is_averaged(machine.smooth, i, NONE):
         hand_on(kernel, points, machine, i, NONE, NONE, near, upkeep.nearest, row, spread)
     leave(machine, i)
@@ -168,7 +170,7 @@ def go(kernel, points, machine, upkeep, i, near, row, spread):
 
 @compiled
 def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
-    """Merge point i, the smallest, or the next larger point that is not the only point of its class.
+    """Merge the smallest point i or, if i is the only point of its class, the next larger point.
 
     Returns the weight degradation.
     """
@@ -183,7 +185,8 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
             return merge(kernel, points, machine, upkeep, i, j, near[:m], row, spread)
         j = nearest_of_class(machine.class_of, row, n, i, near[:m])
         if j != NONE:
-            # No partner of its sign: such a step back, if merged, would pull against all other points of its class.
+            # A point without a partner of its sign is a step back. If merged, it would pull against all other points of
+            # its class.
             degradation = absorb(machine, i, j, float(row[j]))
             go(kernel, points, machine, upkeep, i, near[:m], row, spread)
             return degradation
@@ -197,9 +200,9 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
 
 @compiled
 def make_way(kernel, points, machine, upkeep, known, spread, row):
-    """Budget maintenance (algorithm 1): remove one point, at the cost of some weight degradation.
+    """Do budget maintenance (algorithm 1): remove one point, at the cost of some weight degradation.
 
-    row (cap,) is scratch. At first it holds the kernel row of slot `known`, if `known` is not NONE.
+    row (cap,) is scratch. On entry it contains the kernel row of slot `known`, if `known` is not NONE.
     """
     n = points.used[USED]
     i, size = smallest(points, machine, n, np.empty(0, np.int64))

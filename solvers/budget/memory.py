@@ -1,13 +1,12 @@
-"""The memory of a dual solver on a budget, besides its points: the examples' own alpha, and the last rows.
+"""The memory of a dual solver with a budget, besides its points: the examples' own alpha, and the last rows.
 
-alpha by key: example number k has place k modulo T, where a younger example overwrites it. With consecutive numbers it
-is the memory of the last T examples. An example without a place has alpha = 0.
-
+alpha by key: example number k has place k modulo T, and a younger example overwrites it. With consecutive numbers, the
+memory covers the last T examples. An example without a place has alpha = 0.
 key      (T,) int64       number of the example, NONE for an empty place.
 alpha    (K, T) float64   signed, within the box of the example's class.
 
 The last rows, for further steps on them: a store of sparse points without columns (core/points.py). It has twice as
-many slots as rows are wanted; when it is full, its older half goes.
+many slots as rows are needed. When it is full, its older half is removed.
 
 rows      Points.
 class_of  (2 R,) int32
@@ -36,12 +35,12 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 PLACES_MIN = 1024
-NO_COLUMNS = 2**31  # a dim so large that a point store keeps no columns
+NO_COLUMNS = 2**31  # a dim so large that a point store creates no columns
 
 
 @handed
 class Memory(NamedTuple):
-    """The arrays as compiled code takes them; see the module's docstring."""
+    """The arrays in the form that compiled code uses; see the module's docstring."""
 
     key: Array
     alpha: Array
@@ -51,7 +50,7 @@ class Memory(NamedTuple):
 
 
 def empty_memory(columns: int, places: int, recent: int, dtype: type) -> Memory:
-    """A memory of `places` places, and of the last `recent` rows."""
+    """Return a memory with `places` places, and room for the last `recent` rows."""
     rows = pts.empty_points(NO_COLUMNS, dtype, 2 * recent)
     slots = rows.start.size
     return Memory(
@@ -65,14 +64,14 @@ def empty_memory(columns: int, places: int, recent: int, dtype: type) -> Memory:
 
 @in_place
 def place_of(memory, key):
-    """The place of this example, or NONE."""
+    """Return the place of this example, or NONE."""
     at = key % memory.key.shape[0]
     return at if memory.key[at] == key else NONE
 
 
 @in_place
 def take_place(memory, key):
-    """Give the example a place, with alpha = 0. The example that stood there is forgotten."""
+    """Give the example a place, with alpha = 0. The example that had this place is forgotten."""
     at = key % memory.key.shape[0]
     memory.key[at] = key
     for c in range(memory.alpha.shape[0]):
@@ -82,14 +81,14 @@ def take_place(memory, key):
 
 @in_place
 def keep_row(memory, own, key, indices, values, norm, self_value):
-    """Keep a row as the newest. There must be room."""
+    """Store a row as the newest row. There must be room."""
     s = append_point(memory.rows, indices, values, norm, self_value)
     memory.class_of[s] = own
     memory.number[s] = key
 
 
 def with_places(memory: Memory, places: int) -> Memory:
-    """The memory with more places."""
+    """Return the memory with more places."""
     columns = memory.alpha.shape[0]
     key, alpha = np.full(places, NONE, np.int64), np.zeros((columns, places))
     taken = np.flatnonzero(memory.key != NONE)
@@ -100,7 +99,7 @@ def with_places(memory: Memory, places: int) -> Memory:
 
 
 def with_columns(memory: Memory, classes: int) -> Memory:
-    """The memory for `classes` classes: see Solver._add_columns."""
+    """Return the memory for `classes` classes: see Solver._add_columns."""
     columns, places = memory.alpha.shape
     if columns == 0 or classes < 3:
         return memory._replace(alpha=np.zeros((min(classes, 1), places)))
@@ -113,7 +112,7 @@ def with_columns(memory: Memory, classes: int) -> Memory:
 
 
 def without(memory: Memory, keys: Array) -> Memory:
-    """The memory without anything of the examples with these numbers."""
+    """Return the memory without anything of the examples with these numbers."""
     at = keys % memory.key.size
     at = at[memory.key[at] == keys]
     memory.key[at], memory.alpha[:, at] = NONE, 0.0
@@ -128,7 +127,7 @@ def without(memory: Memory, keys: Array) -> Memory:
 
 
 def with_room(memory: Memory, recent: int, nnz: int) -> Memory:
-    """The memory with its last `recent` rows at the front, and room for another row of nnz non-zeros."""
+    """Return the memory with its last `recent` rows at the front, and room for another row of nnz non-zeros."""
     used = int(memory.rows.used[USED])
     kept = np.arange(max(used - recent, 0), used) if used == memory.rows.start.size else np.arange(used)
     needed = int(memory.rows.length[kept].sum()) + nnz
@@ -141,7 +140,7 @@ def with_room(memory: Memory, recent: int, nnz: int) -> Memory:
 
 
 def state_of(memory: Memory) -> State:
-    """The arrays of a memory, as a solver's state holds them."""
+    """Return the arrays of a memory as a solver's state contains them."""
     used = int(memory.rows.used[USED])
     indptr, indices, values = pts.rows_of(memory.rows, np.arange(used))
     return {
@@ -166,7 +165,10 @@ def read_memory(
     recent: int,
     bound: float,
 ) -> Memory:
-    """Check the memory of a state, for a solver of at most `places` places and `recent` rows; bound: of any alpha."""
+    """Check the memory of a state, for a solver with at most `places` places and `recent` rows.
+
+    bound: limit of any alpha.
+    """
     key = checked.take("memory_key", np.int64, (None,), NONE, COUNT_MAX)
     if not 0 < key.size <= places:
         raise ValueError(f"memory_key must have from 1 to {places} places, got {key.size}")
@@ -190,5 +192,5 @@ def read_memory(
 
 
 def bytes_of(memory: Memory) -> int:
-    """Memory of all arrays, in bytes."""
+    """Return the memory of all arrays, in bytes."""
     return pts.bytes_of(memory.rows) + int(sum(a.nbytes for a in (memory.key, memory.alpha, memory.class_of)))

@@ -11,9 +11,9 @@ kappa = k(x_min, x). The weight degradation, summed over the columns, is
     |a phi(x_min) + b phi(x) - (a p + b q) phi(z)|^2 = |a|^2 + |b|^2 + 2 kappa a.b - |a p + b q|^2,
 
 so h maximises |a p + b q|^2. (Algorithm 1 prints the two powers of kappa interchanged.) In one column this depends only
-on kappa and m = b / (a + b). With |a| <= |b| the maximum lies in h <= 1/2 and is the only maximum there; for
-kappa < exp(-2) there may be a lower maximum above. The table holds h, for merging, and the weight degradation in units
-of |a|^2 (1 - kappa)^2, for choosing the partner: in these units it has one size everywhere.
+on kappa and m = b / (a + b). With |a| <= |b| the maximum has h <= 1/2 and is the only maximum in this range. For kappa
+< exp(-2) there may be a lower maximum above 1/2. The table contains h, for merging, and the weight degradation in units
+of |a|^2 (1 - kappa)^2, for choosing the partner. In these units the degradation has a similar size everywhere.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hinged.solvers.jit.compiled import in_place
 Array = np.ndarray[Any, Any]
 
 PLACE, DEGRADATION = range(2)  # entries of the table
-GRID = 256  # steps of the table in either direction
-KAPPA_LEAST = 1e-30  # points farther apart than this kernel value are merged as if they had it
-BLOCK = 32  # points of a block that is skipped at once if none is near enough
+GRID = 256  # steps of the table in each direction
+KAPPA_LEAST = 1e-30  # points farther apart than this kernel value are merged as if they had this kernel value
+BLOCK = 32  # points of a block, which is skipped as a whole if none of them is near enough
 LEAST_SHARE = 1e-4  # share of |a| in |a| + |b| that replaces 0 at m = 1, for the limit of the table's entries
 NEAREST_KAPPA = 0.999  # replaces kappa = 1 in the same way
 GOLDEN = 0.6180339887498949
@@ -43,7 +43,7 @@ BIFURCATION = 0.7991528017874561  # 2 (1 - 1 / e)^2: weight degradation of two c
 
 @in_place
 def fit(aa, bb, ab, log_kappa, h):
-    """|a p + b q|^2 at h, from |a|^2, |b|^2 and a.b."""
+    """Return |a p + b q|^2 at h, from |a|^2, |b|^2 and a.b."""
     p = exp(log_kappa * (1.0 - h) * (1.0 - h))
     q = exp(log_kappa * h * h)
     return aa * p * p + 2.0 * ab * p * q + bb * q * q
@@ -51,7 +51,7 @@ def fit(aa, bb, ab, log_kappa, h):
 
 @in_place
 def golden_section(aa, bb, ab, log_kappa, low, high):
-    """The h in low..high where `fit` is largest, if it has one maximum there."""
+    """Return the h in low..high where `fit` is largest, if it has only one maximum there."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = fit(aa, bb, ab, log_kappa, left), fit(aa, bb, ab, log_kappa, right)
     for _ in range(GOLDEN_STEPS):
@@ -68,7 +68,7 @@ def golden_section(aa, bb, ab, log_kappa, low, high):
 
 @in_place
 def best_place(aa, bb, ab, log_kappa):
-    """The h in 0..1 where `fit` is largest: the better of the maxima in the two halves."""
+    """Return the h in 0..1 where `fit` is largest: the better of the maxima in the two halves."""
     best, most = 0.0, -1.0
     for half in (0.0, 0.5):
         h = golden_section(aa, bb, ab, log_kappa, half, half + 0.5)
@@ -80,7 +80,7 @@ def best_place(aa, bb, ab, log_kappa):
 
 @in_place
 def lost(a, b, log_kappa, h):
-    """The weight degradation in one column, 0 < a <= b, without the cancellation of nearly equal squares."""
+    """Return the weight degradation in one column, 0 < a <= b, without the cancellation of nearly equal squares."""
     p, q = 2.0 * log_kappa * (1.0 - h) * (1.0 - h), 2.0 * log_kappa * h * h
     both = -2.0 * log_kappa * h * (1.0 - h)
     return -a * a * expm1(p) - b * b * expm1(q) - 2.0 * a * b * exp(log_kappa) * expm1(both)
@@ -88,7 +88,7 @@ def lost(a, b, log_kappa, h):
 
 @in_place
 def fill_table(table):
-    """table[i, j] = (h, degradation / |a|^2 (1 - kappa)^2) for m = 1/2 + i / 2 GRID and kappa = j / GRID."""
+    """Fill table[i, j] = (h, degradation / |a|^2 (1 - kappa)^2) for m = 1/2 + i / 2 GRID and kappa = j / GRID."""
     steps = table.shape[0] - 1
     for i in range(steps + 1):
         m = 0.5 + 0.5 * i / steps
@@ -98,7 +98,7 @@ def fill_table(table):
             log_kappa = log(max(kappa, KAPPA_LEAST))
             h = golden_section(a * a, (1.0 - a) * (1.0 - a), a * (1.0 - a), log_kappa, 0.0, 0.5)
             table[i, j, DEGRADATION] = lost(a, 1.0 - a, log_kappa, h) / (a * (1.0 - kappa)) ** 2
-            # Where both points are at one place any h will do; this is the limit.
+            # If both points are at the same place, any h is right; use the limit.
             if j == steps:
                 h = 1.0 - m
             elif i == steps:
@@ -108,7 +108,7 @@ def fill_table(table):
 
 @cache
 def table_of(merging: str) -> Array:
-    """The table for merging "table"; an empty table for "golden"."""
+    """Return the table for merging "table"; an empty table for "golden"."""
     if merging == "golden":
         return np.zeros((0, 0, 2))
     table = np.empty((GRID + 1, GRID + 1, 2))
@@ -118,7 +118,7 @@ def table_of(merging: str) -> Array:
 
 @in_place
 def interpolated(table, what, m, kappa):
-    """PLACE or DEGRADATION by bilinear interpolation, for 1/2 <= m <= 1 and 0 <= kappa <= 1."""
+    """Return PLACE or DEGRADATION by bilinear interpolation, for 1/2 <= m <= 1 and 0 <= kappa <= 1."""
     steps = table.shape[0] - 1
     u, v = (2.0 * m - 1.0) * steps, kappa * steps
     i, j = min(int(u), steps - 1), min(int(v), steps - 1)
@@ -130,7 +130,7 @@ def interpolated(table, what, m, kappa):
 
 @in_place
 def products(alpha, i, j):
-    """(|a|^2, |b|^2, a.b) of the coefficients of points i and j."""
+    """Return (|a|^2, |b|^2, a.b) of the coefficients of points i and j."""
     aa, bb, ab = 0.0, 0.0, 0.0
     for c in range(alpha.shape[0]):
         a, b = alpha[c, i], alpha[c, j]
@@ -142,13 +142,13 @@ def products(alpha, i, j):
 
 @in_place
 def are_parallel(aa, bb, ab):
-    """Whether the coefficients of two points differ only by a factor, as they always do in one column."""
+    """Return whether the coefficients of two points differ only by a factor, as they always do in one column."""
     return ab * ab >= (1.0 - 1e-9) * (aa * bb)
 
 
 @in_place
 def place(table, aa, bb, ab, kappa):
-    """(h, weight degradation) of a merge with |a| <= |b|."""
+    """Return (h, weight degradation) of a merge with |a| <= |b|."""
     log_kappa = log(max(kappa, KAPPA_LEAST))
     if table.shape[0] > 0 and are_parallel(aa, bb, ab):
         a, b = math.sqrt(aa), math.sqrt(bb)
@@ -160,10 +160,10 @@ def place(table, aa, bb, ab, kappa):
 
 @in_place
 def rank(table, aa, bb, ab, kappa):
-    """The weight degradation of a merge with |a| <= |b|, near enough to choose the partner by.
+    """Return the weight degradation of a merge with |a| <= |b|, precise enough to choose the partner.
 
-    With a table and several columns, h is taken from one column with coefficients |a| and |b|. The result is then never
-    better than the actual merge.
+    With a table and several columns, h is taken from a single column with coefficients |a| and |b|. The result is then
+    never better than the actual merge.
     """
     if table.shape[0] == 0:
         return place(table, aa, bb, ab, kappa)[1]
@@ -177,13 +177,13 @@ def rank(table, aa, bb, ab, kappa):
 
 @in_place
 def may_merge(alpha, class_of, i, j):
-    """Whether two points are of one class and their coefficients have one direction."""
+    """Return whether two points have the same class and their coefficients have the same direction."""
     return j != i and class_of[i] == class_of[j] and products(alpha, i, j)[2] > 0.0
 
 
 @in_place
 def has_mate(alpha, class_of, i, n):
-    """Whether point i may merge with one of 0..n; with several columns, whether it possibly may."""
+    """Return whether point i may be merged with one of 0..n. With several columns, True means only "possibly"."""
     a, own, found = alpha[0, i], class_of[i], alpha.shape[0] > 1
     for j in range(n):
         found |= (class_of[j] == own) & (j != i) & (a * alpha[0, j] > 0.0)
@@ -192,14 +192,16 @@ def has_mate(alpha, class_of, i, n):
 
 @in_place
 def find_partner(table, alpha, class_of, i, row, n, near):
-    """The partner of point i whose merge degrades least, or NONE; row (n,): k(x_i, .), near (m,): points near it.
+    """Return the partner of point i whose merge degrades least, or NONE.
 
-    At a given kappa, a merge degrades least if both coefficients are equal and parallel, by 2 |a|^2 (1 - sqrt(kappa))^2
-    while kappa >= exp(-2). So the best merge so far determines how near a better partner must be.
+    row (n,): k(x_i, .). near (m,): points near x_i.
+
+    For a given kappa, a merge degrades least if both coefficients are equal and parallel: by 2 |a|^2 (1 -
+    sqrt(kappa))^2 while kappa >= exp(-2). So the best merge so far determines how near a better partner must be.
     """
     kind = row.dtype.type
     first, best, least, enough = NONE, NONE, np.inf, kind(0.0)
-    # Try a near point first: then few other points are near enough.
+    # Try a near point first: then only few other points are near enough.
     for t in range(near.shape[0]):
         if first == NONE and may_merge(alpha, class_of, i, near[t]):
             first = near[t]
@@ -213,7 +215,7 @@ def find_partner(table, alpha, class_of, i, row, n, near):
         end, found = min(begin + BLOCK, n), False
         block = row[begin:end]
         for k in range(end - begin):
-            found |= block[k] >= enough  # hardly ever true; without a branch the loop becomes vector instructions
+            found |= block[k] >= enough  # rarely true; a branch would prevent vector instructions
         for j in range(begin, end if found else begin):
             if row[j] >= enough and j != first and may_merge(alpha, class_of, i, j):
                 aa, bb, ab = products(alpha, i, j)
@@ -225,7 +227,7 @@ def find_partner(table, alpha, class_of, i, row, n, near):
 
 @in_place
 def near_enough(aa, degradation):
-    """The kappa below which no merge of a point of |a|^2 degrades less than this."""
+    """Return the kappa below which no merge of a point of |a|^2 degrades less than `degradation`."""
     if degradation >= BIFURCATION * aa:
         return 0.0
     root = 1.0 - math.sqrt(degradation / (2.0 * aa))

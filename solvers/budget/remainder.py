@@ -1,13 +1,13 @@
-"""Hands what a merge takes from the average on to the nearest points.
+"""Projects the average's loss in a merge onto the nearest points.
 
-The place of a merged point z is chosen for the coefficients alpha that learn (merging.py), and each merge moves f a
-little. The next steps correct that for alpha. The averaged coefficients, `smooth`, are not corrected, and would come to
-represent another function than the average of f. So their loss in a merge of x_i and x_j,
+The place of a merged point z is chosen for the coefficients alpha that learn (merging.py), and each merge changes f a
+little. For alpha, the next steps correct this error. The averaged coefficients, `smooth`, are not corrected and would
+in time represent a different function than the average of f. So the loss of `smooth` in a merge of x_i and x_j,
 
     r = s_i phi(x_i) + s_j phi(x_j) - s_z phi(z),      s_z = p s_i + q s_j,
 
 is projected onto z and the points nearest to x_i: c minimises |r - sum_k c_k phi(x_k)|^2 + RIDGE |c|^2 in each column,
-and smooth_k grows by c_k. r is orthogonal to phi(z). For kernels with k(x, x) = 1.
+and smooth_k grows by c_k. r is orthogonal to phi(z). This applies to kernels with k(x, x) = 1.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from hinged.solvers.core.simd.vectors import elementwise
 from hinged.solvers.jit.compiled import compiled, in_place
 
 NEAREST, SMALL_BUDGET = 19, 200
-"""With budgets up to SMALL_BUDGET, NEAREST points besides the merged point take over the average's loss in a merge.
+"""With budgets up to SMALL_BUDGET, NEAREST points besides the merged point compensate for the average's loss in a
+merge.
 
-With fewer points the average drifts where rows have more than two columns; with more points merges take longer. Larger
-budgets use FEW points: there a merge moves the average less.
+With fewer points the average drifts if rows have more than two columns; with more points merges take longer. Larger
+budgets use FEW points, because a merge then changes the average less.
 """
 
 NEAREST_MAX = 200
 
-FEW = 3  # up to this many nearest points are found in order
-HALVINGS = 24  # bisections in search of a kernel value that about the wanted number of points exceeds
+FEW = 3  # up to this many nearest points are found exactly, in order
+HALVINGS = 24  # bisection steps to find a kernel value that about the required number of points exceeds
 
 WIDTH = 8  # rows of kernel values are rounded up to a multiple of this, so that they fill vectors
-RIDGE = 1e-3  # keeps nearly coinciding points from taking large coefficients against each other
+RIDGE = 1e-3  # prevents large opposite coefficients of nearly coinciding points
 
 
 @in_place
@@ -58,7 +59,7 @@ def nearest_points(class_of, row, n, i, near):
 
 @in_place
 def count_above(class_of, row, n, i, j, least):
-    """How many of the points 0..n without i and j have a value in row (n,) above `least`."""
+    """Return how many of the points 0..n without i and j have a value in row (n,) above `least`."""
     count = 0
     for s in range(n):
         count += (row[s] > least) & (class_of[s] != NONE) & (s != i) & (s != j)
@@ -67,10 +68,10 @@ def count_above(class_of, row, n, i, j, least):
 
 @in_place
 def near_points(class_of, row, n, i, j, near):
-    """Write the slots of 0..n without i and j with the largest values in row (n,) to near (m + 1,); return how many.
+    """Write the slots of 0..n, without i and j, with the largest values in row (n,) to near (m + 1,); return how many.
 
-    They are the points above a value found by halving, so that no branch depends on a single point. There are at most
-    m, and at least three quarters of m where there are more points and no equal values.
+    They are the points above a value found by bisection, so that no branch depends on a single point. There are at most
+    m points. There are at least 3 m / 4 points, unless fewer points exist or values are equal.
     """
     kind, most = row.dtype.type, near.shape[0] - 1
     low, high, least = 0.0, 1.0, kind(0.0)
@@ -94,9 +95,9 @@ def near_points(class_of, row, n, i, j, near):
 
 @in_place
 def fill_tile(points, near, spread, tile, norms):
-    """Write the points near (m,) to tile (features, > m) of zeros, feature-major, and their norms.
+    """Write the points near (m,) to tile (features, > m) of zeros, feature-major, and write their norms.
 
-    spread (dim,), zero before, gives the row of the tile that a feature has, counted from 1.
+    spread (dim,), zero before, receives the row of the tile for each feature, counted from 1.
     """
     count = 0
     for u in range(near.shape[0]):
@@ -122,7 +123,7 @@ _less_twice = elementwise(lambda target, first, second, a, b: (target - first * 
 def tile_row(points, s, tile, norms, spread, inner, distances):
     """Add the inner sums of point s with the points of a tile to `inner`, zeros, in the order of `kernel_row`.
 
-    distances becomes the squared distances without the inner sums.
+    `distances` receives the squared distances without the inner sums.
     """
     size, norm = inner.shape[0], points.norm[s]
     for p in range(points.start[s], points.start[s] + points.length[s]):
@@ -135,12 +136,12 @@ def tile_row(points, s, tile, norms, spread, inner, distances):
 
 @in_place
 def solve(A, b, m):
-    """b[:, :m] <- A^-1 b of each column; A (m, m) is positive definite, and its upper triangle is overwritten.
+    """Do b[:, :m] <- A^-1 b of each column. A (m, m) is positive definite, and its upper triangle is overwritten.
 
-    A = U'U, two rows at a time. The diagonal holds the reciprocals.
+    A = U'U is computed two rows at a time. The diagonal contains the reciprocals.
     """
     for k in range(0, m, 2):
-        # Rounding errors of kernel values are far below the ridge.
+        # Rounding errors of kernel values are far smaller than the ridge.
         A[k, k] = 1.0 / math.sqrt(max(A[k, k], 0.5 * RIDGE))
         _times((A[k, k + 1 : m],), (A[k, k],), m - k - 1)
         if k + 1 == m:
@@ -178,7 +179,7 @@ def find_values(kernel, points, near, j, z, spread, tile, norms, values, distanc
 
 @in_place
 def hand_over(smooth, i, j, z, near, row, values, width, A, b):
-    """smooth_k grows by c_k, from these kernel values; A (m + 1, m + 1) and b (K, m + 1) are scratch."""
+    """Add c_k to smooth_k, computed from these kernel values. A (m + 1, m + 1) and b (K, m + 1) are scratch."""
     m, columns = near.shape[0], smooth.shape[0]
     of_j, of_z, size = m * width, (m + 1) * width, m if z == NONE else m + 1
     for u in range(m):
@@ -205,11 +206,11 @@ def hand_over(smooth, i, j, z, near, row, values, width, A, b):
 
 @compiled
 def hand_on(kernel, points, machine, i, j, z, near, most, row, spread):
-    """Give what the average loses to the `most` nearest points, when slots i and j are about to leave for z.
+    """Project the average's loss onto the `most` nearest points, when slots i and j are to be replaced by z.
 
     row (n,): k(x_i, .). near (at most FEW + 1,): the points nearest to x_i; it is overwritten. If `most` is at most
-    FEW, the first `most` of near without j are used. spread (dim,) of zeros is scratch. With j = z = NONE, i leaves
-    alone and no point replaces it.
+    FEW, the first `most` points of near, without j, are used. spread (dim,) of zeros is scratch. With j = z = NONE,
+    only i is removed and no point replaces it.
     """
     m, features = 0, 0
     if most > FEW:
@@ -240,7 +241,7 @@ def hand_on(kernel, points, machine, i, j, z, near, most, row, spread):
 
 @in_place
 def is_averaged(smooth, i, j):
-    """Whether point i, or point j if it is not NONE, has a part in the average."""
+    """Return whether point i, or point j if it is not NONE, has a part in the average."""
     has = False
     for c in range(smooth.shape[0]):
         has |= smooth[c, i] != 0.0 or (j != NONE and smooth[c, j] != 0.0)

@@ -47,20 +47,20 @@ Array = np.ndarray[Any, Any]
 
 HOLES_MIN = 16
 
-VISIT_WORK = 8  # work of a visit per coefficient, beside kernel values
+VISIT_WORK = 8  # work of a visit per coefficient, besides kernel values
 BUDGET_MAX = 100_000
-PROJECTED_MAX = 5_000  # largest budget with projection; its factor takes 200 MB
+PROJECTED_MAX = 5_000  # largest budget with projection, whose factor needs 200 MB
 ETA = 3.0
-FACTOR_TOL = 1e-2  # tolerance of the factor in `examine`, relative to k(x, x): covers the ridge and rounding
-RESETTLE_STEPS = 5  # steps of BSCA per point dropped; more would overfit the points held, which are the hard examples
+FACTOR_TOL = 1e-2  # tolerance of the factor in `examine`, relative to k(x, x): above ridge and rounding errors
+RESETTLE_STEPS = 5  # steps of BSCA per dropped point; more steps would overfit the points, which are the hard examples
 
 
 @handed
 class BudgetParameters(NamedTuple):
-    """The constructors' parameters that compiled code needs; 0 stands for None.
+    """The constructor parameters that compiled code needs; 0 represents None.
 
-    rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_*: bound of a step, in units of
-    1 / K_ii. recent: rows kept for extra_steps.
+    rate: 1 / lambda of BSGD, 0 for BSCA. window: number of examples in the average. step_*: bound of a step, in units
+    of 1 / K_ii. recent: number of rows stored for extra_steps.
     """
 
     budget: int
@@ -77,10 +77,10 @@ class BudgetParameters(NamedTuple):
 
 @in_place
 def twin_of(points, machine, own, self_value, row, n):
-    """The point of class `own` at the same place as the example with this kernel row (n,), or NONE."""
+    """Return the point of class `own` at the same place as the example with this kernel row (n,), or NONE."""
     near = False
     for s in range(n):
-        near |= row[s] >= self_value  # hardly ever true; without a branch the loop becomes vector instructions
+        near |= row[s] >= self_value  # rarely true; a branch would prevent vector instructions
     for s in range(n if near else 0):
         if row[s] >= self_value and machine.class_of[s] == own and points.selves[s] == self_value:
             return s
@@ -89,7 +89,7 @@ def twin_of(points, machine, own, self_value, row, n):
 
 @in_place
 def ascent_step(y, f, old, bound, self_value, t, parameters):
-    """The change of alpha_i of BSCA (algorithm 2), with the bound on its length."""
+    """Return the change of alpha_i of BSCA (algorithm 2), with the bound on its length."""
     step = 1.0 - y * f
     if parameters.step_max > 0.0:
         longest = max(parameters.step_max / np.sqrt(1.0 + t / parameters.step_decay), parameters.step_least)
@@ -100,9 +100,11 @@ def ascent_step(y, f, old, bound, self_value, t, parameters):
 @in_place
 def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, indices, values, norm, self_value,
     spread, row, f):  # fmt: skip
-    """A step on one example in every column, and budget maintenance; row (n,): its kernel row; f (K,) = alpha.row.
+    """Make a step on one example in every column, with budget maintenance.
 
-    f becomes the change of the example's coefficients. An example with k(x, x) = 0 cannot change anything.
+    row (n,): the example's kernel row. f (K,) = alpha.row.
+
+    f receives the change of the example's coefficients. An example with k(x, x) = 0 cannot change anything.
     """
     columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
     ascending = parameters.rate == 0.0
@@ -146,7 +148,7 @@ def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, 
 
 @in_place
 def average(machine, n, t, window):
-    """smooth <- smooth + rho (alpha - smooth)."""
+    """Do smooth <- smooth + rho (alpha - smooth)."""
     rho = max((ETA + 1.0) / (t + ETA), 1.0 / window)
     for c in range(machine.alpha.shape[0]):
         alpha, smooth = machine.alpha[c, :n], machine.smooth[c, :n]
@@ -156,7 +158,7 @@ def average(machine, n, t, window):
 
 @in_place
 def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, random, spread, row, steps):
-    """Make `steps` further steps of BSCA on points held, drawn uniformly. There must be a point."""
+    """Make `steps` further steps of BSCA on uniformly drawn points. There must be a point."""
     columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
     for _ in range(steps):
         s = random_below(random, n)
@@ -177,13 +179,13 @@ def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, rando
 
 @in_place
 def too_many_holes(points, machine, parameters):
-    """Whether the points should be moved together."""
+    """Return whether the points should be moved together."""
     return points.used[USED] - machine.counts[LIVE] > HOLES_MIN + parameters.budget // HOLES_PART
 
 
 @in_place
 def longest_row(points, memory):
-    """The most non-zeros of a stored row."""
+    """Return the largest number of non-zeros of a stored row."""
     longest = 0
     for s in range(points.used[USED]):
         longest = max(longest, points.length[s])
@@ -196,13 +198,13 @@ def longest_row(points, memory):
 def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, places_max, seen, random, spread,
     batch, begin, visits, value_work, work_max, f, row,
     scores):  # fmt: skip
-    """Visit rows begin.. of a batch, each followed by extra_steps recent rows; return (rows, visits done, why it
-    stopped).
+    """Visit the rows of a batch from `begin` on, with extra steps; return (rows done, visits done, why it stopped).
 
-    classes (m,) int64, keys (m,) int64. bounds (classes,): C w_class, or w_class for BSGD. visits: visits of row
-    `begin` already done. scores (m, K) receives the decision values just before each row is learned. Stops before a
-    visit for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of
-    a kernel value. f (K,) float64 and row (cap,) are scratch.
+    Each row is followed by extra_steps recent rows. classes (m,) int64, keys (m,) int64. bounds (classes,): C w_class,
+    or w_class for BSGD. visits: number of visits of row `begin` already done. scores (m, K) receives the decision
+    values just before each row is learned. The function stops before a visit for which there is no room, when there are
+    too many holes, and when work_max is reached. value_work: work of a kernel value. f (K,) float64 and row (cap,) are
+    scratch.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
@@ -216,7 +218,7 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
             n = points.used[USED]
             if work + value_work * (machine.counts[VALUES] - begun) > work_max:
                 return r, v, NEEDS_REST
-            # Room for one new row, and one row merged from two.
+            # There must be room for a new row and for a row merged from two.
             needed = longest + min(2 * longest, parameters.dim)
             if n + 2 > points.start.shape[0] or points.used[POOL_USED] + needed > points.indices.shape[0]:
                 return r, v, NEEDS_ROOM

@@ -1,13 +1,13 @@
 """Kernel rows of the next examples of a batch, computed together before the examples are learned.
 
-A kernel row reads one number of each point for each feature of the row. With many points no nearby cache holds these
-numbers, so the row takes as long as reading memory does. Rows computed together go over the points block by block and
-read each feature of a block once. The feature's numbers stay in registers while their products are added to the sums of
-all rows that have the feature; the first-level cache holds those sums (`add_feature`).
+A kernel row reads one number of each point for each feature of the row. If there are too many points for the caches,
+the row takes as long as reading all these numbers from memory. Rows that are computed together go over the points block
+by block, and read each feature of a block only once. The feature's numbers stay in registers while their products are
+added to the sums of all rows that have the feature. The first-level cache contains those sums (`add_feature`).
 
-Each sum gets one multiplication and one addition per feature, in ascending order, never fused: the bits of kernels.py.
-A row computed ahead lacks the points that came after it was computed. They are added when its turn comes, as in any
-line of the row cache.
+Each sum gets one multiplication and one addition per feature, in ascending order and never fused, so it has the same
+bits as in kernels.py. A row computed ahead lacks the points that were added after it was computed. They are added when
+the row is used, as in any line of the row cache.
 """
 
 from __future__ import annotations
@@ -30,27 +30,30 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 ROWS = 32
-"""Rows computed together. Few enough that the points learned meanwhile are little beside thousands of points."""
+"""Number of rows computed together. It is small, so that few points are added before the last of these rows is used."""
 
 ROWS_LEAST = 4
-"""Rows below which computing together is not worth the call."""
+"""Minimum number of rows for which computing together is worth the call."""
 
 COLUMNS_BYTES_LEAST = 2**21
-"""Size of the feature-major columns, in bytes, below which the second-level cache keeps them from row to row."""
+"""Minimum size of the feature-major columns, in bytes.
+
+The second-level cache can store smaller columns from row to row.
+"""
 
 BEGIN, END, FILLED = range(3)
 
 
 @handed
 class Ahead(NamedTuple):
-    """rows (ROWS, width), or (0, 0); of (3,) int64: rows BEGIN..END of the batch with the first FILLED points."""
+    """rows (ROWS, width), or (0, 0). of (3,) int64: rows BEGIN..END of the batch, with the first FILLED points."""
 
     rows: Array
     of: Array
 
 
 def nothing_ahead(dtype: type) -> Ahead:
-    """No rows and no room for rows."""
+    """Return no rows, without room for rows."""
     return Ahead(np.empty((0, 0), dtype), np.zeros(3, np.int64))
 
 
@@ -58,8 +61,8 @@ def nothing_ahead(dtype: type) -> Ahead:
 class RowsByFeature(NamedTuple):
     """The rows of a batch, listed by feature.
 
-    feature (F,) int32, ascending. Feature f has the entries begin[f]..begin[f + 1]; begin (F + 1,) int64.
-    An entry is a row's number, row (nnz,) int64, ascending, and its value (nnz,).
+    feature (F,) int32, ascending. begin (F + 1,) int64: feature f has the entries begin[f]..begin[f + 1]. An entry
+    consists of the number of a row, row (nnz,) int64, ascending, and its value (nnz,).
     """
 
     feature: Array
@@ -70,7 +73,7 @@ class RowsByFeature(NamedTuple):
 
 @compiled
 def _by_feature(indptr, indices, values, dim):
-    """The arrays of `features_of` as a tuple."""
+    """Return the arrays of `features_of` as a tuple."""
     begin_of, shift = np.zeros(dim + 1, np.int64), indptr[0]
     nnz = indptr[-1] - shift
     for p in range(nnz):
@@ -100,16 +103,16 @@ def features_of(indptr: Array, indices: Array, values: Array, dim: int) -> RowsB
 
 
 def block_of(columns: Array) -> int:
-    """Points of a block: the number that compiled code takes at once with the widest vectors, or a multiple of it."""
+    """Return the number of points in a block: as many as compiled code handles at once with the widest vectors."""
     return int(VECTORS * VECTOR_BYTES_MOST // columns.itemsize)
 
 
 @compiled
 def rows_together(kernel, points, features, norms, begin, end, scratch, out):
-    """out[r, begin:end] = k(row r, points begin..end). The last block may be computed twice.
+    """Compute out[r, begin:end] = k(row r, points begin..end). The last block may be computed twice.
 
-    The points keep columns, the kernel is not the Laplacian, and end is at least one block (`block_of`).
-    norms (m,): norms of the rows. scratch: room for m blocks of numbers.
+    The points must have columns, the kernel must not be the Laplacian, and `end` must be at least one block
+    (`block_of`). norms (m,): norms of the rows. scratch: room for m blocks of numbers.
     """
     m, count = norms.shape[0], features.feature.shape[0]
     block, zero = VECTORS * VECTOR_BYTES // out.itemsize, out.dtype.type(0.0)
@@ -140,7 +143,7 @@ def rows_together(kernel, points, features, norms, begin, end, scratch, out):
 
 
 def are_worth(kernel: Kernel, points: Points, count: int) -> bool:
-    """Whether computing `count` rows together is faster."""
+    """Return whether computing `count` rows together is faster."""
     return (
         count >= ROWS_LEAST
         and points.used[USED] * points.columns.shape[0] * points.columns.itemsize >= COLUMNS_BYTES_LEAST
@@ -151,7 +154,7 @@ def are_worth(kernel: Kernel, points: Points, count: int) -> bool:
 
 
 def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: LabelledRows, begin: int, value_work: int) -> Ahead:
-    """Compute the kernel rows of the batch from row `begin` on with all points, resting between parts (turns.py)."""
+    """Compute the kernel rows of the batch from row `begin` on with all points, with rests between parts (turns.py)."""
     n, end = int(points.used[USED]), min(begin + ROWS, batch.norms.size)
     if ahead.rows.shape[1] < n:
         ahead = ahead._replace(rows=aligned_empty((ROWS, points.start.size), points.values.dtype))
@@ -170,11 +173,11 @@ def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: LabelledRows
 
 @in_place
 def is_ahead(ahead, r):
-    """Whether row r of the batch has been computed ahead."""
+    """Return whether row r of the batch has been computed ahead."""
     return ahead.of[BEGIN] <= r < ahead.of[END]
 
 
 @in_place
 def cut_back(ahead, n):
-    """Keep only the first n points of the rows: the points behind them have changed."""
+    """Keep only the first n points of the rows, because the points after them have changed."""
     ahead.of[FILLED] = min(ahead.of[FILLED], n)

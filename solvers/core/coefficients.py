@@ -1,9 +1,9 @@
-"""Solvers that keep coefficients and no gradients: the solvers on a budget and the online baselines.
+"""Solvers that store coefficients but no gradients: the solvers on a budget and the online baselines.
 
 cap = slots of the point store; K = number of columns.
 
 alpha     (K, cap) float64  signed dual coefficients.
-smooth    (K, cap) float64  averaged coefficients (they predict), another solver's running sum, or zeros.
+smooth    (K, cap) float64  averaged coefficients (they predict), another running sum of a solver, or zeros.
 class_of  (cap,) int32      class of the point, NONE for a hole.
 key       (cap,) int64      number of the example; for a merged point -2 - (number of its younger part).
 b         (K,) float64      bias; 0 in solvers without a bias.
@@ -33,13 +33,13 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-VALUES = 3  # place of "kernel values computed" in counts, behind the places that all solvers share (counts.py)
+VALUES = 3  # place of "kernel values computed" in `counts`, after the places that all solvers share (counts.py)
 EQUAL = 2e-9  # relative: squared coefficients this close differ by rounding alone; the coefficients differ by 1e-9
 
 
 @handed
 class Coefficients(NamedTuple):
-    """The arrays as compiled code takes them; see the module's docstring."""
+    """The arrays in the form that compiled code uses; see the module's docstring."""
 
     alpha: Array
     smooth: Array
@@ -50,7 +50,7 @@ class Coefficients(NamedTuple):
 
 
 def empty_coefficients(columns: int, cap: int) -> Coefficients:
-    """Arrays without points."""
+    """Return arrays without points."""
     return Coefficients(
         alpha=np.zeros((columns, cap)),
         smooth=np.zeros((columns, cap)),
@@ -63,16 +63,16 @@ def empty_coefficients(columns: int, cap: int) -> Coefficients:
 
 @in_place
 def sign_of(example_class, c, columns):
-    """Label y of an example in column c: +1 or -1."""
+    """Return the label y of an example in column c: +1 or -1."""
     return 1.0 if example_class == (1 if columns == 1 else c) else -1.0
 
 
 @in_place
 def first_least(values, n, scale):
-    """The first slot of values (n,) whose value is the least, up to rounding; NONE where no value is finite.
+    """Return the first slot of values (n,) with the smallest value, up to rounding; NONE if no value is finite.
 
-    Among equal values the oldest slot wins, not the slot that rounding made smallest. scale: size of the numbers whose
-    differences the values are, 0 for values that are not differences.
+    Of equal values, the oldest slot wins, not the slot whose value is smallest through rounding. scale: size of the
+    numbers if the values are differences of numbers; 0 for other values.
     """
     at, least = NONE, np.inf
     for s in range(n):
@@ -80,7 +80,7 @@ def first_least(values, n, scale):
             at, least = s, values[s]
     most, older = least + EQUAL * max(abs(least), scale), False
     for s in range(at):
-        older |= values[s] <= most  # hardly ever true; without a branch the loop becomes vector instructions
+        older |= values[s] <= most  # rarely true; a branch would prevent vector instructions
     for s in range(at if older else 0):
         if values[s] <= most:
             return s
@@ -89,7 +89,7 @@ def first_least(values, n, scale):
 
 @in_place
 def enter(machine, s, example_class, key):
-    """Record the point of slot s, with coefficients of zero."""
+    """Add the point of slot s, with coefficients of zero."""
     machine.class_of[s] = example_class
     machine.key[s] = key
     for c in range(machine.alpha.shape[0]):
@@ -146,7 +146,7 @@ class CoefficientExpansion(Expansion):
             leave(self.machine, int(s))
 
     def certificate(self) -> Certificate:
-        """Sizes only; a subclass that knows its objective adds it."""
+        """Return only the sizes; a subclass that can compute its objective adds the objective."""
         return certificate_of(
             support_vectors=int((self.machine.alpha[:, : self.slots] != 0).any(axis=0).sum()),
             points=self.live,
@@ -155,7 +155,7 @@ class CoefficientExpansion(Expansion):
         )
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         n, machine = self.slots, self.machine
         return self._shared_state() | {
             "key": machine.key[:n].copy(),
@@ -166,7 +166,10 @@ class CoefficientExpansion(Expansion):
         }
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         loaded = self._read_shared(checked)
         n, columns = loaded.class_of.size, loaded.columns

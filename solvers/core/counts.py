@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 NONE = -1
-"""Stands for "no slot", "no class" and "no key"."""
+"""Means "no slot", "no class" or "no key"."""
 
 LIVE, STEPS, LEARNED = range(3)
-"""Places in `counts`: points held, steps made, examples learned. A solver's own counts follow."""
+"""Places in `counts`: number of points, steps, examples learned. A solver may add its own counts after these."""
 
 (
     DONE,
@@ -18,13 +18,15 @@ LIVE, STEPS, LEARNED = range(3)
     NEEDS_PLACES,
     NEEDS_ROW_ROOM,
 ) = range(8)
-"""Why compiled code stopped.
+"""Reasons why compiled code stopped.
 
-DONE: the batch ended. NEEDS_ROOM: no free slot. NEEDS_REST: other computations have their turn. NEEDS_COMPACTION: too
-many holes. NEEDS_REMOVAL: the points are full. NEEDS_CLEANING: too many points without a coefficient. NEEDS_PLACES:
-no free place for the alpha of another example. NEEDS_ROW_ROOM: no room for another recent row.
+DONE: the batch ended. NEEDS_ROOM: there is no free slot. NEEDS_REST: other computations are to run. NEEDS_COMPACTION:
+there are too many holes. NEEDS_REMOVAL: points_max is reached. NEEDS_CLEANING: there are too many points without a
+coefficient. NEEDS_PLACES: there is no free place for the alpha of another example. NEEDS_ROW_ROOM: there is no room for
+another recent row.
 """
 
 HOLES_PART, HOLES_MIN = 4, 256
-"""Solvers that compact while they learn do so once holes exceed HOLES_MIN and a HOLES_PART-th of the live points (or of
-the budget)."""
+"""Limits of the holes. A solver that compacts while it learns does so once both limits are exceeded: HOLES_MIN holes,
+and 1 / HOLES_PART of the number of live points (or of the budget).
+"""

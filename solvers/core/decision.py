@@ -1,9 +1,9 @@
-"""Decision values of an expansion: the view that predictions read, and the points that they go over.
+"""Decision values of an expansion: the view that predictions read, and the points that predictions use.
 
-A view refers to all slots as they stand and copies only the coefficients. Where only some points have a coefficient,
-the view copies those points together as soon as predictions have paid for the copy, and goes over them alone from then
-on. A kernel value is a function of its two points, and a term of 0 changes no sum (terms.py), so the bits stay the
-same.
+A view refers to all slots as they were and copies only the coefficients. If only some points have a coefficient, the
+view later copies these points together and then uses only them. It does so once enough predictions have been made to be
+worth the copy. A kernel value is a function of its two points, and a term of 0 changes no sum (terms.py), so the bits
+stay the same.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 QUICKER = 10
-"""Where points keep columns, the kernel values of a row are this many times as fast as turns.py counts them."""
+"""If points have columns, the kernel values of a row are this many times as fast as turns.py counts them."""
 
 SLOT_WORK, HELD_WORK = 0.2, 2.0
-"""Work (turns.py) of one coefficient: in a sum over all slots, and in a sum over the non-zero coefficients alone."""
+"""Work (turns.py) per coefficient: in a sum over all slots, and in a sum over the non-zero coefficients only."""
 
 COPY_WORK = 2  # work (turns.py) of copying one number of a point
 
 
 @compiled
 def decide(kernel, points, n, slots, alpha, terms, b, spread, indptr, indices, values, norms, scores):
-    """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column, over n points.
+    """Compute scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column, over n points.
 
-    slots: number of slots that the sums go over. alpha: coefficients of the columns without listed terms, in order.
+    slots: number of slots in the sums. alpha: coefficients of the columns without listed terms, in order.
     """
     m, together = norms.shape[0], TOGETHER if terms.slots.shape[0] > 0 else 1
     rows, lanes = np.empty((together, n), values.dtype), np.empty(LANES * TOGETHER)
@@ -53,9 +53,9 @@ def decide(kernel, points, n, slots, alpha, terms, b, spread, indptr, indices, v
 
 
 def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of the parts of a batch, each small enough for one call that computes kernel values with n points.
+    """Yield (begin, end) of parts of a batch, each small enough for one call with kernel values of n points.
 
-    each: work of a row beside its kernel values.
+    each: work of a row without its kernel values.
     """
     m = len(rows)
     at_once = turns.portion(n * (VALUE_WORK + int(rows.indptr[-1]) // max(m, 1)) + each)
@@ -64,10 +64,11 @@ def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The numbers that a decision value is computed from: points, and the coefficients of each column.
+    """The input of a decision value: the points, and the coefficients of each column.
 
     n: number of points. alpha (K', n): coefficients of the columns without listed terms, in order. blocks (blocks +
-    1,): the beginning of each block, and the end of the last; the points of a block stand in the same block of slots.
+    1,): the beginning of each block, and the end of the last block. All points of a block are in the same block of
+    slots.
     """
 
     points: Points
@@ -78,15 +79,15 @@ class Form:
 
     @property
     def each(self) -> int:
-        """Work of a row beside its kernel values."""
+        """The work of a row without its kernel values."""
         return self.alpha.size + TERM_WORK * self.terms.slots.size
 
 
 @dataclass(slots=True)
 class Uses:
-    """How much a view has been asked, and what it has made because of that.
+    """A record of how much a view has been used, and the forms that it has made because of that.
 
-    Several threads may ask at once. A count that a thread loses, or a form that is made twice, does no harm.
+    Several threads may use a view at once. No harm is done if a thread loses a count, or if a form is made twice.
     """
 
     rows: int = 0
@@ -99,11 +100,11 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class ExpansionView:
-    """The points as they stood, and a copy of the coefficients.
+    """The points at one moment, and a copy of the coefficients.
 
-    Points are only appended behind slot `n` or moved to new arrays, so a view stays true while learning goes on.
-    terms: coefficients of the columns that hold few points, None where no column does. alpha (K', n): coefficients of
-    all other columns, in order.
+    Points are only added after slot `n` or moved to new arrays, so a view stays valid while learning continues. terms:
+    coefficients of the columns with few points; None if no column has few points. alpha (K', n): coefficients of all
+    other columns, in order.
     """
 
     kernel: Kernel
@@ -118,11 +119,11 @@ class ExpansionView:
 
     @property
     def size(self) -> int:
-        """Kernel values computed for a row."""
+        """Number of kernel values computed per row."""
         return self.n if self.asked.compact is None else self.asked.compact.n
 
     def coefficients(self) -> Array:
-        """Coefficients (K, n) of all columns."""
+        """Return the coefficients (K, n) of all columns."""
         if self.terms is None:
             return self.alpha
         full = np.zeros((self.b.size, self.n))
@@ -132,7 +133,7 @@ class ExpansionView:
         return full
 
     def decision(self, rows: Rows) -> Array:
-        """Decision values (m, K) of a batch."""
+        """Return the decision values (m, K) of a batch."""
         scores = np.empty((len(rows), self.b.size))
         form = self._form(rows)
         if are_dense(self.kernel, form.points, rows):
@@ -148,7 +149,7 @@ class ExpansionView:
         return scores
 
     def _decide_dense(self, form: Form, rows: Rows, scores: Array) -> None:
-        """Decision values of rows that are mostly full: many rows go over the points together, a part at a time."""
+        """Compute the decision values of dense rows. Many rows go over the points together, a part at a time."""
         m = len(rows)
         rows_at_once, blocks_at_once = dense_parts(m, form.n, int(rows.indptr[-1]) // m, form.each)
         blocks = form.blocks.size - 1
@@ -166,7 +167,7 @@ class ExpansionView:
     # -- the points with a coefficient alone ----------------------------------------------------------------------
 
     def _form(self, rows: Rows) -> Form:
-        """The points that these rows go over: all, or those with a coefficient once that has paid for copying them."""
+        """Return the points to use for these rows: all, or those with a coefficient if a copy of them is worth it."""
         asked = self.asked
         if asked.compact is None and self.n > 0:
             features = int(rows.indptr[-1]) + VALUE_WORK * len(rows)
@@ -182,9 +183,9 @@ class ExpansionView:
         return asked.whole
 
     def _work(self, features: int, m: int) -> float:
-        """Work of the kernel values of m rows, of `features` features in all, with all points.
+        """Return the work of the kernel values of m rows with all points. The rows have `features` features in all.
 
-        An estimate, where turns.py counts an upper bound.
+        The result is an estimate, whereas turns.py counts an upper bound.
         """
         if self.points.columns.shape[0] > 0:
             return self.n * features / QUICKER
@@ -192,12 +193,12 @@ class ExpansionView:
         return self.n * m * (VALUE_WORK + GATHERED_WORK * pool / max(slots, 1))
 
     def _pays(self, work: int) -> bool:
-        """Whether the rows so far would have been cheaper over the points with a coefficient, copying included.
+        """Return whether copying the points with a coefficient at the start would have made the rows so far cheaper.
 
-        work: of this call (turns.py). A short call stays short, because nothing else may run while it does.
+        work: work of this call (turns.py). A short call must stay short, because nothing else may run during the call.
         """
         asked, numbers = self.asked, self.alpha.size + (self.terms.slots.size if self.terms is not None else 0)
-        if asked.work <= numbers:  # looking for the points costs as much
+        if asked.work <= numbers:  # finding the points costs as much
             return False
         held = self._held()
         dim = self.points.ones.shape[0] if self.points.only_ones[0] else self.points.columns.shape[0]
@@ -207,7 +208,7 @@ class ExpansionView:
         return saved > copying and (work > turns.WORK_MAX or copying <= turns.WORK_MAX)
 
     def _held(self) -> Array:
-        """The slots that have a coefficient in some column."""
+        """Return the slots that have a coefficient in some column."""
         if self.asked.held is None:
             held = (self.alpha != 0).any(axis=0)
             if self.terms is not None:
@@ -216,7 +217,7 @@ class ExpansionView:
         return self.asked.held
 
     def _compact(self) -> Form:
-        """The points with a coefficient, and all columns as terms whose places count these points."""
+        """Return the points with a coefficient, and all columns as terms whose places are numbers of these points."""
         held, columns = self._held(), self.b.size
         column, slots = np.nonzero(self.alpha)
         values = self.alpha[column, slots]
@@ -233,7 +234,10 @@ class ExpansionView:
 
 
 def blocks_of(held: Array) -> Array:
-    """Where blocks of these slots begin, and where the last ends: whole blocks of slots, at most POINTS in each."""
+    """Return the beginnings of blocks of these slots, and the end of the last block.
+
+    A block contains whole blocks of slots, and at most POINTS of the slots given.
+    """
     ends = np.cumsum(np.bincount(held // POINTS))
     blocks = [0]
     while blocks[-1] < held.size:

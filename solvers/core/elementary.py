@@ -1,9 +1,9 @@
-"""exp, log, sine and cosine in plain arithmetic: the same bits on every processor.
+"""exp, log, sine and cosine in plain arithmetic, with the same bits on every processor.
 
-A C library has several versions of these functions, with and without fused multiply-add, and each library has its own.
-Their results differ in the last bit. Here the functions are sums and products of float64 in the order written, which
-every processor rounds alike. Errors are given in units in the last place (ulp) of the result, as the tests measure
-them; a C library's errors are below 1 ulp.
+C libraries differ, and a C library has several versions of these functions, with and without fused multiply-add. Their
+results differ in the last bit. The functions here are sums and products of float64 in the written order, which every
+processor rounds in the same way. Errors are given in units in the last place (ulp) of the result, as measured by the
+tests. The errors of a C library are below 1 ulp.
 
 Sources: Cody and Waite (Software Manual for the Elementary Functions, 1980) for the reduction by parts of a constant;
 FreeBSD's msun (Sun Microsystems, 1993) for the polynomials of log, sine and cosine; Taylor's polynomial for exp.
@@ -17,14 +17,14 @@ import numpy as np
 
 from hinged.solvers.jit.compiled import compiled
 
-ROUNDER = np.float64(1.5 * 2.0**52)  # adding it rounds a float64 to an integer, which the low bits then hold
+ROUNDER = np.float64(1.5 * 2.0**52)  # adding it rounds a float64 to an integer, which is then in the low bits
 MANTISSA = np.int64(52)  # bits of a float64's mantissa
 HALF_ROOT_BITS = np.int64(0x3FE6A09E667F3BCD)  # bits of the square root of 1/2
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # HIGH ends in zeros, so k HIGH is exact
 NEAR_ZERO = 0.34  # just below ln(2) / 2, the end of the range of exp's polynomial
-EXP_LEAST = -708.0  # below it exp leaves float64's normal range
+EXP_LEAST = -708.0  # below it the result of exp is not a normal float64
 
 E2, E3, E4, E5 = 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0
 E6, E7, E8, E9 = 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0
@@ -46,10 +46,10 @@ C4, C5, C6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.1359647
 
 @compiled
 def exp(x):
-    """e to the power of x <= 700, within 1 ulp; 0 below EXP_LEAST.
+    """Return e to the power of x <= 700, within 1 ulp; 0 below EXP_LEAST.
 
-    exp(x) = 2^k exp(r) with |r| <= ln(2) / 2. Taylor's polynomial to r^13 gives exp(r) within 5e-18. The rounder leaves
-    k in the low bits of `shifted`, from where it goes into the exponent.
+    exp(x) = 2^k exp(r) with |r| <= ln(2) / 2. Taylor's polynomial up to r^13 gives exp(r) within 5e-18. Adding the
+    rounder puts k into the low bits of `shifted`. From there k is moved into the exponent.
     """
     v = x if x > EXP_LEAST else EXP_LEAST
     shifted = np.float64(v * LOG2_E + ROUNDER)
@@ -68,7 +68,10 @@ def exp(x):
 
 @compiled
 def expm1(x):
-    """exp(x) - 1 for x <= 700, within 4 ulp. Near 0 the polynomial is used without its 1, which would swallow x."""
+    """Return exp(x) - 1 for x <= 700, within 4 ulp.
+
+    Near 0, the polynomial leaves out its 1, which would lose digits.
+    """
     if abs(x) > NEAR_ZERO:
         return exp(x) - 1.0
     r2 = x * x
@@ -81,7 +84,7 @@ def expm1(x):
 
 @compiled
 def log(x):
-    """The natural logarithm of a finite, normal x > 0, within 1 ulp.
+    """Return the natural logarithm of a finite, normal x > 0, within 1 ulp.
 
     x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2); log(1 + f) is a polynomial of s = f / (2 + f).
     """
@@ -100,17 +103,17 @@ def log(x):
 
 @compiled
 def log1p(x):
-    """log(1 + x) for 0 <= x <= 1, within 2 ulp: the rounding error of 1 + x is added back."""
+    """Return log(1 + x) for 0 <= x <= 1, within 2 ulp. The rounding error of 1 + x is added back."""
     u = 1.0 + x
     return log(u) + (x - (u - 1.0))
 
 
 @compiled
 def cosine_and_sine(x):
-    """(cos x, sin x) for |x| <= ANGLE_MOST, each within 1e-16 + 1 ulp.
+    """Return (cos x, sin x) for |x| <= ANGLE_MOST, each within 1e-16 + 1 ulp.
 
-    x = k pi/2 + r with |r| <= pi/4. pi/2 has three parts; k times the first is exact. k mod 4 says which polynomial
-    of r is the sine and which the cosine, and their signs.
+    x = k pi/2 + r with |r| <= pi/4. pi/2 is split in three parts, and k times the first part is exact. k mod 4
+    determines which polynomial of r is the sine and which the cosine, and their signs.
     """
     shifted = np.float64(x * TWO_OVER_PI + ROUNDER)
     k = shifted - ROUNDER
@@ -128,10 +131,10 @@ def cosine_and_sine(x):
 
 @compiled
 def angle_within(x):
-    """An angle that `cosine_and_sine` takes, with the cosine and sine of x; 0 where x is not finite.
+    """Return an angle in the range of `cosine_and_sine` with the same cosine and sine as x; 0 if x is not finite.
 
-    The remainder of two positive numbers is not rounded, so it has the same bits everywhere. Rounding 2 pi changes the
-    angle by less than the last place of x.
+    The remainder of two positive numbers is exact, so it has the same bits everywhere. Rounding 2 pi changes the angle
+    by less than the last place of x.
     """
     if abs(x) <= ANGLE_MOST:
         return x

@@ -1,4 +1,4 @@
-"""The parts that all solvers with stored points share: the points, their growth, reading and saving."""
+"""The parts that all solvers with stored points share: the points, room for more points, reading and saving."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SLOTS_STEP = 16  # the largest arrays are rounded up to a multiple of this numbe
 
 
 class Arrays(Protocol):
-    """The arrays that every expansion has at least; K columns, cap slots."""
+    """The arrays that every expansion has. K: number of columns. cap: number of slots."""
 
     @property
     def alpha(self) -> Array:
@@ -49,18 +49,18 @@ class Arrays(Protocol):
 
     @property
     def counts(self) -> Array:
-        """int64; counts[LIVE] is the number of points held."""
+        """int64; counts[LIVE] is the number of points."""
 
 
 class Expansion(Solver):
-    """Points in slots, and arrays of coefficients beside them. Parameters: see `Solver`.
+    """Points in slots, with arrays of coefficients. Parameters: see `Solver`.
 
-    The subclass owns the arrays, a NamedTuple that compiled code takes: it makes, moves and widens them.
+    The subclass owns the arrays, a NamedTuple for compiled code: the subclass makes, moves and widens them.
     """
 
     points: Points
     machine: Any
-    merging: ClassVar[bool] = False  # whether a point may stand for several examples
+    merging: ClassVar[bool] = False  # whether a point may represent several examples
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
@@ -71,18 +71,21 @@ class Expansion(Solver):
 
     @abstractmethod
     def _empty(self, columns: int, cap: int) -> Arrays:
-        """Arrays of `columns` columns and `cap` slots without a point."""
+        """Return arrays of `columns` columns and `cap` slots without points."""
 
     @abstractmethod
     def _resized(self, slots: Array, cap: int) -> Arrays:
-        """The slots `slots`, in this order, in arrays of `cap` slots."""
+        """Return the slots `slots`, in this order, in arrays of `cap` slots."""
 
     @abstractmethod
     def _widened(self, classes: int) -> Arrays:
-        """The arrays for `classes` >= 3 classes (see Solver._add_columns)."""
+        """Return the arrays for `classes` >= 3 classes (see Solver._add_columns)."""
 
     def _moved(self, slots: Array | None) -> None:
-        """Called after the points of `slots`, ascending, became all points; None after a state was loaded."""
+        """Called after the points of `slots`, ascending, became all points.
+
+        `slots` is None after a state was loaded.
+        """
 
     def _add_columns(self, classes: int) -> None:
         cap = self.points.start.size
@@ -92,27 +95,27 @@ class Expansion(Solver):
 
     @property
     def slots(self) -> int:
-        """Slots in use, holes included."""
+        """Number of slots in use, including holes."""
         return int(self.points.used[USED])
 
     @property
     def live(self) -> int:
-        """Points held."""
+        """Number of points."""
         return int(self.machine.counts[LIVE])
 
     @property
     def value_work(self) -> int:
-        """Work (turns.py) of a kernel value, for a row with as many features as the points have on average."""
+        """Work (turns.py) of a kernel value for a row with an average number of features."""
         slots, features = int(self.points.used[USED]), int(self.points.used[POOL_USED])
         gathered = self.points.columns.shape[0] == 0
         return VALUE_WORK + (GATHERED_WORK if gathered else 1) * features // max(slots, 1)
 
     def compact(self) -> None:
-        """Move the live points together, in order."""
+        """Move the live points together, in their order."""
         self._move(self._live_slots(), self.points.start.size, self.points.indices.size)
 
     def drop(self, keys: Array) -> None:
-        """Take the points of these examples out and re-optimise over the rest (Solver.drop)."""
+        """Remove the points of these examples and re-optimise over the rest (Solver.drop)."""
         live = self._live_slots()
         self._drop_slots(live[np.isin(self.keys(), keys)])
 
@@ -127,14 +130,14 @@ class Expansion(Solver):
 
     @abstractmethod
     def _take_out(self, slots: Array) -> None:
-        """Turn these slots, in ascending order, into holes and let the remaining points make up for them."""
+        """Turn these slots, in ascending order, into holes, and let the remaining points compensate for them."""
 
     def _tidy(self) -> None:
         """Called after points were dropped. Compacting costs as much as learning an example."""
         self.compact()
 
     def make_room(self, nnz: int) -> None:
-        """Grow the arrays so that a row of nnz non-zeros fits. Points keep their slots."""
+        """Enlarge the arrays if needed, so that a row of nnz non-zeros fits. Points keep their slots."""
         cap, pool = self.points.start.size, self.points.indices.size
         cap = self._cap_for(cap + 1) if self.slots == cap else cap
         needed = int(self.points.used[POOL_USED]) + nnz
@@ -142,9 +145,9 @@ class Expansion(Solver):
         self._move(np.arange(self.slots), cap, pool)
 
     def _cap_for(self, slots: int) -> int:
-        """The size of arrays that hold `slots` slots: the size for points_max and its holes, or that size halved.
+        """Return the size of arrays for `slots` slots: the size for points_max and its holes, halved while that fits.
 
-        So the arrays never end larger than needed. A subclass with more holes gets a power of two.
+        This rule avoids arrays larger than ever needed. A subclass with more holes gets a power of two.
         """
         cap = self.points_max + max(self.points_max // HOLES_PART, HOLES_MIN) + 1
         if slots > cap:
@@ -154,7 +157,7 @@ class Expansion(Solver):
         return -(-cap // SLOTS_STEP) * SLOTS_STEP
 
     def _provide(self, reason: int, batch: LabelledRows, row: int) -> None:
-        """Provide what compiled code stopped for (counts.py) before it learned a row of a batch."""
+        """Provide what compiled code needs (counts.py) before it can learn a row of a batch."""
         if reason == NEEDS_ROOM:
             self.make_room(int(batch.indptr[row + 1] - batch.indptr[row]))
         elif reason == NEEDS_COMPACTION:
@@ -170,7 +173,7 @@ class Expansion(Solver):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def view(self) -> ExpansionView:
-        """The state as predictions may read it while learning goes on."""
+        """Return the state in a form that predictions can read while learning continues."""
         n, terms = self.slots, self._terms()
         alpha = self._predicting()[:, :n]
         alpha = alpha.copy() if terms is None else alpha[terms.length == NONE]
@@ -179,31 +182,34 @@ class Expansion(Solver):
         )  # fmt: skip
 
     def _predicting(self) -> Array:
-        """(K, cap) the coefficients that predict."""
+        """Return the coefficients that predict, (K, cap)."""
         alpha: Array = self.machine.alpha
         return alpha
 
     def _terms(self) -> Terms | None:
-        """The non-zero coefficients, copied, where the solver lists them for columns with few points; else None."""
+        """Return a copy of the non-zero coefficients if the solver lists them for short columns; else None."""
         return None
 
     def keys(self) -> Array:
-        """Numbers of the examples whose points are held, in slot order; a merged point counts as its younger part."""
+        """Return the numbers of the points' examples, in slot order.
+
+        A merged point has the number of its younger part.
+        """
         keys: Array = self.machine.key[self._live_slots()]
         return np.where(keys < NONE, -2 - keys, keys)
 
     def row_of(self, key: int) -> Rows | None:
-        """The point of an example as a batch of one row; None where it is not held or was merged."""
+        """Return the point of an example as a batch of one row; None if there is no such point or it was merged."""
         slots = np.flatnonzero(self.machine.key[: self.slots] == key)
         slots = slots[self.machine.class_of[slots] != NONE]
         return self._rows_at(slots) if slots.size else None
 
     def held_rows(self) -> Rows:
-        """All points held, in the order of `keys`."""
+        """Return all points, in the order of `keys`."""
         return self._rows_at(self._live_slots())
 
     def held_classes(self) -> Array:
-        """The classes of all points held, in the order of `keys`."""
+        """Return the classes of all points, in the order of `keys`."""
         classes: Array = self.machine.class_of[self._live_slots()]
         return classes
 
@@ -211,11 +217,11 @@ class Expansion(Solver):
         return rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype)
 
     def indices(self, keys: Array) -> Array:
-        """The features of the points of these examples, each at least once."""
+        """Return the features of the points of these examples, each feature at least once."""
         return pts.rows_of(self.points, self._live_slots()[np.isin(self.keys(), keys)])[1]
 
     def contributions(self, rows: Rows) -> Contributions | None:
-        """The contribution of each point to the decision values of a batch of one row."""
+        """Return the contribution of each point to the decision values of a batch of one row."""
         n, slots = self.slots, self._live_slots()
         row = np.empty(n, self.dtype)
         spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
@@ -224,7 +230,7 @@ class Expansion(Solver):
         return Contributions(self.keys(), self.machine.key[slots] < NONE, self.machine.class_of[slots], parts)
 
     def point_scores(self) -> PointScores | None:
-        """Decision values at the points held."""
+        """Return the decision values at all points."""
         slots = self._live_slots()
         scores = self.decision(self._rows_at(slots))
         return PointScores(self.keys(), self.machine.class_of[slots], scores, np.zeros(slots.size, bool))
@@ -233,17 +239,20 @@ class Expansion(Solver):
         return np.flatnonzero(self.machine.class_of[: self.slots] != NONE)
 
     def _delta(self) -> Array:
-        """(K,) a copy of the largest violation of each column."""
+        """Return (K,) a copy of the largest violation of each column."""
         return np.zeros(self.columns)
 
     def memory_bytes(self) -> int:
-        """Memory of points and coefficients, in bytes."""
+        """Return the memory of points and coefficients, in bytes."""
         return pts.bytes_of(self.points) + int(sum(a.nbytes for a in self.machine))
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def _shared_state(self) -> State:
-        """The points, their classes, and what every solver has. Holes are kept, empty: slots are part of the state."""
+        """Return the points, their classes, and the other arrays that all solvers share.
+
+        Holes are included as empty slots, because slots are part of the state.
+        """
         class_of = self.machine.class_of[: self.slots]
         indptr, indices, values = pts.rows_of(self.points, np.flatnonzero(class_of != NONE))
         return {
@@ -258,11 +267,11 @@ class Expansion(Solver):
         }
 
     def _read_shared(self, checked: StateReader) -> _Loaded:
-        """Check the parts of `_shared_state`; `_take_over` uses them once the rest has been checked."""
+        """Check the parts of `_shared_state`. `_take_over` uses them after the rest has been checked."""
         seen, weights = self._read_seen(checked)
         class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
         live = np.flatnonzero(class_of != NONE)
-        # A merged point has -2 - (number of its younger part).
+        # The key of a merged point is -2 - (number of its younger part).
         key = checked.take("key", np.int64, class_of.shape, -2 - COUNT_MAX if self.merging else NONE, COUNT_MAX)
         if not np.array_equal(key == NONE, class_of == NONE):
             raise ValueError("key must be -1 where there is no point, and nowhere else")
@@ -290,7 +299,7 @@ class Expansion(Solver):
             raise ValueError("key names an example twice")
 
     def _sampled(self, slots: Array) -> tuple[Array, Array]:
-        """Some of these slots, evenly chosen, and their kernel rows (m, n_slots)."""
+        """Return some of these slots, evenly chosen, and their kernel rows (m, n_slots)."""
         chosen = slots[np.linspace(0, slots.size - 1, min(slots.size, SAMPLE_MAX)).astype(np.int64)]
         return chosen, self._kernel_rows(chosen)
 
@@ -315,7 +324,10 @@ class Expansion(Solver):
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """The parts that `_read_shared` checked; n = class_of.size slots, in arrays of points.start.size slots."""
+    """The parts that `_read_shared` checked.
+
+    There are n = class_of.size slots, in arrays of points.start.size slots.
+    """
 
     seen: Array
     weights: Array
@@ -327,7 +339,7 @@ class _Loaded:
     points: Points
 
     def by_slot(self, checked: StateReader, name: str, most: float) -> Array:
-        """Array `name` (K, n): finite, within -most..most, and 0 where there is no point."""
+        """Return array `name` (K, n). It must be finite, within -most..most, and 0 where there is no point."""
         values = checked.take(name, np.float64, (self.columns, self.class_of.size), -most, most)
         if values[:, self.class_of == NONE].any():
             raise ValueError(f"{name} must be 0 where there is no point")
@@ -335,7 +347,7 @@ class _Loaded:
 
 
 def _points_with_holes(rows: Rows, live: Array, n: int, cap: int, dim: int) -> Points:
-    """Rows in the slots `live` of n slots; the slots between them are empty."""
+    """Return points with the rows in the slots `live` of n slots; the other slots are empty."""
     nnz = int(rows.indptr[-1])
     lengths = np.zeros(n, np.int64)
     lengths[live] = np.diff(rows.indptr)

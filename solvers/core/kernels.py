@@ -1,18 +1,19 @@
 """Mercer kernels and kernel rows. families.py lists the kernels.
 
-A kernel value depends on its two points alone, to the last bit: not on the batch, the slot, the state of the cache or
+A kernel value depends only on its two points, to the last bit. It does not depend on the batch, the slot, the cache or
 the memory layout. This follows from one definition: the inner sum runs over the features in ascending order, one
 multiplication and one addition at a time, in the precision of the model. A feature that is zero in either point adds an
 exact zero. So a dense column, a sparse row and a single pair give the same bits, and k(x, z) = k(z, x).
 
-For the Laplacian the inner sum is the overlap o(x, z) = sum_f min(|x_f|, |z_f|) over the features where both have the
-same sign. Then |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z): the overlap is to the 1-norm what x.z is to the 2-norm.
+For the Laplacian the inner sum is the overlap o(x, z) = sum_f min(|x_f|, |z_f|) over the features in which both have
+the same sign. The distance is |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z). The overlap corresponds to the 1-norm as x.z
+corresponds to the 2-norm.
 
-Rows are computed against feature-major points ("columns"): one pass over contiguous memory per non-zero feature of the
-query, which the compiler turns into vector instructions. Where the columns would not fit in memory, the query is spread
-over a dense vector and each sparse point gathers from it. ahead.py computes several rows at once. Where every non-zero
-of query and points is 1, the inner sum of every kernel is the number of features in common; bytes count it, to the
-same bits.
+Rows are computed with feature-major points ("columns"): one pass over contiguous memory per non-zero feature of the
+query, which the compiler turns into vector instructions. If the columns do not fit in memory, the query is expanded
+into a dense vector. Each sparse point then reads its numbers from that vector. ahead.py computes several rows at once.
+If every non-zero of query and points is 1, the inner sum of every kernel is the number of features in common. This
+number is counted in bytes and gives the same bits.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ from hinged.solvers.jit.compiled import compiled, in_place
 from hinged.solvers.jit.handed import handed
 
 PARAMETERS: Mapping[str, Any] = {"degree": Annotated[int, Ge(1), Le(16)], "coef0": Annotated[float, Ge(0), Lt(1e15)]}
-"""Parameters of a kernel beside gamma. gamma is a number > 0, or a warm-up finds it."""
+"""Parameters of a kernel besides gamma. gamma is a number > 0, or a warm-up finds it."""
 
 BLOCK = 1024
-"""Points of one pass of a row computation; their sums stay in the first-level cache."""
+"""Number of points in one pass of a row computation; their sums stay in the first-level cache."""
 
 ONES_MAX = 255
-"""Most non-zeros of a row of 1s that bytes can count."""
+"""Maximum number of non-zeros of a row of 1s that can be counted in bytes."""
 
 ONES_BLOCK = 4096
-"""Points of one pass that counts in bytes."""
+"""Number of points in one pass that counts in bytes."""
 
 
 @handed
 class Kernel(NamedTuple):
-    """A kernel as compiled code takes it: an integer code and the parameters."""
+    """A kernel in the form that compiled code uses: an integer code and the parameters."""
 
     code: int
     gamma: float
@@ -56,24 +57,24 @@ class Kernel(NamedTuple):
 
 
 def is_radial(kernel: Kernel) -> bool:
-    """Whether the kernel depends on a distance: then norms and k(x, x) are the same for every gamma."""
+    """Return whether the kernel depends on a distance. Then norms and k(x, x) are the same for every gamma."""
     return kernel.code in RADIAL
 
 
 def measure_of(kernel: Kernel) -> Kernel:
-    """The kernel as far as norms and k(x, x) depend on it: the same for every gamma if the kernel is radial."""
+    """Return the part of the kernel on which norms and k(x, x) depend, which for a radial kernel excludes gamma."""
     return kernel._replace(gamma=1.0) if is_radial(kernel) else kernel
 
 
 def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> Kernel:
-    """Make a kernel of checked parameters. ValueError names what was got and what is allowed."""
+    """Make a kernel with checked parameters. A ValueError says what was given and what is allowed."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
     return checked_kernel(Kernel(KERNELS[name].code, gamma, degree, coef0))
 
 
 def checked_kernel(kernel: Kernel) -> Kernel:
-    """The kernel, with its parameters checked as in `make_kernel`."""
+    """Return the kernel after checking its parameters as in `make_kernel`."""
     code, gamma, degree, coef0 = kernel
     if not (gamma > 0 and math.isfinite(gamma)):
         raise ValueError(f"gamma must be finite and > 0, got {gamma}")
@@ -86,12 +87,12 @@ def checked_kernel(kernel: Kernel) -> Kernel:
 
 @in_place
 def inner_columns(laplacian, indices, values, columns, begin, end, out):
-    """out[begin:end] = inner sums of one sparse query with points begin..end, from their feature-major columns."""
+    """Compute out[begin:end]: inner sums of a sparse query with points begin..end, from their feature-major columns."""
     zero = columns.dtype.type(0.0)
     for b in range(begin, end, BLOCK):
         e = min(b + BLOCK, end)
         size = e - b
-        # Take slices first: indexing with an offset keeps the compiler from using vector instructions.
+        # Take slices first, because indexing with an offset keeps the compiler from using vector instructions.
         acc = out[b:e]
         if laplacian or indices.shape[0] < 4:
             for s in range(size):
@@ -111,7 +112,7 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
                         acc[s] += z if z < -v else -v
                 p += 1
             continue
-        # Four features at a time, added in the same order: the sums are read and written once for all four.
+        # Add four features at a time, in the same order: the sums are read and written once for all four.
         while p + 4 <= indices.shape[0]:
             v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
             c0, c1 = columns[indices[p], b:e], columns[indices[p + 1], b:e]
@@ -133,7 +134,7 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
 
 @in_place
 def are_ones(values):
-    """Whether these non-zeros of a row are all 1, and not more than bytes can count."""
+    """Return whether these non-zeros of a row are all 1, and few enough to be counted in bytes."""
     if values.shape[0] > ONES_MAX:
         return False
     ones = True
@@ -144,7 +145,7 @@ def are_ones(values):
 
 @compiled
 def inner_ones(indices, ones, begin, end, out):
-    """out[begin:end] = non-zeros that a query of 1s has in common with each of the points begin..end; at most 255."""
+    """Count in out[begin:end] the non-zeros that a query of 1s shares with each of the points; at most 255."""
     counts = np.empty(min(ONES_BLOCK, end - begin), np.uint8)
     for b in range(begin, end, ONES_BLOCK):
         e = min(b + ONES_BLOCK, end)
@@ -170,7 +171,10 @@ def inner_ones(indices, ones, begin, end, out):
 
 @in_place
 def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
-    """The sums of `inner_columns`, from sparse points; `spread` (dim,), zero before and after, holds the query."""
+    """Compute the sums of `inner_columns` from sparse points.
+
+    `spread` (dim,), zero before and after, contains the query.
+    """
     zero = values.dtype.type(0.0)
     for p in range(indices.shape[0]):
         spread[indices[p]] = values[p]
@@ -197,8 +201,8 @@ def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
 LOG2_E = float(np.float32(1.4426950408889634))
 LN2_HIGH, LN2_LOW = 0.693359375, float(np.float32(-2.12194440e-4))
 ROUNDER = 12582912.0  # 1.5 * 2^23: adding it rounds a float32 to an integer
-EXPONENT = 23  # where a float32 keeps its exponent; the shift takes away the rounder's own high bits
-EXP_LEAST = -87.0  # below it exp leaves float32's normal range
+EXPONENT = 23  # first bit of a float32's exponent; the shift takes away the rounder's own high bits
+EXP_LEAST = -87.0  # below it the result of exp is not a normal float32
 POLYNOMIAL_OF_EXP = (
     1.9875691500e-4,
     1.3981999507e-3,
@@ -210,10 +214,10 @@ POLYNOMIAL_OF_EXP = (
 
 
 def _exp(x: Value) -> Value:
-    """exp(x) in float32 for x <= 0: relative error below 1.2e-7, five times faster than a C library's exp.
+    """Return exp(x) in float32 for x <= 0: relative error below 1.2e-7, five times faster than a C library's exp.
 
-    exp(v) = 2^k exp(r). The polynomial gives exp(r). The rounder leaves k in the low bits of `shifted`, from where it
-    goes into the exponent.
+    exp(v) = 2^k exp(r). The polynomial gives exp(r). Adding the rounder puts k into the low bits of `shifted`. From
+    there k is moved into the exponent.
     """
     v = x.larger(EXP_LEAST)
     shifted = v * LOG2_E + ROUNDER
@@ -238,7 +242,7 @@ _radial_by_polynomial = elementwise(_radial)
 def inner_to_radial(
     inner: np.ndarray[Any, Any], norms: np.ndarray[Any, Any], norm: float, minus_gamma: float, n: int
 ) -> None:
-    """inner (n,) = exp(-gamma max(0, norm + norms - 2 inner)); in float64 by `elementary.exp`."""
+    """Do inner (n,) = exp(-gamma max(0, norm + norms - 2 inner)). In float64 this uses `elementary.exp`."""
     two = norms.dtype.type(2.0)
     inner[:n] = np.exp(minus_gamma * np.maximum((norm + norms[:n]) - two * inner[:n], 0))
 
@@ -279,10 +283,10 @@ def inner_to_kernel(kernel, norm, norms, inner):
 
 @in_place
 def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
-    """out[begin:end] = k(query, points begin..end).
+    """Compute out[begin:end] = k(query, points begin..end).
 
-    The query is sparse: indices (nnz,) int32 ascending, values (nnz,), and `norm` as `row_norm` gives it. `spread`
-    (dim,) of zeros is scratch, used only where the points keep no columns.
+    The query is sparse: indices (nnz,) int32 ascending, values (nnz,), and `norm` as returned by `row_norm`. `spread`
+    (dim,) of zeros is scratch, used only if the points have no columns.
     """
     laplacian = kernel.code == LAPLACIAN
     if points.only_ones[0] and are_ones(values):
@@ -296,7 +300,7 @@ def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
 
 @in_place
 def point_row(kernel, points, slot, targets, begin, end, spread, out):
-    """out[begin:end] = k(point `slot` of points, targets begin..end)."""
+    """Compute out[begin:end] = k(point `slot` of points, targets begin..end)."""
     first, last = points.start[slot], points.start[slot] + points.length[slot]
     kernel_row(
         kernel,
@@ -313,7 +317,7 @@ def point_row(kernel, points, slot, targets, begin, end, spread, out):
 
 @in_place
 def row_norm(kernel, values):
-    """Inner sum of a row with itself: |x|^2, or |x|_1 for the Laplacian, in the order of the features."""
+    """Return the inner sum of a row with itself: |x|^2, or |x|_1 for the Laplacian, in the order of the features."""
     total = values.dtype.type(0.0)
     for p in range(values.shape[0]):
         if kernel.code == LAPLACIAN:
@@ -325,7 +329,7 @@ def row_norm(kernel, values):
 
 @in_place
 def row_norms(kernel, indptr, values, norms, selves):
-    """For each row of a CSR batch its norm and its k(x, x), in the bits that `kernel_row` would give."""
+    """Compute for each row of a CSR batch its norm and its k(x, x), with the same bits as `kernel_row`."""
     for r in range(norms.shape[0]):
         norms[r] = row_norm(kernel, values[indptr[r] : indptr[r + 1]])
         selves[r] = norms[r]

@@ -1,7 +1,7 @@
-"""Arrays that begin at a line of the processor's caches.
+"""Arrays that start at the beginning of a cache line of the processor.
 
-NumPy's large arrays begin 16 bytes behind the start of a line. Then each vector of 512 bits lies across two lines, and
-loops that do not wait for memory take up to twice as long.
+Large NumPy arrays start 16 bytes after the beginning of a line. Each vector of 512 bits then crosses a line boundary,
+and loops that do not wait for memory take up to twice as long.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 LINE = 64
-"""Bytes of a cache line, and of the widest vector."""
+"""Bytes of a cache line, which is also the size of the widest vector."""
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-    """Zeros of this shape. The system provides the pages when they are first touched."""
+    """Return zeros of this shape. The system provides the memory pages when they are first used."""
     return _cut(np.zeros(_bytes(shape, dtype), np.uint8), shape, dtype)
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-    """An uninitialised array of this shape."""
+    """Return an uninitialised array of this shape."""
     return _cut(np.empty(_bytes(shape, dtype), np.uint8), shape, dtype)
 
 
 def whole(array: Array) -> Array:
-    """All rows of the aligned array whose first rows `array` (rows, width) is; else `array` itself."""
+    """Return all rows of the aligned array of which `array` (rows, width) is the first rows; else `array` itself."""
     memory, row = array.base, array.shape[1] * array.itemsize
     if not (isinstance(memory, np.ndarray) and memory.dtype == np.uint8 and memory.ndim == 1):
         return array

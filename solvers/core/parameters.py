@@ -1,9 +1,9 @@
 """The parameters of the solvers. A solver's `__init__` declares the type, bounds, meaning and default of each.
 
-    def __init__(self, kernel, dim, *, budget: Annotated[int, Ge(2), "points, at most"] = 500, **shared): ...
+    def __init__(self, kernel, dim, *, budget: Annotated[int, Ge(2), "maximum number of points"] = 500, **shared): ...
 
 `declared` reads these annotations. A model's configuration, the checks of the estimators and the table in
-docs/reference/solvers.md follow from them.
+docs/reference/solvers.md are derived from them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from annotated_types import Ge, Gt, Le, Lt
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """A parameter was added later: models created before it go on as with the value `without`."""
+    """Marks a parameter that was added later. Models created before it use the value `without`."""
 
     without: Any
 
 
 class Unserved:
-    """Marks a parameter of the solver alone: a model's configuration does not have it."""
+    """Marks a parameter that exists only in the solver, not in a model's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A test of a value, and what it allows in words."""
+    """A test of a value, and a description of the allowed values."""
 
     fits: Callable[[Any], bool]
     allowed: str
 
     def __or__(self, other: Constraint) -> Constraint:
-        """A value passes if either constraint allows it."""
+        """Return a constraint that allows what either constraint allows."""
         return Constraint(lambda value: self.fits(value) or other.fits(value), f"{self.allowed} or {other.allowed}")
 
 
@@ -49,7 +49,7 @@ class Constraint:
 class Parameter:
     """A parameter as a solver declares it.
 
-    annotation: the type with its bounds, which pydantic reads as well. since: for a parameter that was added later, the
+    annotation: the type with its bounds, which pydantic reads too. since: for a parameter that was added later, the
     value that models created before it use.
     """
 
@@ -65,7 +65,7 @@ class Parameter:
 def number(
     *, above: float = -math.inf, least: float = -math.inf, below: float = math.inf, most: float = math.inf
 ) -> Constraint:
-    """A finite number within bounds; `above` and `below` themselves are not allowed."""
+    """Return the constraint of a finite number within bounds. `above` and `below` themselves are not allowed."""
     bounds = [
         *([f"> {above:g}"] if above > -math.inf else []),
         *([f">= {least:g}"] if least > -math.inf else []),
@@ -80,7 +80,7 @@ def number(
 
 
 def integer(least: int, most: int | None = None) -> Constraint:
-    """A whole number within bounds, both included."""
+    """Return the constraint of a whole number within bounds, both included."""
 
     def fits(value: Any) -> bool:
         return _is(Integral, value) and value >= least and (most is None or value <= most)
@@ -89,7 +89,7 @@ def integer(least: int, most: int | None = None) -> Constraint:
 
 
 def one_of(*allowed: Any) -> Constraint:
-    """One of a few values."""
+    """Return the constraint that a value is one of a few values."""
     names = ", ".join(map(str, allowed))
     words = f"one of {names}" if len(allowed) > 1 else repr(allowed[0])
     return Constraint(lambda value: any(_alike(value, each) for each in allowed), words)
@@ -107,7 +107,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _alike(value: Any, allowed: Any) -> bool:
-    """Whether the value equals an allowed value, in Python's type or in NumPy's."""
+    """Return whether the value equals an allowed value, in Python's type or in NumPy's."""
     if allowed is None:
         return value is None
     kind = str if isinstance(allowed, str) else Integral
@@ -119,7 +119,7 @@ FLAG = Constraint(lambda value: isinstance(value, bool | np.bool_), "True or Fal
 
 
 def check(values: Mapping[str, Any], rules: Mapping[str, Constraint]) -> None:
-    """Refuse the first value that its rule does not allow. Names without a rule may have any value."""
+    """Refuse the first value that its rule does not allow. A name without a rule may have any value."""
     for name, value in values.items():
         rule = rules.get(name)
         if rule is not None and not rule.fits(value):
@@ -128,7 +128,7 @@ def check(values: Mapping[str, Any], rules: Mapping[str, Constraint]) -> None:
 
 @cache
 def declared(make: type) -> Mapping[str, Parameter]:
-    """The parameters that a class and its base classes declare, the most general first."""
+    """Return the parameters that a class and its base classes declare, starting with the most general class."""
     found: dict[str, Parameter] = {}
     for kind in reversed(make.__mro__):
         init = vars(kind).get("__init__")
@@ -143,7 +143,7 @@ def declared(make: type) -> Mapping[str, Parameter]:
 
 @cache
 def rules_of(make: type) -> Mapping[str, Constraint]:
-    """The rule of each parameter of a class."""
+    """Return the rule of each parameter of a class."""
     return {name: parameter.rule for name, parameter in declared(make).items()}
 
 
@@ -155,13 +155,13 @@ def _read(name: str, annotation: Any, default: Any) -> Parameter:
 
 
 def rule_of(annotation: Any) -> Constraint:
-    """The rule of an annotated type with bounds."""
+    """Return the rule of an annotated type with bounds."""
     kind, *said = get_args(annotation)
     return _rule(kind, said)
 
 
 def _rule(kind: Any, said: list[Any]) -> Constraint:
-    """The rule of a type and its bounds."""
+    """Return the rule of a type and its bounds."""
     if get_origin(kind) in (Union, UnionType):
         parts = sorted(get_args(kind), key=lambda part: part is not NoneType)
         return reduce(or_, (_rule(part, said) for part in parts))

@@ -1,19 +1,19 @@
 """The points of an expansion, shared by all columns of coefficients.
 
-A point gets the next free slot and keeps it. Slots are only ever appended; a point that goes leaves a hole. When a
+A point gets the next free slot and keeps it. Slots are only added at the end, and a removed point leaves a hole. When a
 fifth of all slots are holes, `compacted` moves the remaining points, in order, into new arrays. So
 
 - a reader of the old arrays is never disturbed: predictions need no lock;
-- slots stand in order of age, independent of clocks and threads: the same events give the same slots;
-- a cached kernel row that reaches to slot m is brought up to date by the values from m on.
+- slots are in order of age, whatever the clocks and threads do: the same events give the same slots;
+- a cached kernel row up to slot m is completed by the values from m on.
 
-Each point is stored twice. As a query it is a sparse row: `indices` and `values` from start[s], length[s] of them. As a
-target it is a column of the feature-major array: columns[f, s]. Where `columns` would exceed COLUMNS_BYTES_MAX, only
-the sparse rows are kept.
+Each point is stored twice. As a query it is a sparse row: `indices` and `values`, length[s] entries from start[s] on.
+As a target it is a column of the feature-major array: columns[f, s]. If `columns` would be larger than
+COLUMNS_BYTES_MAX, only the sparse rows are stored.
 
-While every non-zero of all points is 1, as with categories, the points are stored a third time, as bytes,
-feature-major. Two such points have a whole number of features in common, which bytes count without rounding, and a
-kernel row reads a quarter of the memory.
+While every non-zero of all points is 1, as with categories, the points are stored a third time, in feature-major bytes.
+The inner sum of two such points is the number of their common features. Bytes count it without rounding, and a kernel
+row reads a quarter of the memory.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 COLUMNS_BYTES_MAX = 2**28
-"""Bytes above which the feature-major copy is given up: such wide data is sparse text, and the copy mostly zeros."""
+"""Size above which the feature-major copy is discarded: such wide data is sparse text, and the copy would be mostly
+zeros.
+"""
 
 PAD = 64
-"""Bytes added to each column. At a distance of a power of two, columns would all share a few lines of the caches."""
+"""Bytes added to each column. If columns were a power of two apart, they would all compete for a few cache lines."""
 
-GATHER_WORK = 8  # work (turns.py) of a number that is written far from the number before it
+GATHER_WORK = 8  # work (turns.py) of writing a number far from the number written before it
 
 USED, POOL_USED = range(2)
 SLOTS_MIN = 256
@@ -45,15 +47,15 @@ SLOTS_MIN = 256
 
 @handed
 class Points(NamedTuple):
-    """Arrays of the store as compiled code takes them; `cap` slots, of which used[USED] are taken.
+    """Arrays of the store in the form that compiled code uses. There are `cap` slots, of which used[USED] are taken.
 
     used     (2,) int64   slots taken, entries of the pool taken.
-    start    (cap,) int64, length (cap,) int64   where the row of a point stands in the pool.
+    start    (cap,) int64, length (cap,) int64   place and length of the row of a point in the pool.
     indices  (pool,) int32, values (pool,)       the pool of sparse rows.
     columns  (dim, > cap), or (0, 0)             the same points, feature-major.
-    ones     (dim, > cap) uint8, or (0, 0)       the same points, while only_ones[0]: every non-zero is 1.
-    only_ones (1,) bool
-    norm     (cap,), selves (cap,)               inner sum with itself, k(x, x).
+    ones     (dim, > cap) uint8, or (0, 0)       the same points in bytes, used while only_ones[0].
+    only_ones (1,) bool                          whether every non-zero is 1.
+    norm     (cap,), selves (cap,)               inner sum with itself, and k(x, x).
     """
 
     used: Array
@@ -70,7 +72,7 @@ class Points(NamedTuple):
 
 @in_place
 def has_room(points, nnz):
-    """Whether another point of nnz non-zeros fits."""
+    """Return whether another point of nnz non-zeros fits."""
     return points.used[USED] < points.start.shape[0] and points.used[POOL_USED] + nnz <= points.indices.shape[0]
 
 
@@ -104,7 +106,7 @@ def append_point(points, indices, values, norm, self_value):
 
 @in_place
 def pop_point(points):
-    """Take back the newest point. Only for a point that no reader can have seen yet."""
+    """Remove the newest point. Allowed only for a point that no reader can have seen yet."""
     slot = points.used[USED] - 1
     first = points.start[slot]
     if points.columns.shape[0] > 0:
@@ -143,7 +145,7 @@ def _fill_columns(points: Points, columns: Array) -> None:
 
 
 def _gather(source: Array, slots: Array, target: Array) -> None:
-    """target (dim, n) = the columns of source at `slots` (n,)."""
+    """Copy the columns of `source` at `slots` (n,) to target (dim, n)."""
     at_once = turns.portion(2 * slots.size)
     for f in range(0, len(source), at_once):
         _gather_columns(source[f : f + at_once], slots, target[f : f + at_once])
@@ -151,7 +153,10 @@ def _gather(source: Array, slots: Array, target: Array) -> None:
 
 
 def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096, *, only_ones: bool = True) -> Points:
-    """Room for `slots` points and `pool` non-zeros; with `only_ones` also as bytes, while every non-zero is 1."""
+    """Return empty points with room for `slots` points and `pool` non-zeros.
+
+    only_ones: also store the points as bytes while every non-zero is 1.
+    """
     width = slots + PAD // np.dtype(dtype).itemsize
     wide = dim * width * np.dtype(dtype).itemsize <= COLUMNS_BYTES_MAX
     only_ones = only_ones and wide
@@ -170,7 +175,7 @@ def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096
 
 
 def compacted(points: Points, slots: Array, dim: int, cap: int, pool: int) -> Points:
-    """The points of `slots`, in this order, in new arrays of `cap` slots and a pool of `pool` entries."""
+    """Return the points of `slots`, in this order, in new arrays of `cap` slots and a pool of `pool` entries."""
     n = slots.size
     lengths = points.length[slots]
     starts = np.concatenate(([0], np.cumsum(lengths)))
@@ -202,9 +207,9 @@ def _only_ones(lengths: Array, values: Array) -> bool:
 
 
 def subset(points: Points, slots: Array) -> Points:
-    """The points of `slots` as targets; they share the pool of sparse rows. A shrunken problem works on them."""
+    """Return the points of `slots` as targets for a shrunken problem. They share the pool of sparse rows."""
     n, only_ones = slots.size, bool(points.only_ones[0])
-    # Where every non-zero is 1, no row computed here reads the other columns.
+    # If every non-zero is 1, no row computed here reads `columns`.
     columns = np.empty((0 if only_ones else points.columns.shape[0], n), points.columns.dtype)
     ones = np.empty((points.ones.shape[0] if only_ones else 0, n), np.uint8)
     for source, target in ((points.columns, columns), (points.ones, ones)):
@@ -225,7 +230,7 @@ def subset(points: Points, slots: Array) -> Points:
 
 
 def rows_of(points: Points, slots: Array) -> tuple[Array, Array, Array]:
-    """indptr, indices and values of the points of `slots`, in this order, as snapshots keep them."""
+    """Return indptr, indices and values of the points of `slots`, in this order, as in snapshots."""
     lengths = points.length[slots]
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     source = np.repeat(points.start[slots] - indptr[:-1], lengths) + np.arange(indptr[-1])
@@ -233,7 +238,7 @@ def rows_of(points: Points, slots: Array) -> tuple[Array, Array, Array]:
 
 
 def points_from_rows(rows: Rows, dim: int) -> Points:
-    """The rows of a batch as points, in order."""
+    """Return the rows of a batch as points, in order."""
     n, nnz = len(rows), int(rows.indptr[-1])
     lengths = np.diff(rows.indptr)
     only_ones = _only_ones(lengths, rows.values)
@@ -252,5 +257,5 @@ def points_from_rows(rows: Rows, dim: int) -> Points:
 
 
 def bytes_of(points: Points) -> int:
-    """Memory of the arrays, in bytes."""
+    """Return the memory of the arrays, in bytes."""
     return int(sum(a.nbytes for a in points))

@@ -1,4 +1,4 @@
-"""Reports of a solver: its view for predictions, a finishing step, the contributions of points, its certificate."""
+"""The reports of a solver: its view for predictions, a finishing step, the contributions of points, its certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Certificate = dict[str, float | int | None]
 
 
 class Finish(NamedTuple):
-    """Outcome of a finishing step: steps taken, and whether it converged before its limit of steps."""
+    """The outcome of a finishing step: the number of steps, and whether it converged before its limit of steps."""
 
     steps: int
     converged: bool
@@ -22,8 +22,8 @@ class Finish(NamedTuple):
 class Contributions(NamedTuple):
     """The contribution of each point to the decision values of one row.
 
-    keys (n,): numbers of the points' examples; for a merged point the number of its younger part. merged (n,) bool.
-    classes (n,). parts (K, n): their sum over the points, plus the bias, is the decision value.
+    keys (n,): numbers of the points' examples; for a merged point, the number of its younger part. merged (n,) bool.
+    classes (n,). parts (K, n): the contributions. Their sum over the points, plus the bias, is the decision value.
     """
 
     keys: Array
@@ -33,7 +33,7 @@ class Contributions(NamedTuple):
 
 
 class PointScores(NamedTuple):
-    """Decision values at the points held: keys (n,), classes (n,), scores (n, K), aside (n,): dropped by the ramp."""
+    """Decision values at all points: keys (n,), classes (n,), scores (n, K), aside (n,): dropped by the ramp."""
 
     keys: Array
     classes: Array
@@ -42,18 +42,18 @@ class PointScores(NamedTuple):
 
 
 class View(Protocol):
-    """The state that predictions read while learning goes on. It never changes."""
+    """The state that predictions read while learning continues. It never changes."""
 
     @property
     def delta(self) -> Array:
-        """(K,) the largest violation of each column, 0 for a solver without violations. Label queries need it."""
+        """(K,) the largest violation of each column; 0 for a solver without violations. Label queries need it."""
 
     @property
     def size(self) -> int:
-        """Kernel values, or features, computed for a row."""
+        """Number of kernel values, or features, computed per row."""
 
     def decision(self, rows: Rows) -> Array:
-        """Decision values (m, K) of a batch."""
+        """Return the decision values (m, K) of a batch."""
 
 
 def certificate_of(
@@ -68,7 +68,7 @@ def certificate_of(
     weight_degradation: float | None = None,
     converged: bool | None = None,
 ) -> Certificate:
-    """The fields of a certificate. A field that has no meaning for the solver is None; primal = dual + gap."""
+    """Return the fields of a certificate. A field that the solver does not have is None; primal = dual + gap."""
     return {
         "support_vectors": support_vectors,
         "points": points,

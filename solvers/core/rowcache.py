@@ -1,10 +1,10 @@
 """A cache of kernel rows, k(x_slot, x_s) for s = 0..filled, over the points of one store.
 
-Points are only ever appended, so the filled part of a line stays true; computing the points that came since brings it
-up to date. When no line is free, the clock rule evicts one. A hand goes round and takes the first line that nobody
-asked for since the line was filled or the hand last passed. No step scans all lines.
+Points are only added at the end, so the filled part of a line stays valid. Computing the values for newer points
+completes the line. If no line is free, the clock rule evicts one: a hand moves round and selects the first line that
+was not requested since the hand last passed. A new line also counts as not requested. No step scans all lines.
 
-The contents of the cache never show in a result: a kernel value has the same bits whether it is cached or computed.
+The state of the cache never affects a result: a kernel value has the same bits whether it is cached or computed.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ Array = np.ndarray[Any, Any]
 HAND, HITS, MISSES, VALUES, FREE, REACHED = range(6)
 LINES_MIN = 8
 MOVED = 1024  # numbers of a line moved at once
-NEARLY = 8  # memory that lacks at most one NEARLY-th of the allowed size is used as if it had the whole size
+NEARLY = 8  # memory that lacks at most 1 / NEARLY of the allowed size is reused like memory of that size
 
 ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
-"""NumPy asks for huge pages from ADVISED_BYTES on; lines below HUGE_BYTES in all get small pages instead."""
+"""NumPy asks for huge pages from ADVISED_BYTES on. Lines below HUGE_BYTES in total get small pages instead."""
 
 
 @handed
 class RowCache(NamedTuple):
-    """lines (L, width); width is at least the number of slots in use. line_of (cap,) int64, line of a slot or NONE.
+    """lines (L, width); width is at least the number of slots in use. line_of (cap,) int64: line of a slot, or NONE.
 
-    slot_of (L,) int64, slot of a line or NONE; filled (L,) int64; recent (L,) uint8: 1 if it was asked for again
-    lately. free (L,) int64: the free lines, the next one to use last. counters (6,) int64: the hand, rows found, rows
-    computed, kernel values computed, free lines, and REACHED: numbers of the memory, counted from its start, written
-    before the lines were last cut or cleared. spread (dim,): scratch of `kernel_row`.
+    slot_of (L,) int64: slot of a line, or NONE. filled (L,) int64: number of values of each line. recent (L,) uint8: 1
+    if the line was requested again recently. free (L,) int64: the free lines; the last one is used next. counters (6,)
+    int64: the hand, rows found, rows computed, kernel values computed, free lines, and REACHED. REACHED is how far into
+    the memory numbers were written before the lines were last cut or cleared. spread (dim,): scratch of `kernel_row`.
     """
 
     lines: Array
@@ -58,10 +58,10 @@ class RowCache(NamedTuple):
 def new_cache(
     points: Points, dim: int, bytes_max: int, former: RowCache | None = None, width: int | None = None
 ) -> RowCache:
-    """A cache of at most bytes_max for the slots of these points; it continues the counts of a `former` cache.
+    """Return a cache of at most bytes_max for the slots of these points. It continues the counts of a `former` cache.
 
-    width: slots that a line reaches to; None for all. The new cache takes over the former cache's memory where that is
-    large enough, or nearly as large as allowed: a fresh page costs as much as computing the values that go there.
+    width: number of slots per line; None for all. The new cache reuses the former cache's memory if that is large
+    enough, or nearly as large as allowed. The reason is that a fresh page costs as much as computing the values for it.
     """
     cap = points.start.shape[0]
     width = width or cap
@@ -83,7 +83,7 @@ def new_cache(
 
 
 def _cut(lines: Array, cap: int, counts: Array, spread: Array) -> RowCache:
-    """A cache of these lines for `cap` slots. All lines are free; the counts continue."""
+    """Return a cache of these lines for `cap` slots. All lines are free, and the counts continue."""
     count = lines.shape[0]
     cache = RowCache(
         lines,
@@ -100,17 +100,17 @@ def _cut(lines: Array, cap: int, counts: Array, spread: Array) -> RowCache:
 
 
 def _list_free(cache: RowCache) -> None:
-    """Rebuild the list of free lines: the first free line is used next."""
+    """Rebuild the list of free lines. The first free line is used next."""
     free = np.flatnonzero(cache.slot_of == NONE)[::-1]
     cache.free[: free.size] = free
     cache.counters[HAND], cache.counters[FREE] = 0, free.size
 
 
 def _memory(count: int, dtype: np.dtype[Any]) -> Array:
-    """(count,) numbers. Pages that are never touched are never taken from the system.
+    """Return memory for `count` numbers. Pages that are never used are never requested from the system.
 
-    The system fills pages with zeros before it hands them out. A cache that grows with each doubling of the points
-    never uses most of its memory, and with huge pages the system would fill all of it.
+    The system fills pages with zeros before it provides them. A cache that grows whenever the points double never uses
+    most of its memory. With huge pages, the system would fill all of it.
     """
     size = count * dtype.itemsize
     if not ADVISED_BYTES <= size < HUGE_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
@@ -123,7 +123,10 @@ def _memory(count: int, dtype: np.dtype[Any]) -> Array:
 
 @in_place
 def _carry_line(old, new, slots, n, back):
-    """new[k] = old[slots[k]] for k < n. The two may overlap: new begins `back` numbers behind old, or before it."""
+    """Do new[k] = old[slots[k]] for k < n.
+
+    They may overlap: new begins `back` numbers after old, or (negative) before it.
+    """
     first = 0
     while first < n and slots[first] - first < back:
         first += 1
@@ -135,7 +138,7 @@ def _carry_line(old, new, slots, n, back):
 
 @in_place
 def _move_line(old, new, n, back):
-    """new[k] = old[k] for k < n, with the same overlap: `_carry_line` for the case that all slots stay."""
+    """Do new[k] = old[k] for k < n, with the same overlap. This is `_carry_line` when all slots stay."""
     if back > 0:
         for end in range(n, 0, -MOVED):
             begin = max(end - MOVED, 0)
@@ -157,11 +160,12 @@ def _move_part(old, new):
 
 @in_place
 def _carry_lines(source, target, filled, slots, begin, end):
-    """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; updates `filled`.
+    """Copy to target[i] the filled values of source[i] at `slots`, ascending; update `filled`.
 
-    source and target may be the same memory, cut into longer or shorter lines. With longer lines the last line is moved
-    first; within it, values that move to the front go first, from the front, then values that move back, from the back.
-    Lines begin..end are moved. All lines behind them have been moved already, or with shorter lines all before them.
+    source and target may be the same memory, cut into longer or shorter lines. If the lines get longer, the last line
+    is moved first. Within a line, values that move towards the front are moved first, starting at the front; then
+    values that move back, starting at the back. The call moves lines begin..end. All lines after them must have been
+    moved already or, if lines get shorter, all lines before them.
     """
     longer = target.shape[1] - source.shape[1]
     stay = slots.shape[0] > 0 and slots[slots.shape[0] - 1] == slots.shape[0] - 1
@@ -178,7 +182,7 @@ def _carry_lines(source, target, filled, slots, begin, end):
 def carried(
     cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Array, width: int | None = None
 ) -> RowCache:
-    """The cache after the points of `slots`, ascending, became all points: it keeps their rows.
+    """Return the cache after the points of `slots`, ascending, became all points. It keeps their rows.
 
     width: as in `new_cache`.
     """
@@ -202,7 +206,7 @@ def carried(
 
 
 def recut(cache: RowCache, points: Points) -> RowCache:
-    """The same memory as lines for other points. `clear` the first cache before using it again."""
+    """Return the same memory as lines for other points. `clear` the first cache before using it again."""
     note_reached(cache)
     cap = points.start.shape[0]
     lines = min(max(cap, LINES_MIN), cache.lines.size // cap)
@@ -210,7 +214,7 @@ def recut(cache: RowCache, points: Points) -> RowCache:
 
 
 def clear(cache: RowCache) -> None:
-    """Forget all lines."""
+    """Discard all lines."""
     note_reached(cache)
     cache.line_of[:] = NONE
     cache.slot_of[:] = NONE
@@ -220,12 +224,15 @@ def clear(cache: RowCache) -> None:
 
 
 def note_reached(cache: RowCache) -> None:
-    """Record how far the memory has been written, before the lines that show it are forgotten."""
+    """Record how far the memory has been written, before the lines that show it are discarded."""
     cache.counters[REACHED] = _reached(cache)
 
 
 def touched_bytes(cache: RowCache) -> int:
-    """Memory, in bytes, of lines that hold or held rows: the system has given pages for what was written once."""
+    """Return the memory, in bytes, of lines that contain or contained rows.
+
+    The system provides pages on the first write.
+    """
     return _reached(cache) * cache.lines.itemsize
 
 
@@ -236,7 +243,7 @@ def _reached(cache: RowCache) -> int:
 
 
 def renewed(cache: RowCache) -> RowCache:
-    """A cache with fresh memory if the cache holds no row, so that the old memory goes back; else the cache itself."""
+    """Return a cache with fresh memory, and so release the old memory, if the cache contains no row; else the cache."""
     lines, width = cache.lines.shape
     if cache.counters[FREE] < lines:
         return cache
@@ -247,7 +254,7 @@ def renewed(cache: RowCache) -> RowCache:
 
 @in_place
 def _take_line(cache, keep):
-    """A free line, or a line to overwrite, but never the line of slot `keep`."""
+    """Return a free line or a line to overwrite, but never the line of slot `keep`."""
     if cache.counters[FREE] > 0:
         cache.counters[FREE] -= 1
         return cache.free[cache.counters[FREE]]
@@ -278,7 +285,7 @@ def _new_line(cache, slot, keep):
 
 @in_place
 def begin_line(cache, slot, row, n):
-    """Assign a line to a slot that has none, and begin it with n values of its row."""
+    """Assign a line to a slot that has none, and fill it with the first n values of its row."""
     line = _new_line(cache, slot, NONE)
     target = cache.lines[line]
     for s in range(n):
@@ -288,7 +295,7 @@ def begin_line(cache, slot, row, n):
 
 @in_place
 def cached_line(kernel, points, cache, slot, keep):
-    """The line with the kernel row of `slot` over all n points. The row of slot `keep` stays valid beside it."""
+    """Return the line with the kernel row of `slot` over all n points. The row of slot `keep` stays valid."""
     n = points.used[USED]
     line = cache.line_of[slot]
     if line == NONE:
@@ -306,13 +313,13 @@ def cached_line(kernel, points, cache, slot, keep):
 
 @compiled
 def cached_row(kernel, points, cache, slot, keep):
-    """The kernel row (n,) of `slot` with all n points. Code compiled in place uses `cached_line` instead."""
+    """Return the kernel row (n,) of `slot` with all n points. Code compiled in place uses `cached_line` instead."""
     return cache.lines[cached_line(kernel, points, cache, slot, keep), : points.used[USED]]
 
 
 @in_place
 def drop_row(cache, slot):
-    """Free the line of a slot whose point has gone."""
+    """Free the line of a slot whose point was removed."""
     line = cache.line_of[slot]
     if line != NONE:
         cache.line_of[slot] = NONE
@@ -323,7 +330,7 @@ def drop_row(cache, slot):
 
 @in_place
 def forget_slot(cache, slot):
-    """Free the line of the newest slot, whose point was taken back, and cut all other lines before it."""
-    drop_row(cache, slot)  # the next row goes there, where the memory is still warm
+    """Free the line of the newest slot, whose point was taken back, and end all other lines before it."""
+    drop_row(cache, slot)  # the next row reuses this line, whose memory is still cached
     for line in range(cache.filled.shape[0]):
         cache.filled[line] = min(cache.filled[line], slot)

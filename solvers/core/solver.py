@@ -1,7 +1,7 @@
-"""The interface that every solver has: the service, the estimators and the benchmarks rely on it.
+"""The interface of every solver. The service, the estimators and the benchmarks use it.
 
 A solver learns micro-batches in order, returns decision values, saves and loads its state as arrays, and reports its
-certificate. Everything is deterministic: the same calls give the same state to the bit.
+certificate. Everything is deterministic: the same calls lead to the same state, to the bit.
 
 With up to two classes there is one column of coefficients (the second class is its positive side). With three or more
 classes there is one column per class, one-versus-rest. Classes are numbered 0, 1, ... in the order in which `add_class`
@@ -35,31 +35,31 @@ UNBOUNDED = sys.maxsize
 
 
 class PointsFull(ValueError):
-    """The expansion already holds as many points as it may."""
+    """The expansion already has points_max points."""
 
 
 class Solver(ABC):
-    """The base of all solvers: kernel, classes, checks of a batch.
+    """The base class of all solvers. It contains the kernel, the classes and the checks of a batch.
 
-    C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. when_full: at
-    points_max "refuse" to learn (PointsFull), or "remove" the least useful points and go on. cache_bytes: memory of
-    cached kernel rows, where the solver caches them. seed: of its random choices. dtype: precision of points and kernel
-    values, float32 or float64.
+    C: upper bound of a coefficient, > 0. dim: number of features. points_max: maximum number of points. when_full: at
+    points_max, "refuse" to learn (PointsFull), or "remove" the least useful points and continue. cache_bytes: memory of
+    cached kernel rows, if the solver caches them. seed: seed of the random choices. dtype: precision of points and
+    kernel values, float32 or float64.
 
-    forgets: whether `drop` takes out all that an example has taught. In a solver where most examples become no point
-    but move the coefficients of other points, `drop` takes out only points. fades: whether `fade` works. fading:
-    whether a state may have faded. weight: of the examples being learned. heaviest: the largest weight that an example
-    has had, 0 while all have weighed 1. seen (classes,): examples learned of each class, less those dropped; 0 where a
-    drop left no point of the class.
+    forgets: whether `drop` removes every effect of an example. In some solvers most examples do not become points but
+    change the coefficients of other points; there `drop` removes only points. fades: whether `fade` is implemented.
+    fading: whether a state may have faded. weight: weight of the examples being learned. heaviest: the largest weight
+    of any example so far; 0 while every weight has been 1. seen (classes,): number of examples learned of each class,
+    without dropped examples; 0 if a drop left no point of the class.
     """
 
     forgets: ClassVar[bool] = True
     fades: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
-    """Whether C bounds the coefficients. If not, C is not among the parameters of a model."""
+    """Whether C bounds the coefficients. If not, a model has no parameter C."""
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
-        """Refuse the first parameter that the class does not allow (parameters.py)."""
+        """Refuse the first parameter value that the class does not allow (parameters.py)."""
         check(given, rules_of(cls))
         return super().__new__(cls)
 
@@ -69,7 +69,7 @@ class Solver(ABC):
         dim: int,
         *,
         C: Annotated[float, Gt(0), Lt(BOUND_MAX), "upper bound of a coefficient: the price of an error"] = 1.0,
-        points_max: Annotated[int, Ge(2), Lt(2**31), "points that may be held"] = POINTS_MAX,
+        points_max: Annotated[int, Ge(2), Lt(2**31), "maximum number of points"] = POINTS_MAX,
         when_full: Annotated[
             Literal["refuse", "remove"], 'at points_max: "remove" the least useful points, or "refuse" to learn'
         ] = "refuse",
@@ -103,12 +103,12 @@ class Solver(ABC):
 
     @property
     def columns(self) -> int:
-        """Columns of coefficients: 0 without a class, 1 for up to two classes, else one per class."""
+        """Number of columns of coefficients: 0 without a class, 1 for up to two classes, else one per class."""
         return columns_of(self.classes)
 
     @property
     def factors(self) -> Array:
-        """Factor of C of an example being learned, by class: the weight of the class times the example's own weight."""
+        """Factor of C for an example being learned, by class: the class weight times the example's own weight."""
         return self.weights * self.weight
 
     @property
@@ -118,7 +118,7 @@ class Solver(ABC):
 
     @property
     def bounds(self) -> Array:
-        """Bound of the examples being learned, by class: C times the weight of the class times the example's weight."""
+        """Bound of the examples being learned, by class: C times the class weight times the example's own weight."""
         return self.class_bounds * self.weight
 
     @property
@@ -127,7 +127,7 @@ class Solver(ABC):
         return self.C
 
     def add_class(self, weight: float = 1.0) -> None:
-        """Announce another class; its examples may come from now on. Their bound is C times `weight`."""
+        """Announce another class; its examples may be learned from now on. Their bound is C times `weight`."""
         if not (self.C * weight > 0 and self.C_max * weight < BOUND_MAX):
             raise ValueError(
                 f"C times the weight of a class must be > 0 and < {BOUND_MAX:g}, got {self.C_max} * {weight}"
@@ -144,8 +144,8 @@ class Solver(ABC):
     def _add_columns(self, classes: int) -> None:
         """Widen the arrays to the columns of `classes` classes, before `seen` and `weights` include the new class.
 
-        From one column to three: the second class keeps the column, the first gets its negation. The column of a new
-        class starts at zero over the points held.
+        When one column becomes three, the second class keeps the column, and the first gets its negation. The column of
+        a new class starts at zero for all points.
         """
 
     # -- learning -------------------------------------------------------------------------------------------------
@@ -153,22 +153,25 @@ class Solver(ABC):
     @property
     @abstractmethod
     def live(self) -> int:
-        """Points held."""
+        """Number of points."""
 
     @property
     def room(self) -> int:
-        """Examples that fit before points_max is reached; UNBOUNDED where points make way by themselves."""
+        """Number of examples that fit before points_max is reached; UNBOUNDED if points are removed automatically."""
         return UNBOUNDED if self.when_full == "remove" else self.points_max - self.live
 
     @property
     def full_at(self) -> int:
-        """Points at which one must make way for the next example; UNBOUNDED where the solver refuses instead."""
+        """Number of points at which a point must be removed for the next example.
+
+        UNBOUNDED if the solver refuses further examples instead.
+        """
         return self.points_max if self.when_full == "remove" else UNBOUNDED
 
     def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
         """Refuse a batch that does not fit this solver, before anything changes.
 
-        announced: number of classes by the time the batch is learned; None for the present number.
+        announced: number of classes when the batch will be learned; None for the present number.
         """
         known = self.classes if announced is None else announced
         if rows.dim != self.dim:
@@ -183,7 +186,7 @@ class Solver(ABC):
             raise ValueError(f"classes must be from 0 to {known - 1}, got {classes.min()} to {classes.max()}")
         if keys.shape != classes.shape:
             raise ValueError(f"keys must be one for each of {len(rows)} rows, got {keys.shape}")
-        # In a further epoch, examples that are held already take no place.
+        # In a further epoch, examples that are points already need no place.
         if len(rows) > self.room and (coming := int(np.isin(keys, self.keys(), invert=True).sum())) > self.room:
             raise PointsFull(
                 f"holds {self.live} points of at most {self.points_max}; {coming} more examples may not fit"
@@ -193,15 +196,15 @@ class Solver(ABC):
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Learn a batch in order; return the decision values (m, K) of each row just before it was learned.
 
-        classes (m,): class numbers. keys (m,): numbers of the examples, all different. With `again` the batch belongs
-        to a further epoch: examples that are held already are recognised by their keys and not entered twice. Raises
+        classes (m,): class numbers. keys (m,): numbers of the examples, all different. With `again`, the batch belongs
+        to a further epoch: examples that are points already are recognised by their keys and not added twice. Raises
         ValueError (PointsFull) before anything changes.
         """
 
     def learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool = False) -> Array:
         """Learn a batch (`learn`) with a weight (m,) > 0 for each row: a factor of its C.
 
-        A solver without C multiplies its steps by the weight, as by the weight of a class.
+        A solver without C multiplies its steps by the weight, in the same way as by a class weight.
         """
         weights = self.check_weights(weights, len(rows))
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
@@ -209,12 +212,15 @@ class Solver(ABC):
         return self._learn_weighted(rows, classes, keys, weights, again=again)
 
     def check_weights(self, weights: Array, count: int) -> Array:
-        """The weights of `count` examples. Refuses invalid weights before anything changes."""
+        """Return the weights of `count` examples. Refuse invalid weights before anything changes."""
         bounds = self.C * self.weights.min(initial=1.0), self.C_max * self.weights.max(initial=0.0)
         return checked_weights(weights, count, bounds, BOUND_MAX)
 
     def _learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool) -> Array:
-        """Learn runs of equal weights. A solver that learns one row at a time gets the same result in any batches."""
+        """Learn runs of equal weights.
+
+        A solver that learns row by row gives the same result for any split into batches.
+        """
         scores = np.empty((len(rows), self.columns))
 
         def learn(run: slice) -> None:
@@ -225,18 +231,21 @@ class Solver(ABC):
         return scores
 
     def _learn_run(self, rows: Rows, classes: Array, keys: Array, *, again: bool) -> Array:
-        """Learn rows of one weight, which `weight` holds."""
+        """Learn rows that all have the weight `self.weight`."""
         return self.learn(rows, classes, keys, again=again)
 
     def _in_runs(self, weights: Array, learn: Callable[[slice], None]) -> None:
-        """Let `learn` learn the rows of a batch in runs of equal weight; `weight` holds the weight of the run."""
+        """Call `learn` for each run of rows with equal weight.
+
+        During a call, `self.weight` is the weight of the run.
+        """
         for run in runs_of(weights):
             with self._weighing(float(weights[run.start])):
                 learn(run)
 
     @contextmanager
     def _weighing(self, weight: float) -> Iterator[None]:
-        """Within this context the examples learned have this weight."""
+        """Give the examples learned within this context this weight."""
         self.weigh(weight)
         try:
             yield
@@ -244,111 +253,117 @@ class Solver(ABC):
             self.weigh(1.0)
 
     def weigh(self, weight: float) -> None:
-        """From now on the examples learned have this weight."""
+        """Give the examples learned from now on this weight."""
         self.weight = weight
         if weight != 1.0:
             self.heaviest = max(self.heaviest, weight)
 
     def finish(self) -> Finish:
-        """Optimise over the points held until no violation exceeds the tolerance, where the solver can."""
+        """Optimise over all points until no violation exceeds the tolerance, if the solver can do so."""
         return Finish(0, converged=True)
 
     @abstractmethod
     def drop(self, keys: Array) -> None:
-        """Take the points of these examples out and re-optimise over the rest. Ignore keys that are not held.
+        """Remove the points of these examples and re-optimise over the rest. Ignore keys without a point.
 
-        Many at once take less time than one by one. A merged point goes with its younger part. No state holds anything
-        of a dropped example; the slots it stood in may, until the next `compact`.
+        Many keys at once take less time than one by one. A merged point is removed with its younger part. No state
+        contains anything of a dropped example. The memory of its slots may still contain it until the next `compact`.
         """
 
     def fade(self, factor: float) -> None:
-        """Let everything learned so far count `factor` times as much from now on, 0 < factor <= 1; only if `fades`.
+        """Multiply the weight of everything learned so far by `factor`, 0 < factor <= 1. Only if `fades`.
 
-        The bound C of each example shrinks, and its coefficient with it; new examples have the whole bound.
+        The bound C of each example shrinks, and its coefficient shrinks with it. New examples get the full bound.
         """
         check_fade(factor, fades=self.fades)
 
     def compact(self) -> None:  # noqa: B027  nothing to do without points
-        """Give up the memory of points that have gone."""
+        """Release the memory of removed points."""
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def view(self) -> View:
-        """The state as predictions may read it while learning goes on."""
+        """Return the state in a form that predictions can read while learning continues."""
 
     def decision(self, rows: Rows) -> Array:
-        """Decision values (m, K) of a batch, with the present state."""
+        """Return the decision values (m, K) of a batch, with the present state."""
         return self.view().decision(rows)
 
     def keys(self) -> Array:
-        """Numbers of the examples whose points are held; empty for a solver without points."""
+        """Return the numbers of the points' examples; empty for a solver without points."""
         return np.zeros(0, np.int64)
 
     def row_of(self, key: int) -> Rows | None:  # noqa: ARG002  a solver with points reads it
-        """The point of an example as a batch of one row; None where it is not held."""
+        """Return the point of an example as a batch of one row, or None if there is no such point."""
         return None
 
     def weight_of(self, key: int) -> float:  # noqa: ARG002  a solver with boxes reads it
-        """The weight of an example beside its class's, where the solver still knows it; else 1."""
+        """Return the example's own weight, without its class weight, if the solver still knows it; else 1."""
         return 1.0
 
     def indices(self, keys: Array) -> Array:  # noqa: ARG002  a solver with points reads them
-        """The features of the points of these examples, each at least once."""
+        """Return the features of the points of these examples, each feature at least once."""
         return np.zeros(0, np.int32)
 
     def contributions(self, rows: Rows) -> Contributions | None:  # noqa: ARG002  a solver with points reads them
-        """The contribution of each point to the decision values of a batch of one row; None without points."""
+        """Return the contribution of each point to the decision values of a batch of one row; None without points."""
         return None
 
     def point_scores(self) -> PointScores | None:
-        """Decision values at the points held; None for a solver without points."""
+        """Return the decision values at all points; None for a solver without points."""
         return None
 
     def known(self) -> Array:
-        """Numbers of all examples of which the solver keeps anything, whether points or not."""
+        """Return the numbers of all examples of which the solver stores anything, whether as a point or not."""
         return self.keys()
 
     @property
     def converged(self) -> bool | None:
-        """Whether the solver stands at its optimum; False where it reached its limit of steps first.
+        """Whether the solver is at its optimum; False if it reached its limit of steps first.
 
-        None for a solver that does not optimise with every batch.
+        None for a solver that does not optimise after every batch.
         """
         return None
 
     @property
     def discarded(self) -> Array | None:
-        """(classes, 2) examples that a ramp dropped: on the wrong side, and already right; None without a ramp."""
+        """The number of examples of each class that a ramp dropped, (classes, 2); None without a ramp.
+
+        The columns are the examples on the wrong side, and the examples that were already right.
+        """
         return None
 
     def arms_in_figures(self) -> list[dict[str, Any]] | None:
-        """Setting and results of each arm of a race; None for a solver that is not a race."""
+        """Return setting and results of each arm of a race; None for a solver that is not a race."""
         return None
 
     @abstractmethod
     def certificate(self) -> Certificate:
-        """Report where the solver stands: `certificate_of` with the fields that have a meaning for it."""
+        """Report how near the optimum the solver is: `certificate_of` with the fields that the solver can compute."""
 
     @abstractmethod
     def memory_bytes(self) -> int:
-        """Memory of all arrays, in bytes."""
+        """Return the memory of all arrays, in bytes."""
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on."""
+        """Return everything that the next prediction or update depends on, as arrays."""
 
     @abstractmethod
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
 
     def examine(self) -> None:
         """Refuse (ValueError) a consistent state that learning cannot reach.
 
-        Recomputes derived arrays, for a sample where that is much work. `load` cannot do this: it must accept whatever
-        rounding has made of a long stream.
+        This recomputes derived arrays; for large arrays it recomputes only a sample. `load` cannot do this check,
+        because it must accept the rounding errors of a long stream.
         """
         if self.live > self.points_max:
             raise ValueError(f"the state holds {self.live} points of at most {self.points_max}")
@@ -373,12 +388,12 @@ def check_fade(factor: float, *, fades: bool) -> None:
 
 
 def seen_without(seen: Array, gone: Array, left: Array) -> Array:
-    """`Solver.seen` after points were dropped; gone, left (classes,): points dropped, and points that stay."""
+    """Return `Solver.seen` after a drop. gone, left (classes,): number of points dropped, and of points that stay."""
     return np.where(left > 0, np.maximum(seen - gone, 1), 0)
 
 
 def class_numbers(scores: Array, classes: int) -> Array:
-    """Class numbers (...,) int32 of decision values (..., K), K >= 1: the largest wins.
+    """Return the class numbers (...,) int32 of decision values (..., K), K >= 1: the largest value wins.
 
     With one column, a positive value means the second class.
     """
@@ -388,5 +403,5 @@ def class_numbers(scores: Array, classes: int) -> Array:
 
 
 def columns_of(classes: int) -> int:
-    """Columns of coefficients for this number of classes."""
+    """Return the number of columns of coefficients for this number of classes."""
     return min(classes, 1) if classes <= 2 else classes

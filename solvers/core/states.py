@@ -1,4 +1,4 @@
-"""Careful reading of a solver's state: anybody may have written the arrays, and compiled code checks no bounds."""
+"""Careful reading of a solver's state: the arrays may come from anywhere, and compiled code checks no bounds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ State = dict[str, Array]
 
 BOUND_MAX = 1e15  # limit of C times the weight of a class
 COUNT_MAX = 2**62  # limit of a count in a state
-COEFFICIENT_MAX = 1e150  # limit of a coefficient; its square is finite
-REACHED_MAX = 1e60  # limit in `examine` of a coefficient and of its part of |w|: learning never gets this far
-MAGNITUDE_MAX = 1e150  # limit of all other numbers of a state; the square is finite
-SAMPLE_MAX = 64  # points for which `examine` recomputes derived arrays
+COEFFICIENT_MAX = 1e150  # limit of the size of a coefficient; its square is finite
+REACHED_MAX = 1e60  # limit, in `examine`, of a coefficient and of its part of |w|: learning never reaches it
+MAGNITUDE_MAX = 1e150  # limit of all other numbers of a state; the square of the limit is finite
+SAMPLE_MAX = 64  # number of points for which `examine` recomputes derived arrays
 
 
 class StateReader:
-    """Takes arrays out of a state and refuses what compiled code, which checks no bounds, must not see."""
+    """A reader that takes arrays from a state and refuses arrays that are unsafe for compiled code."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -31,7 +31,7 @@ class StateReader:
         least: float | None = None,
         most: float | None = None,
     ) -> Array:
-        """A copy of array `name`, of this dtype and shape (None: any), finite, with values in least..most."""
+        """Return a copy of array `name`, of this dtype and shape (None: any), finite, with values in least..most."""
         if name not in self.state:
             raise ValueError(f"the state has no array {name}")
         array = np.array(self.state[name])
@@ -48,23 +48,23 @@ class StateReader:
 
 
 def read_heaviest(checked: StateReader) -> float:
-    """`heaviest` of a state; only a state with weighted examples has it."""
+    """Read `heaviest` from a state. Only a state with weighted examples contains it."""
     if "heaviest" not in checked.state:
         return 0.0
     return float(checked.take("heaviest", np.float64, (1,), np.finfo(np.float64).tiny, BOUND_MAX)[0])
 
 
 def check_learned(seen: Array, learned: int) -> None:
-    """Refuse counts of examples by class that exceed the examples learned.
+    """Refuse class counts whose sum exceeds the number of examples learned.
 
-    A class of which a drop left nothing counts from 1 again when a further epoch brings it back.
+    A class of which a drop left no point counts from 1 again when a further epoch brings the class back.
     """
     if sum(seen.tolist()) > learned + seen.size:
         raise ValueError(f"seen must be at most the {learned} examples learned, got {seen}")
 
 
 def check_range(name: str, values: Array, least: Array | float, most: Array | float) -> None:
-    """Refuse values outside of least..most by more than rounding."""
+    """Refuse values that are outside least..most by more than rounding."""
     margin = 1e-9 * np.maximum(np.abs(least), np.abs(most))
     if not ((values >= least - margin) & (values <= most + margin)).all():
         raise ValueError(f"{name} must lie within bounds, got {values.min()} to {values.max()}")

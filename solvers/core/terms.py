@@ -1,9 +1,9 @@
-"""Sums over the non-zero coefficients of a column, in the bits of the sums over all coefficients (lanes.py).
+"""Sums over the non-zero coefficients of a column, with the same bits as the sums over all coefficients (lanes.py).
 
-With many columns, each holds few of the points; with many points, few may have a coefficient at all. A term of 0
-changes no lane, because a lane begins at +0 and never becomes -0. So zero terms may be left out, as long as every other
-term is added to the lane it belongs to. A term's slot says which lane that is. A term's place says where its kernel
-value stands in a row: the slot itself if the row has all points, else the number of the point among the row's points.
+With many columns, each column has few of the points; with many points, only few may have a coefficient. A term of 0
+changes no lane, because a lane begins at +0 and never becomes -0. So zero terms may be left out if every other term is
+added to its own lane. The slot of a term determines its lane. The place of a term is the place of its kernel value in a
+row. The place equals the slot if the row covers all points; else it is the number of the point among the row's points.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-FEW = 2  # with at most this many terms the sum is the same in whatever lanes they are
-TERM_WORK = 4  # work (turns.py) of a term, which no vector instruction adds
-POINTS = 256  # points of a block: a decision value is a sum of block sums, so that a row may come in blocks
-TOGETHER = 4  # rows whose terms are added together: each term read serves all of them
+FEW = 2  # with at most this many terms, the sum does not depend on their lanes
+TERM_WORK = 4  # work (turns.py) of a term, for which there is no vector instruction
+POINTS = 256  # points of a block: a decision value is a sum of block sums, so that a row may be computed in blocks
+TOGETHER = 4  # rows whose terms are added together, so that each term is read once for all of them
 
 
 @handed
 class Terms(NamedTuple):
     """The non-zero coefficients of K columns, column by column and in the order of their slots.
 
-    length (K,) int64: terms of a column, NONE for a column that is not listed; begin (K,) int64: where they begin;
-    slots (m,) int32; places (m,) int32, ascending as slots do; values (m,) float64.
+    length (K,) int64: number of terms of each column, NONE for a column that is not listed. begin (K,) int64: place of
+    a column's first term. slots (m,) int32. places (m,) int32, ascending like the slots. values (m,) float64.
     """
 
     length: Array
@@ -43,18 +43,21 @@ class Terms(NamedTuple):
 
 @lru_cache(maxsize=16)
 def none_listed(columns: int) -> Terms:
-    """Terms of which no column is listed. Never change them: all callers share them."""
+    """Return terms in which no column is listed. Never change them: all callers share them."""
     return listed_terms(np.full(columns, NONE, np.int64), np.zeros(0, np.int32), np.zeros(0))
 
 
 def listed_terms(length: Array, slots: Array, values: Array, places: Array | None = None) -> Terms:
-    """Terms of columns that follow each other; length (K,): terms of each. places: None if equal to the slots."""
+    """Return the terms of consecutive columns.
+
+    length (K,): number of terms of each column. places: None if equal to the slots.
+    """
     each = np.maximum(length, 0)
     return Terms(length, np.cumsum(each) - each, slots, slots if places is None else places, values)
 
 
 def gathered(length: Array, slots: Array, values: Array) -> Terms:
-    """Copies of the first `length` (K,) of each column's slots and values (K, room)."""
+    """Return copies of the first `length` (K,) of each column's slots and values (K, room)."""
     m = int(np.maximum(length, 0).sum())
     terms = listed_terms(length.copy(), np.empty(m, np.int32), np.empty(m))
     _gather(terms, slots, values)
@@ -72,10 +75,10 @@ def _gather(terms, slots, values):
 
 @in_place
 def sum_of_terms(slots, places, values, begin, end, first, size, row, at, lanes):
-    """Add up the terms begin..end, each times the number of `row` at its place, in the bits of `dot`.
+    """Add up the terms begin..end, each times the number in `row` at its place, with the same bits as `dot`.
 
-    first, size: slot where the sum begins, and the number of slots. at: place of row[0]; `row` reaches beyond the
-    terms. lanes (LANES,) is scratch.
+    first, size: first slot of the sum, and number of slots. at: place of row[0]. `row` must cover all the terms. lanes
+    (LANES,) is scratch.
     """
     if end - begin > FEW:
         return _sum_in_lanes(slots, places, values, begin, end, first, size, row, at, lanes)
@@ -108,7 +111,7 @@ def _sum_in_lanes(slots, places, values, begin, end, first, size, row, at, lanes
 
 @in_place
 def sum_of_blocks(terms, p, end, n, row, at, lanes, total):
-    """`total` plus the terms p..end, block by block of the n slots. row, at, lanes: as in `sum_of_terms`."""
+    """Return `total` plus the terms p..end, added in blocks of the n slots. row, at, lanes: as in `sum_of_terms`."""
     while p < end:
         first = terms.slots[p] & -POINTS
         behind = first_beyond(terms.slots, p, end, first + POINTS)
@@ -120,7 +123,7 @@ def sum_of_blocks(terms, p, end, n, row, at, lanes, total):
 
 @in_place
 def add_blocks(terms, p, end, n, rows, at, lanes, c, scores):
-    """`sum_of_blocks` of TOGETHER rows, added to column c of scores (TOGETHER, K). lanes (LANES TOGETHER,): scratch."""
+    """Add `sum_of_blocks` of TOGETHER rows to column c of scores (TOGETHER, K). lanes (LANES TOGETHER,): scratch."""
     row_0, row_1, row_2, row_3 = rows[0], rows[1], rows[2], rows[3]
     while p < end:
         first = terms.slots[p] & -POINTS
@@ -128,7 +131,7 @@ def add_blocks(terms, p, end, n, rows, at, lanes, c, scores):
         size, width = min(POINTS, n - first), LANES
         done = size & -LANES
         if behind - p <= FEW:
-            done, width = POINTS, 1  # all in the first lane
+            done, width = POINTS, 1  # every term is in the first lane
         mask = width - 1
         for s in range(width * TOGETHER):
             lanes[s] = 0.0
@@ -154,7 +157,7 @@ def add_blocks(terms, p, end, n, rows, at, lanes, c, scores):
 
 @in_place
 def count_below(slots, end, bound):
-    """How many of the first `end` slots, which ascend, are below a bound."""
+    """Return how many of the first `end` slots, which ascend, are below a bound."""
     begin = 0
     while begin < end:
         middle = (begin + end) // 2
@@ -167,7 +170,7 @@ def count_below(slots, end, bound):
 
 @in_place
 def first_beyond(numbers, p, end, bound):
-    """The first of p..end whose number, ascending, is at least `bound`; else `end`."""
+    """Return the first of p..end whose number is at least `bound`, or `end`. The numbers ascend."""
     while p < end and numbers[p] < bound:
         p += 1
     return p

@@ -1,12 +1,11 @@
-"""Turns: long computations stop now and then, so that other work gets on.
+"""Turns: long computations pause now and then, so that other work can run.
 
-A call into compiled code cannot be interrupted. So a long computation is cut into calls of bounded work, and the Python
-code between two calls invokes `rest`. The code that runs computations side by side listens (`resting`); it decides at
-each rest whether other work comes first, or whether this computation is abandoned.
+A call into compiled code cannot be interrupted. So a long computation is cut into calls of bounded work, and between
+two calls Python calls `rest`. The code that runs several computations sets a listener (`resting`). At each rest, the
+listener decides whether other work runs first, or whether this computation is abandoned.
 
-Work is counted, never timed: a computation is cut at places that depend on its own numbers alone, and no bit of its
-result depends on where it was cut. The unit is about one multiplication and addition of a vectorised loop: half a
-nanosecond.
+Work is counted, never timed. The cuts depend only on the computation's own numbers, and no bit of the result depends on
+the cuts. The unit is about one multiplication and addition of a vectorised loop: half a nanosecond.
 """
 
 from __future__ import annotations
@@ -16,13 +15,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 WORK_MAX = 6_000_000
-"""Work of one compiled call: some milliseconds. A piece that cannot be cut, such as one kernel row, may be larger."""
+"""Maximum work of one compiled call: some milliseconds.
+
+A piece that cannot be cut, such as one kernel row, may be larger.
+"""
 
 VALUE_WORK = 4
-"""Work of a kernel value, besides 1 for each non-zero feature of its row."""
+"""Work of a kernel value, in addition to 1 for each non-zero feature of its row."""
 
 GATHERED_WORK = 3
-"""Work of a feature where points keep no columns."""
+"""Work per feature if points have no columns."""
 
 Listener = Callable[[], None]
 
@@ -30,11 +32,11 @@ _here = threading.local()
 
 
 class Abandoned(BaseException):
-    """A listener raises it to abandon the computation. The solver may be torn and must be thrown away."""
+    """Raised by a listener to abandon the computation. The solver may be inconsistent and must be discarded."""
 
 
 def rest() -> None:
-    """Let other work get on; called between two compiled calls. Does nothing unless this thread has a listener."""
+    """Let other work run. Called between two compiled calls; does nothing unless this thread has a listener."""
     listener: Listener | None = getattr(_here, "listener", None)
     if listener is not None:
         listener()
@@ -42,7 +44,7 @@ def rest() -> None:
 
 @contextmanager
 def resting(listener: Listener) -> Iterator[None]:
-    """Have `rest` call the listener on this thread. The listener may block, and may raise `Abandoned`."""
+    """Make `rest` call the listener on this thread. The listener may block, and may raise `Abandoned`."""
     former: Listener | None = getattr(_here, "listener", None)
     _here.listener = listener
     try:
@@ -52,5 +54,5 @@ def resting(listener: Listener) -> Iterator[None]:
 
 
 def portion(work_each: float) -> int:
-    """How many pieces of this work one compiled call takes: at least one."""
+    """Return how many pieces of this work one compiled call handles: at least one."""
     return max(1, int(WORK_MAX / max(1.0, work_each)))

@@ -1,4 +1,4 @@
-"""Weights of single examples: factors of their C, besides the weights of their classes."""
+"""Weights of single examples: factors of their C, in addition to the class weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def checked_weights(weights: Array, count: int, bounds: tuple[float, float], most: float) -> Array:
-    """Check weights (count,) of examples, each > 0; the least and the largest C times a weight must be in 0..`most`."""
+    """Check weights (count,) of examples, each > 0. C times a weight must be in 0..`most` for each C of `bounds`."""
     checked = np.asarray(weights, np.float64)
     if checked.shape != (count,):
         raise ValueError(f"weights must be one for each of {count} rows, got {checked.shape}")
@@ -25,6 +25,6 @@ def checked_weights(weights: Array, count: int, bounds: tuple[float, float], mos
 
 
 def runs_of(weights: Array) -> list[slice]:
-    """The parts of a batch whose rows have equal weights, in order."""
+    """Return the parts of a batch whose rows have equal weights, in order."""
     edges = [0, *(np.flatnonzero(np.diff(weights)) + 1).tolist(), weights.size]
     return [slice(begin, end) for begin, end in pairwise(edges) if begin < end]

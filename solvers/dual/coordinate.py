@@ -1,12 +1,12 @@
-"""Steps of the dual without a bias: move one alpha, or move two together to their common optimum.
+"""Steps of the dual without a bias: move one alpha, or move two alphas together to their common optimum.
 
-Ertekin et al. 2011, section 4.2, and Tracking move the largest violator alone. Where all points are near each other,
-one move shifts all gradients, and the next move has to take that back. Moving a pair (the largest gradient that may
-rise, the smallest that may fall) needs a tenth of the steps to the same optimum (Steinwart, Hush and Scovel, JMLR 12,
-2011).
+In Ertekin et al. 2011, section 4.2, and in Tracking, a step moves only the largest violator. If all points are near
+each other, one move shifts all gradients, and the next move must undo that. Steps that move a pair reach the same
+optimum in a tenth of the steps (Steinwart, Hush and Scovel, JMLR 12, 2011). The pair is the largest gradient that may
+rise and the smallest gradient that may fall.
 
-Maximises W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box alone. Arrays as in direction.py. A point violates where
-its gradient says that it should move and the box lets it: g > 0 in up, g < 0 in down.
+Maximises W(alpha) = alpha.y - 1/2 alpha.K.alpha with the box as the only constraint. Arrays as in direction.py. A point
+violates if its gradient says that it should move and the box allows the move: g > 0 in up, g < 0 in down.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hinged.solvers.jit.compiled import in_place
 
 @in_place
 def violation(g, i, j):
-    """The largest violation, given the extremes i of up and j of down (or NONE); 0 at the optimum."""
+    """Return the largest violation, given the extremes i of up and j of down (or NONE); 0 at the optimum."""
     up = g[i] if i != NONE else 0.0
     down = -g[j] if j != NONE else 0.0
     return max(0.0, up, down)
@@ -29,7 +29,7 @@ def violation(g, i, j):
 
 @in_place
 def _clipped(g, curvature, least, most):
-    """The move within least..most that maximises g d - 1/2 curvature d^2."""
+    """Return the move within least..most that maximises g d - 1/2 curvature d^2."""
     if curvature > 0.0:
         return min(max(g / curvature, least), most)
     return most if g > 0.0 else (least if g < 0.0 else 0.0)
@@ -37,7 +37,7 @@ def _clipped(g, curvature, least, most):
 
 @in_place
 def best_moves(g_i, g_j, k_ii, k_jj, k_ij, least_i, most_i, least_j, most_j):
-    """(d_i, d_j) within their boxes that maximise g.d - 1/2 d.K.d: the free optimum, or the best of the four edges."""
+    """Return the moves (d_i, d_j) within their boxes that maximise g.d - 1/2 d.K.d."""
     det = k_ii * k_jj - k_ij * k_ij
     if det > 0.0:
         d_i, d_j = (g_i * k_jj - g_j * k_ij) / det, (g_j * k_ii - g_i * k_ij) / det
@@ -59,7 +59,10 @@ def best_moves(g_i, g_j, k_ii, k_jj, k_ij, least_i, most_i, least_j, most_j):
 
 @in_place
 def _shift(t, move, least, most, alpha, lower, upper, up, down):
-    """alpha_t += move. A move that reaches the box sets the bound itself, so that "at a bound" and "zero" are exact."""
+    """Do alpha_t += move.
+
+    A move that reaches the box sets the bound itself, so that "at a bound" and "zero" are exact.
+    """
     if move >= most:
         alpha[t] = upper[t]
     elif move <= least:
@@ -73,7 +76,8 @@ def _shift(t, move, least, most, alpha, lower, upper, up, down):
 def box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     """Move alpha_i and alpha_j to the optimum or the box; update g, up, down; return the new extremes (i, j).
 
-    With i = j one coordinate moves. Where k(x, x) = 0, a point changes no decision value and goes to the box.
+    If i = j, one coordinate moves. If k(x, x) = 0, the point changes no decision value and moves to the edge of its
+    box.
     """
     least_i, most_i = lower[i] - alpha[i], upper[i] - alpha[i]
     if i == j:
@@ -94,9 +98,9 @@ _gaps = lane_sums(lambda alpha, g, lower, upper: (larger((upper - alpha) * g, (l
 
 @in_place
 def box_gap(alpha, g, lower, upper):
-    """Duality gap of the points held: sum_s max((upper - alpha) g, (lower - alpha) g). Never negative.
+    """Return the duality gap over all points: sum_s max((upper - alpha) g, (lower - alpha) g). It is never negative.
 
-    Ertekin et al. 2011, eq. 9, with its sign and labels corrected. Also right for the boxes of ramp outliers, where it
-    is the gap of the linearised problem.
+    This is eq. 9 of Ertekin et al. 2011 with its sign and labels corrected. It is also right for the boxes of ramp
+    outliers, where it is the gap of the linearised problem.
     """
     return _gaps((alpha, g, lower, upper))[0]

@@ -5,12 +5,12 @@ Maximises W(alpha) = alpha.y - 1/2 alpha.K.alpha subject to sum(alpha) = 0, lowe
 alpha        (n,) float64  signed dual coefficients.
 g            (n,) float64  dW/dalpha_s = y_s - sum_r alpha_r K_rs.
 lower, upper (n,) float64  the box.
-up, down     (n,) uint8    1 where alpha may rise (alpha < upper), and where it may fall (alpha > lower); both are 0
-                           for a hole. They are read instead of comparing bounds.
+up, down     (n,) uint8    1 if alpha may rise (alpha < upper), and if it may fall (alpha > lower); both are 0
+                           for a hole. Loops read these masks instead of comparing bounds.
 
 The pair with the largest violation is i = argmax g over up, j = argmin g over down. Ties go to the lowest slot.
 
-g never holds NaN or a negative zero.
+g never contains NaN or a negative zero.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ NO_GAIN = np.float32(0.0)
 
 @in_place
 def _first_with(g, mask, begin, wanted):
-    """The first slot of the block from `begin` on that has the wanted gradient; there must be such a slot."""
+    """Return the first slot of the block from `begin` on whose gradient is `wanted`. There must be such a slot."""
     end = min(begin + BLOCK, g.shape[0])
     part, some = g[begin:end], mask[begin:end]
     first = end - begin
-    for s in range(end - begin):  # to the end: without an early exit the loop becomes vector instructions
+    for s in range(end - begin):  # no early exit, so that the loop becomes vector instructions
         first = min(first, s if (part[s] == wanted) & (some[s] != 0) else BLOCK)
     return begin + first
 
 
 @in_place
 def _slots(g, up, down, largest, block_i, smallest, block_j):
-    """(i, j): the slots of the extreme gradients, given the block of each; NONE where a side is empty."""
+    """Return (i, j): the slots of the extreme gradients, given the block of each; NONE for an empty side."""
     i = NONE if largest == -np.inf else _first_with(g, up, block_i, largest)
     j = NONE if smallest == np.inf else _first_with(g, down, block_j, smallest)
     return i, j
@@ -47,7 +47,7 @@ def _slots(g, up, down, largest, block_i, smallest, block_j):
 
 @in_place
 def extremes(g, up, down):
-    """(i, j): the slots of the largest g over up and of the smallest g over down, NONE where a side is empty."""
+    """Return (i, j): the slots of the largest g over up and of the smallest g over down; NONE for an empty side."""
     largest, smallest = -np.inf, np.inf
     block_i, block_j = 0, 0
     for b in range(0, g.shape[0], BLOCK):
@@ -61,7 +61,7 @@ def extremes(g, up, down):
 
 @in_place
 def move_gradient(g, move_i, move_j, row_i, row_j, up, down):
-    """g -= move_i K_i + move_j K_j; return `extremes` of the new g."""
+    """Do g -= move_i K_i + move_j K_j; return `extremes` of the new g."""
     largest, smallest = -np.inf, np.inf
     block_i, block_j = 0, 0
     for b in range(0, g.shape[0], BLOCK):
@@ -96,7 +96,7 @@ def direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
 
 @in_place
 def _gains(g_i, k_ii, g, row_i, selves, down, gains):
-    """gains[s] = (g_i - g_s)^2 / curvature where s may fall and g_s < g_i, else 0."""
+    """Fill gains[s] = (g_i - g_s)^2 / curvature where s may fall and g_s < g_i; fill 0 elsewhere."""
     for s in range(g.shape[0]):
         difference = np.float32(g_i - g[s])
         difference = difference if (difference > NO_GAIN and down[s] != 0) else NO_GAIN
@@ -107,9 +107,10 @@ def _gains(g_i, k_ii, g, row_i, selves, down, gains):
 
 @compiled
 def second_order_partner(i, g, row_i, selves, down):
-    """The slot j in down that promises the largest rise of W with i: argmax (g_i - g_j)^2 / (K_ii + K_jj - 2 K_ij).
+    """Return the slot j in down with the largest promised rise of W: argmax (g_i - g_j)^2 / (K_ii + K_jj - 2 K_ij).
 
-    Fan, Chen and Lin, JMLR 6, 2005. Computed in float32, which only chooses the pair; NONE if no g_j < g_i.
+    See Fan, Chen and Lin, JMLR 6, 2005. The computation uses float32, which affects only the choice of the pair. Return
+    NONE if no g_j < g_i.
     """
     k_ii = np.float32(selves[i])
     gains = np.empty(BLOCK, np.float32)

@@ -1,4 +1,4 @@
-"""Solvers that keep the gradient of every point they hold: the arrays of machine.py and a kernel-row cache."""
+"""The base of solvers that store the gradient of every point: the arrays of machine.py and a cache of kernel rows."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from hinged.solvers.dual.vacating import ROUNDING, hand_over, move_gradients, va
 Array = np.ndarray[Any, Any]
 
 
-RESETTLE_STEPS = 20  # steps of re-optimising after a point had to leave
-EACH_STEPS = 5  # further steps for each point when many leave at once
-ROWS_SHARED_MAX = 16384  # up to this many points all columns are finished with the same rows; else each is shrunk alone
-WIDER_PART = 8  # cache lines have room for a WIDER_PART-th more slots than are in use
-ONES_BYTES = 2**27  # limit of cached rows with one column where every non-zero is 1: such rows are quick to compute
-BESIDE_PART = 6  # finishing shortens the cache lines where more than this part of a line is unused
-VIEWED_PART = 32  # a view lists terms if they are at most this part of the slots: then they are faster to add
-ROUNDING_MAX = 1e-6  # rounding error of a long stream, relative to the terms of a sum
+RESETTLE_STEPS = 20  # maximum steps of re-optimising after a point had to be removed
+EACH_STEPS = 5  # further steps per point when many points are removed together
+ROWS_SHARED_MAX = 16384  # up to this many points, columns are finished with shared rows; above, each is shrunk alone
+WIDER_PART = 8  # cache lines have room for 1 / WIDER_PART more slots than are in use
+ONES_BYTES = 2**27  # limit of cached rows with one column, if every non-zero is 1: such rows are fast to compute
+BESIDE_PART = 6  # finishing shortens the cache lines if more than 1 / BESIDE_PART of a line is unused
+VIEWED_PART = 32  # a view lists terms if they fill at most 1 / VIEWED_PART of the slots: then they are faster to add
+ROUNDING_MAX = 1e-6  # largest rounding error of a long stream, relative to the terms of a sum
 
 
 class DualExpansion(Expansion):
@@ -57,26 +57,26 @@ class DualExpansion(Expansion):
     machine: Machine
     cache: RowCache
     biased: ClassVar[bool] = True
-    keeps_extremes: ClassVar[bool] = True  # whether extremes are kept from one example to the next
-    widens_lines: ClassVar[bool] = False  # whether cache lines may end before the slots do, and grow later
-    measures_degradation: ClassVar[bool] = True  # whether the cost of points that make way is known
-    parameters: Any  # of the subclass, for compiled code; `tol` is among them
-    delta_min: float | None = None  # violations that learning leaves to finishing, in solvers that do so
+    keeps_extremes: ClassVar[bool] = True  # whether extremes are stored from one example to the next
+    widens_lines: ClassVar[bool] = False  # whether cache lines may be shorter than the slots, and grow later
+    measures_degradation: ClassVar[bool] = True  # whether the cost of removing points at points_max is known
+    parameters: Any  # the subclass's parameters for compiled code; they include `tol`
+    delta_min: float | None = None  # largest violation that learning leaves to finishing; None if it leaves none
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
         self.cache = new_cache(self.points, dim, self.cache_bytes)
-        self.degradation = 0.0  # sum of |dw|^2 over all points that made way, in all columns
+        self.degradation = 0.0  # sum of |dw|^2 over all points removed at points_max, in all columns
 
     def _leave(self, delta_min: float | None) -> None:
-        """Leave violations up to delta_min to further epochs and to finishing; None: the usual value."""
+        """Leave violations up to delta_min to further epochs and to finishing. None selects the default."""
         self.delta_min = None if delta_min is None else float(delta_min)
 
     def _tau(self, usual: float, most: float = np.inf, *, again: bool) -> float:
-        """The violation that is ignored while examples are learned: delta_min, but at most `most`.
+        """Return the violation that learning ignores: delta_min, but at most `most`.
 
-        usual: delta_min with several columns where it was not set. A further epoch aims at the optimum of all examples,
-        so it goes on to tol.
+        usual: the default of delta_min with several columns. A further epoch searches the optimum of all examples, so
+        it ignores only violations up to tol.
         """
         left = self.delta_min
         if left is None:
@@ -101,7 +101,7 @@ class DualExpansion(Expansion):
         self._recache(slots, self._line_width())
 
     def _recache(self, slots: Array | None, width: int) -> None:
-        """Make the cache that fits after the points of `slots` became all points, with lines of this width."""
+        """Make the cache for the points of `slots`, which are now all points, with lines of this width."""
         bytes_max = self.cache_bytes
         if self.points.only_ones[0] and self.columns == 1:
             bytes_max = min(bytes_max, ONES_BYTES)
@@ -113,9 +113,10 @@ class DualExpansion(Expansion):
             self.cache = carried(self.cache, *given, slots, width)
 
     def _line_width(self) -> int:
-        """Slots that a cache line covers: all where each slot then has a line, else some more than are in use.
+        """Return the number of slots that a cache line covers.
 
-        Lines of points whose values are all 1 cover all slots too, because cutting the lines again loses them.
+        It is all slots if each slot has a line, else a few more slots than are used. Lines of points whose values are
+        all 1 also cover all slots, because shortening these lines would lose them.
         """
         cap, n, former = self.points.start.size, self.slots, self.cache.lines.shape[1]
         if (
@@ -133,14 +134,14 @@ class DualExpansion(Expansion):
             self._recache(np.arange(self.slots), n)
 
     def make_room(self, nnz: int) -> None:
-        """Lengthen the cache lines where they end before the slots do; else do as Expansion does."""
+        """Lengthen the cache lines if they are shorter than the slots; else do what Expansion does."""
         if has_room(self.points, nnz):
             self._moved(np.arange(self.slots))
         else:
             super().make_room(nnz)
 
     def point_scores(self) -> PointScores | None:
-        """Decision values at the points held, from their gradients: f = y - g + b."""
+        """Return the decision values at all points, from their gradients: f = y - g + b."""
         slots, machine = self._live_slots(), self.machine
         scores = machine.sign[:, slots] - machine.g[:, slots] + machine.b[:, None]
         # The ramp loss gives an outlier the box of the opposite label.
@@ -153,7 +154,7 @@ class DualExpansion(Expansion):
     # -- optimising -----------------------------------------------------------------------------------------------
 
     def _optimise(self, tol: float) -> Finish:
-        """Optimise every column over the points held until no violation exceeds tol."""
+        """Optimise every column over all points until no violation exceeds tol."""
         if self.live < self.slots:
             self.compact()
         steps, converged = 0, True
@@ -170,12 +171,15 @@ class DualExpansion(Expansion):
         return Finish(steps, converged)
 
     def _give_back(self) -> None:
-        """Release the memory of a cache that the finishing step emptied: it may be long until more is learned."""
+        """Release the memory of a cache that the finishing step emptied.
+
+        The next example may arrive much later.
+        """
         self.cache = renewed(self.cache)
 
     @property
     def _measured(self) -> bool:
-        """Whether points make way and the cost of that is known."""
+        """Whether points are removed at points_max and the cost of the removals is known."""
         return self.measures_degradation and self.when_full == "remove"
 
     def make_way(self, count: int) -> None:
@@ -183,7 +187,7 @@ class DualExpansion(Expansion):
         n, machine = self.slots, self.machine
         alpha, g = machine.alpha[:, :n].copy(), machine.g[:, :n].copy()
         self._expel(first_to_go(machine, n, count))
-        # Loss of w in each column, by g = y - K alpha: |dw|^2 = d.K d = -d.dg with d = d alpha.
+        # Change of w in each column, by g = y - K alpha: |dw|^2 = d.K d = -d.dg with d = d alpha.
         for c in range(self.columns):
             self.degradation += max(0.0, float(-dot(machine.alpha[c, :n] - alpha[c], machine.g[c, :n] - g[c])))
         self._resettle(np.full(self.columns, RESETTLE_STEPS))
@@ -200,10 +204,10 @@ class DualExpansion(Expansion):
         self._resettle(np.where(held > 0, RESETTLE_STEPS + EACH_STEPS * held, 0))
 
     def _expel(self, slots: Array) -> Array:
-        """Turn slots into holes; return (K,) how many of them each column held.
+        """Turn slots into holes. Return (K,) how many of these slots had a coefficient in each column.
 
-        With a bias, other points take over the sum of their coefficients. Gradients follow from the rows of the points
-        that go or, where fewer points stay, from the rows of the points that stay.
+        With a bias, other points take over the sum of their coefficients. Gradients are updated with the rows of the
+        removed points or, if fewer points stay, with the rows of the points that stay.
         """
         machine, n = self.machine, self.slots
         given, held = (self.kernel, self.points, self.cache, machine), np.zeros(self.columns, np.int64)
@@ -226,7 +230,7 @@ class DualExpansion(Expansion):
         return held
 
     def _resettle(self, steps_max: Array) -> None:
-        """Re-optimise after points had to leave, by at most so many steps (K,) in each column."""
+        """Re-optimise after points had to be removed, with at most steps_max (K,) steps in each column."""
         steps = 0
         for box, most in zip(self._boxes(), steps_max.tolist(), strict=True):
             steps += smo.advance(
@@ -236,7 +240,7 @@ class DualExpansion(Expansion):
         self._settle(steps)
 
     def _tidy(self) -> None:
-        """Compact where there are many holes. That costs all cached rows."""
+        """Compact the slots if there are many holes. Compacting loses all cached rows."""
         if (self.slots - self.live) * HOLES_PART > self.live:
             self.compact()
 
@@ -247,7 +251,7 @@ class DualExpansion(Expansion):
         ]
 
     def _settle(self, steps: int) -> None:
-        """Bring everything that follows from the coefficients up to date."""
+        """Update everything that depends on the coefficients."""
         machine, n = self.machine, self.slots
         machine.counts[STEPS] += steps
         for c in range(self.columns):
@@ -261,27 +265,27 @@ class DualExpansion(Expansion):
         self._settled()
 
     def _settled(self) -> None:
-        """Called when all coefficients may have changed."""
+        """Called when any coefficient may have changed."""
 
     def fade(self, factor: float) -> None:
-        """Let all that is held count less (Solver.fade); computes no kernel value."""
+        """Reduce the weight of everything learned so far (Solver.fade), without computing any kernel value."""
         check_fade(factor, fades=self.fades)
         m.shrink(self.machine, self.slots, float(factor))
         self._settle(0)
 
     def shrunk_to(self, part: float) -> Array:
-        """Numbers of the examples whose box has shrunk to this part of their class's bound, or below it."""
+        """Return the numbers of the examples whose box is at most `part` of the bound of their class."""
         slots = self._live_slots()
         narrow = m.widths_at(self.machine, slots) <= self.class_bounds[self.machine.class_of[slots]] * part
         return self.keys()[narrow]
 
     def weight_of(self, key: int) -> float:
-        """The weight of an example beside its class's, where it is held and nothing fades; else 1."""
+        """Return the example's own weight, without its class weight; 1 if it is not a point or the solver fades."""
         found = self.held_weights()[self.keys() == key]
         return float(found[0]) if found.size and not self.fading else 1.0
 
     def held_weights(self) -> Array:
-        """Weights of the examples held, beside their classes', where nothing has faded; in the order of `keys`."""
+        """Return the points' own weights, without class weights, in the order of `keys`. Nothing may have faded."""
         return self._weights_at(self._live_slots())
 
     def _weights_at(self, slots: Array) -> Array:
@@ -303,7 +307,7 @@ class DualExpansion(Expansion):
         return self.machine.delta.copy()
 
     def certificate(self) -> Certificate:
-        """Sizes, dual and primal objective, gap of the working set, KKT violation, cost of points that made way."""
+        """Return sizes, dual and primal objective, gap, KKT violation, and the cost of removed points."""
         return certificate_of(
             support_vectors=int((self.machine.held[: self.slots] > 0).sum()),
             points=self.live,
@@ -317,7 +321,7 @@ class DualExpansion(Expansion):
         )
 
     def cache_figures(self) -> dict[str, int]:
-        """Figures of the row cache: rows found, rows computed, bytes reserved."""
+        """Return the figures of the row cache: rows found, rows computed, bytes reserved."""
         counters = self.cache.counters
         return {
             "hits": int(counters[HITS]),
@@ -326,13 +330,13 @@ class DualExpansion(Expansion):
         }
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients, and the pages that the row cache has used, in bytes."""
+        """Return the memory of points, coefficients, and the pages that the row cache has used, in bytes."""
         return super().memory_bytes() + touched_bytes(self.cache)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         n, machine = self.slots, self.machine
         live = machine.class_of[:n] != NONE
         return self._shared_state() | {
@@ -346,7 +350,10 @@ class DualExpansion(Expansion):
         }
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         loaded = self._read_shared(checked)
         class_of, columns = loaded.class_of, loaded.columns
@@ -390,7 +397,7 @@ class DualExpansion(Expansion):
         """Refuse boxes that do not fit y and the class, coefficients outside them, and extremes that cannot move."""
         width = np.where(machine.class_of[:n] == NONE, 0.0, np.append(bounds, 0.0)[machine.class_of[:n]])
         lower, upper = machine.lower[:, :n], machine.upper[:, :n]
-        if self.fading or heaviest:  # a state does not say how much it has faded, nor what each example weighs
+        if self.fading or heaviest:  # a state contains neither its fading nor each example's weight
             faded = m.widths(machine, n)
             if (faded > width * max(1.0, heaviest) * (1.0 + ROUNDING)).any():
                 raise ValueError("lower and upper must lie within the bounds of the points' classes")
@@ -407,11 +414,14 @@ class DualExpansion(Expansion):
                 raise ValueError(f"{name} names a point that stands on its bound")
 
     def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:  # noqa: ARG002
-        """(K, n) where a box may differ from the box of y; width (n,): C times the weights of the points' classes."""
+        """Return a mask (K, n): where a box may differ from the box of y.
+
+        width (n,): C times each point's class weight.
+        """
         return np.zeros((1, 1), bool)
 
     def examine(self) -> None:
-        """Refuse a state that learning cannot reach (Solver.examine): g must be y - K alpha, and the rest follow."""
+        """Refuse a state that learning cannot reach (Solver.examine): g must be y - K alpha, and fit the rest."""
         super().examine()
         n, machine = self.slots, self.machine
         sampled, rows = self._sampled(self._live_slots())

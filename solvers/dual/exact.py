@@ -1,9 +1,9 @@
-"""Exact incremental and decremental learning: the optimum of all examples held, after every example.
+"""Exact incremental and decremental learning: after every example, the exact optimum for all examples.
 
 C. Diehl and G. Cauwenberghs, SVM Incremental Learning, Adaptation and Optimization, IJCNN 2003. Examples are learned
-and unlearned, alone or many at once, and C, class weights and the kernel's parameter are changed, without starting
-over. Each change is a straight line from a problem whose optimum is known (path.py). After each change the KKT
-conditions hold to 1e-8.
+and unlearned, one or many at a time, without starting again. The same is true for changes of C, of class weights and of
+the kernel's parameter. Each change is a straight line from a problem whose optimum is known (path.py). After each
+change the KKT conditions hold to 1e-8.
 
 Signs: alpha is signed and g = y - K alpha, as in all solvers here; the paper's alpha and g are y alpha and -y (g - b).
 """
@@ -53,7 +53,7 @@ Array = np.ndarray[Any, Any]
 
 
 class ExactParameters(NamedTuple):
-    """tol: the violation that mending aims at."""
+    """tol: the violation at which a repair stops."""
 
     tol: float
 
@@ -61,7 +61,7 @@ class ExactParameters(NamedTuple):
 class ExactSVM(OptimalExpansion):
     """Exact incremental SVM with a bias; kernel values are float64. Parameters: see `Solver`.
 
-    All examples are held. With when_full "remove" the least useful example is unlearned (making_way.py).
+    All examples are points. With when_full "remove", the least useful example is unlearned (making_way.py).
     """
 
     parameters = ExactParameters(1e-12)
@@ -76,7 +76,10 @@ class ExactSVM(OptimalExpansion):
     # -- learning -------------------------------------------------------------------------------------------------
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Learn a batch, exactly after each example (Solver.learn); with `again`, examples that are held stay."""
+        """Learn a batch, exactly after each example (Solver.learn).
+
+        With `again`, skip examples that are points already.
+        """
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
@@ -87,7 +90,7 @@ class ExactSVM(OptimalExpansion):
         return scores
 
     def learn_together(self, rows: Rows, classes: Array, keys: Array) -> None:
-        """Learn a batch by one path, which has fewer events than a path per example. Errors: Solver.learn."""
+        """Learn a batch by one path, which has fewer events than one path per example. Errors: see Solver.learn."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         if self.live + len(rows) > self.points_max:
@@ -117,7 +120,7 @@ class ExactSVM(OptimalExpansion):
         return scores
 
     def _store(self, rows: Rows, r: int, own: int, key: int) -> tuple[int, Array]:
-        """Store a row in its slot with a closed box; return its decision values."""
+        """Store a row in its slot with a box of width 0; return the row's decision values."""
         first, last = int(rows.indptr[r]), int(rows.indptr[r + 1])
         while not has_room(self.points, last - first):
             self.make_room(last - first)
@@ -134,7 +137,7 @@ class ExactSVM(OptimalExpansion):
         return slot, f + machine.b
 
     def _open(self, slots: Array) -> None:
-        """Let the boxes of these slots grow from a point to the box of their class."""
+        """Let the boxes of these slots grow from width 0 to the box of their class."""
         n, machine = self.slots, self.machine
         for c in range(self.columns):
             lower, upper = machine.lower[c, :n].copy(), machine.upper[c, :n].copy()
@@ -144,11 +147,17 @@ class ExactSVM(OptimalExpansion):
         self._finish_change()
 
     def unlearn(self, keys: Sequence[int] | Array) -> None:
-        """Forget the examples with these keys, as if they had never come. ValueError for an unknown key."""
+        """Unlearn the examples with these keys, as if they had never been learned.
+
+        Raise ValueError for an unknown key.
+        """
         self._drop_slots(np.unique(self._slots_of(keys)))
 
     def relabel(self, key: int, example_class: int) -> None:
-        """Give an example another class, as if it always had been of it. ValueError for an unknown key or class."""
+        """Change the class of an example, as if it had always been of that class.
+
+        Raise ValueError for an unknown key or class.
+        """
         if not 0 <= example_class < self.classes:
             raise ValueError(f"a class must be from 0 to {self.classes - 1}, got {example_class}")
         slots = self._slots_of([key])
@@ -175,7 +184,7 @@ class ExactSVM(OptimalExpansion):
         self._finish_change()
 
     def _close(self, slots: Array) -> None:
-        """Let the boxes of these slots shrink to a point. Then their coefficients are 0 and none of them is free."""
+        """Let the boxes of these slots shrink to width 0. Then their coefficients are 0 and none of them is free."""
         n, machine = self.slots, self.machine
         for c in range(self.columns):
             lower, upper = machine.lower[c, :n].copy(), machine.upper[c, :n].copy()
@@ -191,7 +200,7 @@ class ExactSVM(OptimalExpansion):
     # -- another configuration -------------------------------------------------------------------------------------
 
     def change_C(self, C: float, weights: Sequence[float] | None = None) -> None:
-        """Go to another C and, if given, other class weights (section III of the paper)."""
+        """Change C and, if given, the class weights (section III of the paper)."""
         checked = self.weights if weights is None else np.array(weights, float)
         if checked.shape != self.weights.shape:
             raise ValueError(f"weights must be one for each of {self.classes} classes, got {checked.shape}")
@@ -207,7 +216,7 @@ class ExactSVM(OptimalExpansion):
         self._finish_change()
 
     def change_kernel(self, kernel: Kernel) -> None:
-        """Go to another parameter of the same kernel (section IV): q moves to y from where alpha is optimal."""
+        """Change the parameter of the kernel (section IV): q moves to y from the value for which alpha is optimal."""
         if kernel.code != self.kernel.code:
             raise ValueError("the kernel must be of the same type")
         self._set_kernel(checked_kernel(kernel))
@@ -224,7 +233,7 @@ class ExactSVM(OptimalExpansion):
         self._finish_change()
 
     def _set_kernel(self, kernel: Kernel) -> None:
-        """Give the points another kernel; a view keeps the former one."""
+        """Give the points another kernel. A view that exists already keeps the former kernel."""
         n, points = self.slots, self.points
         norm, selves = points.norm.copy(), points.selves.copy()
         indptr = np.concatenate((points.start[:n], points.used[1:]))
@@ -237,10 +246,10 @@ class ExactSVM(OptimalExpansion):
     # -- without some examples ------------------------------------------------------------------------------------
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        """keys (n,) and decision values (n, K) of every example held, each by the machine without that example.
+        """Return keys (n,) and decision values (n, K) of every example, each computed without that example.
 
-        The state is the same to the bit before and after. An example without a coefficient need not be unlearned,
-        unless it is an end of the interval of a column's b (where no point of the column is free).
+        The state is the same afterwards, to the bit. An example without a coefficient need not be unlearned. The
+        exception is an example that is an end of the interval of a column's b (if no point of the column is free).
         """
         machine = self.machine
         slots = np.flatnonzero(machine.class_of[: self.slots] != NONE)
@@ -252,11 +261,14 @@ class ExactSVM(OptimalExpansion):
         return self.machine.key[slots].copy(), scores
 
     def k_fold(self, folds: Sequence[Sequence[int]]) -> list[Array]:
-        """Decision values (m, K) of the examples of each fold, given by keys, by the machine without that fold."""
+        """Return the decision values (m, K) of each fold's examples (given by key), computed without that fold."""
         return [self._without(self._slots_of(fold)) for fold in folds]
 
     def tune(self, grid: Sequence[float], parameter: str = "C") -> list[float]:
-        """The leave-one-out error for each value of C or gamma; the machine walks from value to value, and back."""
+        """Return the leave-one-out error for each value of C or gamma.
+
+        The solver goes from value to value, and back.
+        """
         if parameter not in ("C", "gamma"):
             raise ValueError(f"parameter must be C or gamma, got {parameter!r}")
         before, C, kernel, points, cache = self._frozen(), self.C, self.kernel, self.points, self.cache
@@ -270,12 +282,12 @@ class ExactSVM(OptimalExpansion):
                 errors.append(self.leave_one_out_error())
         finally:
             self.C, self.kernel, self.points, self.cache = C, kernel, points, cache
-            clear(cache)  # the caches of the other kernels took over its memory
+            clear(cache)  # the caches of the other kernels used its memory
             self._thaw(before)
         return errors
 
     def leave_one_out_error(self) -> float:
-        """The fraction of the examples held that the machine without them gets wrong."""
+        """Return the fraction of the examples that the solver gets wrong when it is trained without them."""
         keys, scores = self.leave_one_out()
         own = self.machine.class_of[self._slots_of(keys)]
         found = scores.argmax(axis=1) if self.columns > 1 else scores[:, 0] > 0
@@ -290,7 +302,7 @@ class ExactSVM(OptimalExpansion):
         return np.array([held[int(key)] for key in keys], np.int64)
 
     def _without(self, slots: Array) -> Array:
-        """Decision values of the points in `slots` by the machine without them."""
+        """Return the decision values of the points in `slots`, computed without these points."""
         before = self._frozen()
         self._close(slots)
         scores: Array = (self.machine.sign[:, slots] - self.machine.g[:, slots]).T + self.machine.b
@@ -308,7 +320,7 @@ class ExactSVM(OptimalExpansion):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         found = super().state() | {"C": np.array([self.C]), "kernel": np.array(self.kernel, float)}
         n = self.slots
         for c, margin in enumerate(self.margins):
@@ -321,7 +333,10 @@ class ExactSVM(OptimalExpansion):
         return found
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         n = checked.take("class_of", np.int32, (None,)).size
         columns = columns_of(checked.take("seen", np.int64, (None,)).size)
@@ -385,5 +400,5 @@ class ExactSVM(OptimalExpansion):
                 raise ValueError(f"R.{c} must be the inverse of the kernel values between the free points")
 
     def finish(self) -> Finish:
-        """Do nothing: the solver is always at the optimum."""
+        """Do nothing, because the solver is always at the optimum."""
         return Finish(0, converged=True)

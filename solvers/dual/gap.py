@@ -1,26 +1,26 @@
 """LASVM-G, FULL, LASVM-NC and LASVM-I: online kernel SVMs without a bias, paced by the duality gap.
 
 S. Ertekin, L. Bottou and C. L. Giles, Nonconvex Online Support Vector Machines, TPAMI 33, 2011. The four solvers share
-one algorithm. They differ in the box of an example (section 5), the filter before it (section 6), and whether points
-that are no support vectors are cleaned away (section 4.2):
+one algorithm. They differ in three ways: the box of an example (section 5); the filter before learning (section 6); and
+whether CLEAN removes points that are not support vectors (section 4.2).
 
     lasvm-g   hinge loss, CLEAN             lasvm-nc  ramp loss, CLEAN
-    full      hinge loss, keeps all points  lasvm-i   hinge loss behind the ramp as a filter, CLEAN
+    full      hinge loss, keeps all points  lasvm-i   hinge loss, with the ramp as a filter, CLEAN
 
 Differences from the paper:
 
-- PROCESS moves by min(upper - alpha, g / K) where g > 0. REPROCESS ends when the largest violation of a point is at
-  most tau, and that also ends the gap loop; the paper's test of a pair stops too early without a bias.
-- The gap of the working set is sum max((upper - alpha) g, (lower - alpha) g); eq. 9 has the sign and the labels wrong.
-  The sums of the gap target (eq. 8) run over the support vectors.
-- CLEAN ranks points by their KKT slack, how far they are from becoming a support vector again, for both classes alike.
-- The ramp takes effect for an example in a column only once its class and both sides of the column have ramp_start
-  support vectors there. The paper's LASVM-I has no such start, and its LASVM-NC does not look at the class: both would
-  take a class that comes late for outliers and never learn it.
-- A step moves two points at once to their common optimum (coordinate.py): a 22nd of the steps on Adult.
-- Gap and target are recomputed only where something moved. An example that stays at its box within tau changes neither.
-- While a stream is learned, tau is delta_min: with many columns an example moves most of them only a little. Further
-  epochs and finishing go on to tol. The paper's form: delta_min 0.
+- PROCESS moves by min(upper - alpha, g / K) if g > 0. REPROCESS ends when the largest violation of a point is at most
+  tau, and so does the gap loop. The paper's test of a pair stops too early without a bias.
+- The gap of the working set is sum max((upper - alpha) g, (lower - alpha) g); the sign and the labels in eq. 9 are
+  wrong. The sums of the gap target (eq. 8) are over the support vectors.
+- CLEAN ranks points of both classes by their KKT slack: how far they are from becoming a support vector again.
+- In a column, the ramp applies to an example only after the example's class and both sides of the column have
+  ramp_start support vectors there. The paper's LASVM-I has no such condition, and its LASVM-NC ignores the class. Both
+  would treat a class that appears late as outliers and never learn it.
+- A step moves two points together to their common optimum (coordinate.py). This needs 1/22 of the steps on Adult.
+- Gap and target are recomputed only after a move. An example that stays at its box within tau changes neither.
+- In the first epoch, tau is delta_min, because with many columns an example moves most columns only a little. Further
+  epochs and finishing use tol. The paper's algorithm: delta_min 0.
 """
 
 from __future__ import annotations
@@ -62,17 +62,20 @@ from hinged.solvers.dual.pausing import not_begun
 
 Array = np.ndarray[Any, Any]
 
-DELTA_MIN = 0.25  # violation that learning leaves to finishing, with several columns; half the margin is 1 wide
+DELTA_MIN = (
+    0.25  # largest violation that learning leaves to finishing, with several columns; half the margin has width 1
+)
 
 
 class GapSVM(DualExpansion):
     """LASVM-G, FULL, LASVM-NC or LASVM-I. Other parameters: `DualExpansion`.
 
-    tol: tau, > 0. delta_min: learning leaves violations of a point up to it to further epochs and to finishing (None:
-    DELTA_MIN with several columns, 0 with one). loss: "hinge", "ramp" (LASVM-NC) or "filter" (LASVM-I). ramp_s: the
-    ramp's left end, < 1. ramp_start: support vectors that an example's class and both sides of a column must have there
-    before the ramp takes effect. idle_max: points without a coefficient that CLEAN leaves (None: all; there is no
-    CLEAN). clean_every: examples between two CLEANs.
+    tol: tau, > 0. delta_min: learning leaves violations of a point up to delta_min to further epochs and to finishing
+    (None: DELTA_MIN with several columns, 0 with one). loss: "hinge", "ramp" (LASVM-NC) or "filter" (LASVM-I). ramp_s:
+    the ramp's left end, < 1. ramp_start: minimum number of support vectors before the ramp applies to an example in a
+    column. The example's class and each side of the column must have that many there. idle_max: number of points
+    without a coefficient that stay at a CLEAN (None: all, without CLEAN). clean_every: number of examples from one
+    CLEAN to the next.
     """
 
     biased = False
@@ -89,18 +92,21 @@ class GapSVM(DualExpansion):
             Ge(0),
             Lt(1e3),
             Since(0.0),
-            "violations of a point that learning leaves to finishing; null: 0.25 with three or more classes, else 0",
+            "largest violation of a point left to finishing; null: 0.25 with three or more classes, else 0",
         ] = None,
         loss: str = "hinge",
         idle_max: Annotated[
-            int | None, Ge(0), Lt(2**31), "points without a coefficient that CLEAN keeps; null: all"
+            int | None, Ge(0), Lt(2**31), "number of points without a coefficient that CLEAN keeps; null: all"
         ] = 1000,
-        clean_every: Annotated[int, Ge(1), Lt(2**31), "examples between two CLEANs"] = 1000,
+        clean_every: Annotated[int, Ge(1), Lt(2**31), "number of examples from one CLEAN to the next"] = 1000,
         ramp_s: Annotated[
-            float, Gt(-1e6), Lt(1), "left end of the ramp: a smaller margin makes an outlier; no effect far below -1"
+            float,
+            Gt(-1e6),
+            Lt(1),
+            "left end of the ramp: below this margin an example is an outlier; no effect far below -1",
         ] = -1.0,
         ramp_start: Annotated[
-            int, Ge(1), Lt(2**31), "support vectors that a class must have before the ramp applies to it"
+            int, Ge(1), Lt(2**31), "number of support vectors that a class must have before the ramp applies to it"
         ] = 100,
         **shared: Any,
     ) -> None:
@@ -121,14 +127,14 @@ class GapSVM(DualExpansion):
         self.pace = Pace(np.zeros(0), np.zeros(0), np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64))
 
     def add_class(self, weight: float = 1.0) -> None:
-        """Announce another class; its examples may come from now on. Their bound is C times `weight`."""
+        """Announce another class; its examples may be learned from now on. Their bound is C times `weight`."""
         super().add_class(weight)
         discarded = np.zeros((self.classes, 2), np.int64)
         discarded[:-1] = self.pace.discarded
         self._measure(discarded)
 
     def _measure(self, discarded: Array) -> None:
-        """Recompute gap, target and support vectors by class."""
+        """Recompute gap, target and the number of support vectors by class."""
         machine, n = self.machine, self.slots
         parts = [[getattr(machine, name)[c, :n] for name in GAP_OF] for c in range(self.columns)]
         sv_of = np.zeros((self.columns, self.classes), np.int64)
@@ -143,11 +149,11 @@ class GapSVM(DualExpansion):
 
     @property
     def discarded(self) -> Array | None:
-        """(classes, 2) examples that fell left and right of the ramp, by class; None without a ramp."""
+        """The number of examples left and right of the ramp, (classes, 2); None without a ramp."""
         return None if self.parameters.loss == NO_RAMP else self.pace.discarded.copy()
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Online iterations over a batch (Solver.learn); with `again`, points that are held are processed again."""
+        """Do online iterations over a batch (Solver.learn). With `again`, process known points again."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
@@ -172,7 +178,7 @@ class GapSVM(DualExpansion):
             super()._provide(reason, batch, row)
 
     def _clean(self) -> None:
-        """CLEAN: of the points without a coefficient, keep the idle_max points with the least slack."""
+        """Do CLEAN: of the points without a coefficient, keep the idle_max points with the least slack."""
         machine = self.machine
         slacks = np.empty(machine.counts[IDLE])
         idle_slacks(machine, slacks)
@@ -185,7 +191,7 @@ class GapSVM(DualExpansion):
         self._measure(self.pace.discarded)
 
     def finish(self) -> Finish:
-        """Optimise every column over the points held until no point violates by more than tol, then CLEAN."""
+        """Optimise every column over all points until no point violates by more than tol, then do CLEAN."""
         finish = self._optimise(self.parameters.tol)
         if self.machine.counts[IDLE] > self.parameters.idle_max:
             self._clean()
@@ -193,7 +199,7 @@ class GapSVM(DualExpansion):
         return finish
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         return super().state() | {
             "gap": self.pace.gap.copy(),
             "target": self.pace.target.copy(),
@@ -201,7 +207,10 @@ class GapSVM(DualExpansion):
         }
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         classes = checked.take("seen", np.int64, (None,)).size
         columns = columns_of(classes)
@@ -216,7 +225,7 @@ class GapSVM(DualExpansion):
         self.pace = self.pace._replace(gap=gap, target=target)
 
     def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:
-        """(K, n) where an outlier of the ramp has the box of the opposite label, or an empty box (take_stance)."""
+        """Return where (K, n) a ramp outlier has the box of the opposite label, or an empty box (take_stance)."""
         lower, upper, sign = machine.lower[:, :n], machine.upper[:, :n], machine.sign[:, :n]
         if self.parameters.loss == RAMP_LOSS:
             found: Array = (lower == np.where(sign > 0, -width, 0.0)) & (upper == np.where(sign < 0, width, 0.0))

@@ -6,19 +6,19 @@ Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha subject to sum
 Differences from the paper's listing:
 
 - REPROCESS also removes blatant non-support vectors when it finds no violating pair. The paper's REPROCESS ends before
-  that, so on a stream that the machine predicts well, S would grow by every example.
-- Points level with an extreme stay, up to seed_max points. In the paper they leave; then a stream that begins with one
-  point under both labels would never be learned.
-- While all examples are of one class there is no pair to search, so nothing would ever be removed. Then S is a uniform
-  sample of at most seed_max of them (reservoir sampling), and the decision is that class.
+  that step, so on a stream that the machine predicts well, S would grow by every example.
+- Points level with an extreme stay, up to seed_max points. The paper removes them. With that rule, a stream that begins
+  with the same point under both labels would never be learned.
+- While all examples belong to one class there is no pair to search, so nothing would ever be removed. In this phase S
+  is a uniform sample of at most seed_max examples (reservoir sampling), and the decision is that class.
 - A point without a coefficient stays while there is room for it (idle_max), and REPROCESS is repeated until delta <=
-  delta_max. With a large C, one REPROCESS per example leaves the machine far from its optimum, and a point removed
-  there is lost for ever. Where there is no room, the idle points farthest beyond the extremes leave.
-- While a stream is learned, tau is delta_min: an example moves most of many columns only a little, and a small step
-  costs as much as a step that gains. Further epochs and finishing go on to tol. The paper's form: delta_max None,
-  delta_min 0, idle_max 0.
-- Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the
-  steps (smo.py).
+  delta_max. With a large C, one REPROCESS per example leaves the machine far from its optimum. A point that is removed
+  at that time is lost for ever. When there is no room, the idle points farthest beyond the extremes are removed.
+- In the first epoch, tau is delta_min. With many columns, an example moves most columns only a little, and a small step
+  costs as much as a useful step. Further epochs and finishing use tol. The paper's algorithm: delta_max None, delta_min
+  0, idle_max 0.
+- Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps. It reaches the same optimum in
+  half the steps (smo.py).
 """
 
 from __future__ import annotations
@@ -89,15 +89,18 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-DELTA_MIN = 0.5  # violation that learning leaves to finishing, with several columns; half the margin is 1 wide
-REPROCESS_MAX = 1_000  # most repetitions of REPROCESS for one example, however large delta still is
+DELTA_MIN = (
+    0.5  # largest violation that learning leaves to finishing, with several columns; half the margin has width 1
+)
+REPROCESS_MAX = 1_000  # maximum number of REPROCESS repetitions for one example, however large delta still is
 
 
 @handed
 class LASVMParameters(NamedTuple):
-    """tol; delta_max, infinite for one REPROCESS per example; tau of the paper: tol, except in a first epoch; seed_max.
+    """Parameters of LASVM; tau is the paper's, which equals tol except in a first epoch.
 
-    idle_max: number of points in all up to which idle points are kept. full_at: points at which one must make way.
+    delta_max: infinite for one REPROCESS per example. idle_max: total number of points up to which idle points stay.
+    full_at: number of points at which a point must be removed before the next example.
     """
 
     tol: float
@@ -112,13 +115,13 @@ class LASVMParameters(NamedTuple):
 
 @in_place
 def violating(machine, c, i, j, tau):
-    """Whether (i, j) is a tau-violating pair. The caller ensures that i is in up and j in down."""
+    """Return whether (i, j) is a tau-violating pair. The caller ensures that i is in up and j in down."""
     return i != NONE and j != NONE and machine.g[c, i] - machine.g[c, j] > tau
 
 
 @in_place
 def search(kernel, points, cache, machine, c, i, j):
-    """A direction search in column c along (i, j); leaves the column's new extremes in best_i, best_j."""
+    """Do a direction search in column c along (i, j); leave the column's new extremes in best_i, best_j."""
     n = points.used[USED]
     row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
     row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
@@ -143,7 +146,7 @@ def search(kernel, points, cache, machine, c, i, j):
 
 @in_place
 def partner(kernel, points, cache, machine, c, i, j):
-    """The partner of i that promises the largest gain; j where float32 sees no gain.
+    """Return the partner of i that promises the largest gain, or j if float32 sees no gain.
 
     Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active Learning, Neural Computation 20, 2008.
     """
@@ -155,7 +158,7 @@ def partner(kernel, points, cache, machine, c, i, j):
 
 @in_place
 def process(kernel, points, cache, machine, c, k, tau):
-    """PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
+    """Do PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
     i, j = machine.best_i[c], machine.best_j[c]
     if machine.sign[c, k] > 0:
         i = k
@@ -167,7 +170,7 @@ def process(kernel, points, cache, machine, c, k, tau):
 
 @in_place
 def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, value_work, work_max):
-    """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max; false where work_max is reached first."""
+    """Do REPROCESS, steps 1 to 3 and 5, until delta <= delta_max; return False if work_max is reached first."""
     while at[REPEATED] < REPROCESS_MAX:
         i, j = machine.best_i[c], machine.best_j[c]
         if violating(machine, c, i, j, parameters.tau):
@@ -188,9 +191,9 @@ def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, 
 
 @in_place
 def keep_in_sample(points, machine, cache, seen, seed_max, random):
-    """Reservoir sampling while one class has been seen: whether to keep the newest of `seen` examples.
+    """Return whether to keep the newest of `seen` examples, by reservoir sampling while only one class has been seen.
 
-    If the sample is full, a uniformly drawn point leaves.
+    If the sample is full, remove a uniformly drawn point.
     """
     if machine.counts[LIVE] < seed_max:
         return True
@@ -210,12 +213,12 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
 @in_place
 def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, indices, values, norm, self_value,
     own, key, again, ahead, r, f, stance, scores):  # fmt: skip
-    """Predict example r of a batch, which is not held, and let it into S.
+    """Predict example r of a batch, which is not in S yet, and add it to S.
 
-    False if only its class has been seen; then the example goes into the sample, and nothing more is done.
+    Return False if only the example's class has been seen. Then the example only enters the sample.
     """
     columns, n = machine.alpha.shape[0], points.used[USED]
-    if not again or seen[own] == 0:  # a class that was dropped may come back in a further epoch
+    if not again or seen[own] == 0:  # a further epoch may bring back a dropped class
         seen[own] += 1
     machine.counts[LEARNED] += not again
     only_class = True
@@ -264,16 +267,15 @@ def learn_rows(
     stance,
     scores,
 ):
-    """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped).
+    """Do online iterations over the rows of a batch from `begin` on; return (rows done, why it stopped).
 
-    classes (m,) int64, keys (m,) int64; `again` means that rows may be in S already (a further epoch). bounds
-    (classes,): C w_class. seen (classes,): examples of each class so far. scores (m, K) receives the decision values
-    just before each row is learned. f (K,) float64 is scratch; stance (K,) int8 is HINGE throughout. ahead: rows
-    computed ahead.
+    classes (m,) int64, keys (m,) int64. again: whether rows may be in S already (a further epoch). bounds (classes,): C
+    w_class. seen (classes,): number of examples of each class so far. scores (m, K): receives the decision values just
+    before each row is learned. f (K,) float64 is scratch. stance (K,) int8 is always HINGE. ahead: rows computed ahead.
 
-    Stops before a row for which there is no room (NEEDS_ROOM), after a row with too many holes (NEEDS_COMPACTION), and
-    when work_max is reached (NEEDS_REST), which may be within a row: `at` says where (pausing.py). value_work: work of
-    a kernel value.
+    It stops before a row for which there is no room (NEEDS_ROOM), after a row with too many holes (NEEDS_COMPACTION),
+    and when work_max is reached (NEEDS_REST). It may stop for a rest within a row: then `at` records the place
+    (pausing.py). value_work: work of a kernel value.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
@@ -326,15 +328,15 @@ def learn_rows(
 
 
 class LASVM(DualExpansion):
-    """LASVM over one or several columns. Other parameters: `DualExpansion`.
+    """LASVM with one or more columns. Other parameters: `DualExpansion`.
 
-    tol: the paper's tau, > 0. delta_max: repeat REPROCESS for each example until delta <= delta_max (section 3.5; None:
-    one REPROCESS per example). delta_min: learning leaves violations up to it, and up to delta_max, to further epochs
-    and to finishing (None: DELTA_MIN with several columns, 0 with one). seed_max: examples kept while only one class
-    has been seen, and number of points above which points level with an extreme leave. second_order: choose the partner
-    in REPROCESS by the gain that it promises. idle_max: number of points up to which points without a coefficient are
-    kept; beyond it there is room for an eighth of idle_max. The paper's LASVM has delta_max None, delta_min 0 and
-    idle_max 0.
+    tol: the paper's tau, > 0. delta_max: repeat REPROCESS for each example until delta <= delta_max (section 3.5); None
+    for one REPROCESS per example. delta_min: learning leaves violations up to the smaller of delta_min and delta_max to
+    further epochs and to finishing (None: DELTA_MIN with several columns, 0 with one). seed_max: number of examples
+    stored while only one class has been seen; also the number of points above which points level with an extreme are
+    removed. second_order: choose the partner in REPROCESS by the promised gain. idle_max: number of points up to which
+    points without a coefficient stay; above it there is still room for idle_max / 8 of them. The paper's LASVM has
+    delta_max None, delta_min 0 and idle_max 0.
     """
 
     def __init__(
@@ -348,22 +350,24 @@ class LASVM(DualExpansion):
             Ge(0),
             Lt(1e3),
             Since(0.0),
-            "violations that learning leaves to finishing; null: 0.5 with three or more classes, else 0; the paper: 0",
+            "largest violation left to finishing; null: 0.5 with three or more classes, else 0, as in the paper",
         ] = None,
         delta_max: Annotated[
             float | None,
             Gt(0),
-            "repeat REPROCESS for each example until no violation exceeds it; null: once, as in the paper",
+            "repeat REPROCESS for each example until no violation exceeds delta_max; null: once, as in the paper",
         ] = 2.0,
-        second_order: Annotated[bool, "choose REPROCESS's partner by the gain that it promises"] = False,
+        second_order: Annotated[bool, "choose REPROCESS's partner by the promised gain"] = False,
         idle_max: Annotated[
             int,
             Ge(0),
             Lt(2**31),
             Since(0),
-            "points up to which points without a coefficient are kept; 0: they leave at once, as in the paper",
+            "total number of points up to which points without a coefficient stay; 0: none stay, as in the paper",
         ] = 2000,
-        seed_max: Annotated[int, Ge(1), Lt(2**31), Unserved, "examples kept while only one class has come"] = 1000,
+        seed_max: Annotated[
+            int, Ge(1), Lt(2**31), Unserved, "examples stored while only one class has been seen"
+        ] = 1000,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -386,7 +390,10 @@ class LASVM(DualExpansion):
     widens_lines = True
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed, to tol."""
+        """Do online iterations over a batch (Solver.learn).
+
+        With `again`, reprocess points that are already in S, to tol.
+        """
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
@@ -410,7 +417,7 @@ class LASVM(DualExpansion):
         return scores
 
     def _look_ahead(self, batch: LabelledRows, done: int) -> tuple[Ahead, LabelledRows]:
-        """Compute rows of the batch together if that is worth it; return them and the batch as far as they reach."""
+        """Compute rows of the batch together if that is faster; return them and the part of the batch they cover."""
         if not are_worth(self.kernel, self.points, batch.norms.size - done):
             return self.nothing_ahead, batch
         self.ahead = look_ahead(self.ahead, self.kernel, self.points, batch, done, self.value_work)
@@ -419,12 +426,12 @@ class LASVM(DualExpansion):
         return self.ahead, batch._replace(classes=batch.classes[:end])
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients, cached rows and rows computed ahead, in bytes."""
+        """Return the memory of points, coefficients, cached rows and rows computed ahead, in bytes."""
         return super().memory_bytes() + self.ahead.rows.nbytes
 
     def finish(self) -> Finish:
-        """The finishing step: optimise every column over the points held until delta <= tol."""
-        if (self.seen > 0).sum() < 2:  # one class is no problem to solve, and its sample must stay
+        """Do the finishing step: optimise every column over all points until delta <= tol."""
+        if (self.seen > 0).sum() < 2:  # with one class there is nothing to solve, and its sample must stay
             return Finish(0, converged=True)
         finish = self._optimise(self.parameters.tol)
         remove_blatant(self.points, self.cache, self.machine, NONE, self.parameters)

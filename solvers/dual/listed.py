@@ -1,4 +1,4 @@
-"""The non-zero coefficients of a machine (machine.py), listed by column while they are few, and sums over them."""
+"""A list of the non-zero coefficients of each column of a machine (machine.py), if they are few, and sums over them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.terms import TERM_WORK, count_below, sum_of_terms
 from hinged.solvers.jit.compiled import in_place
 
-LISTED_PART = 8  # a list has room for this part of the slots: beyond it, a sum over all slots is as fast
+LISTED_PART = 8  # a list has room for 1 / LISTED_PART of the slots; above that, a sum over all slots is as fast
 
 
 @in_place
 def list_coefficient(machine, c, s, now):
-    """Update the list of column c after alpha of slot s became `now`; give the list up where it has no room."""
+    """Update the list of column c after alpha of slot s became `now`. Discard the list if it has no room."""
     slots, values, m = machine.listed_slots[c], machine.listed_values[c], machine.listed[c]
     p = count_below(slots, m, s)
     there = p < m and slots[p] == s
@@ -35,7 +35,7 @@ def list_coefficient(machine, c, s, now):
 
 @in_place
 def list_coefficients_anew(machine, n):
-    """Rebuild the list of each column, where there is room."""
+    """Rebuild the list of each column that has room for its coefficients."""
     for c in range(machine.alpha.shape[0]):
         alpha, slots, values = machine.alpha[c], machine.listed_slots[c], machine.listed_values[c]
         m = 0
@@ -51,7 +51,7 @@ def list_coefficients_anew(machine, n):
 
 @in_place
 def expansion_sum(machine, c, row):
-    """f of column c without the bias: sum_s alpha_s row_s for a kernel row (n,), in the bits of `dot`."""
+    """Return f of column c without the bias: sum_s alpha_s row_s for a kernel row (n,), with the same bits as `dot`."""
     if machine.listed[c] == NONE:
         return dot(machine.alpha[c, : row.shape[0]], row)
     slots, values = machine.listed_slots[c], machine.listed_values[c]
@@ -60,7 +60,7 @@ def expansion_sum(machine, c, row):
 
 @in_place
 def expansion_work(machine, n):
-    """Work (turns.py) of `expansion_sum` over n slots in all columns."""
+    """Return the work (turns.py) of `expansion_sum` over n slots in all columns."""
     work = 0
     for c in range(machine.alpha.shape[0]):
         work += n if machine.listed[c] == NONE else TERM_WORK * machine.listed[c]

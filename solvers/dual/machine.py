@@ -1,8 +1,8 @@
-"""Several columns of coefficients over one shared set of points.
+"""Several columns of coefficients for one shared set of points.
 
 With two classes there is one column (the second class is +1). With three or more there is one column per class,
-one-versus-rest. An example's kernel row is computed once, whatever the number of columns. A point goes when no column
-holds it.
+one-versus-rest. An example's kernel row is computed only once for all columns. A point is removed when its coefficient
+is 0 in every column.
 
 cap = slots of the point store; K = number of columns.
 
@@ -12,14 +12,14 @@ sign                    (K, cap) int8      y of the point in the column.
 class_of                (cap,) int32       class of the point, NONE for a hole.
 key                     (cap,) int64       number of the example, which identifies it in a later epoch.
 held                    (cap,) int32       number of columns in which alpha is not 0.
-idle, idle_at           (cap,) int64       list of the points with held = 0, and the place of each in it (or NONE).
-nearest                 (cap,) int64       column in which an idle point last lay least far; at first a guess.
-listed                  (K,) int64         non-zero coefficients of the column; NONE where a list is too short.
+idle, idle_at           (cap,) int64       list of the points with held = 0; place of each point in it, or NONE.
+nearest                 (cap,) int64       column in which an idle point was last nearest to the extremes.
+listed                  (K,) int64         number of non-zero coefficients of the column; NONE if its list is too short.
 listed_slots            (K, room) int32    their slots, ascending (room = cap / LISTED_PART, 0 for a single column).
 listed_values           (K, room) float64  the coefficients: alpha without its zeros, for sums (terms.py).
 lanes                   (LANES,) float64   scratch of these sums.
 best_i, best_j          (K,) int64         extremes of each column (or NONE).
-b, delta                (K,) float64       bias and violation, as of the last REPROCESS.
+b, delta                (K,) float64       bias and violation after the last REPROCESS.
 counts                  (4,) int64         live points, steps, examples learned, length of the idle list.
 """
 
@@ -39,18 +39,21 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-IDLE = 3  # place in counts of the idle list's length, behind the places that all solvers share (counts.py)
+IDLE = 3  # place in `counts` of the idle list's length, after the places that all solvers share (counts.py)
 
-MOVED = 1 << 16  # numbers moved at once; half a megabyte needs no fresh memory each time
+MOVED = 1 << 16  # number of entries moved at once; half a megabyte needs no fresh memory each time
 
 HINGE, RAMP, ASIDE = range(3)
-"""Stance of an example in a column: the box of y (HINGE); the box of an outlier of the ramp loss (RAMP: Ertekin et al.
-2011, eq. 17 with beta = C, (-C, 0) for y = +1 and (0, C) for y = -1); or a box that holds just 0 (ASIDE)."""
+"""Stance of an example in a column, which selects its box:
+
+HINGE, the box of y; RAMP, the box of an outlier of the ramp loss (Ertekin et al. 2011, eq. 17 with beta = C: (-C, 0)
+for y = +1 and (0, C) for y = -1); ASIDE, a box that contains only 0.
+"""
 
 
 @handed
 class Machine(NamedTuple):
-    """The arrays as compiled code takes them; see the module's docstring."""
+    """The arrays in the form that compiled code uses; see the module's docstring."""
 
     alpha: Array
     g: Array
@@ -83,7 +86,7 @@ BY_SLOT = ("class_of", "key", "held", "idle", "idle_at", "nearest")
 
 
 def empty_machine(columns: int, cap: int, rows: int = 0) -> Machine:
-    """A machine without points; rows: number of columns that there is room for, if that is more than `columns`."""
+    """Return a machine without points. rows: number of columns to reserve room for, if larger than `columns`."""
     f, room = (max(rows, columns), cap), cap // LISTED_PART if columns > 1 else 0
     return Machine(
         alpha=aligned_zeros(f)[:columns],
@@ -113,7 +116,7 @@ def empty_machine(columns: int, cap: int, rows: int = 0) -> Machine:
 
 @in_place
 def enter(machine, s, example_class, key, bound, f, stance):
-    """Enter slot s in every column: alpha = 0, g = y - f, and the box of its stance (K,).
+    """Add slot s to every column: alpha = 0, g = y - f, and the box of its stance (K,).
 
     f (K,) is sum_r alpha_r K_rs, without the bias.
     """
@@ -162,7 +165,7 @@ def _unlist_idle(machine, s):
 
 @in_place
 def note_change(machine, c, s, before):
-    """Keep `held`, the idle list and the listed coefficients true after alpha of slot s changed in column c."""
+    """Update `held`, the idle list and the listed coefficients after alpha of slot s changed in column c."""
     now = machine.alpha[c, s]
     if before == 0.0 and now != 0.0:
         if machine.held[s] == 0:
@@ -200,7 +203,7 @@ def leave(machine, s):
     for c in range(machine.alpha.shape[0]):
         machine.up[c, s] = 0
         machine.down[c, s] = 0
-        machine.lower[c, s] = 0.0  # so that sums over all slots need not check for holes
+        machine.lower[c, s] = 0.0  # so that sums over all slots can ignore holes
         machine.upper[c, s] = 0.0
     machine.class_of[s] = NONE
     machine.key[s] = NONE
@@ -210,7 +213,7 @@ def leave(machine, s):
 
 @in_place
 def find_key(machine, n, key):
-    """Slot of the point with this key, or NONE."""
+    """Return the slot of the point with this key, or NONE."""
     for s in range(n):
         if machine.key[s] == key and machine.class_of[s] != NONE:
             return s
@@ -219,7 +222,7 @@ def find_key(machine, n, key):
 
 @in_place
 def scan_column(machine, c, n):
-    """Search the extremes of column c again."""
+    """Find the extremes of column c again."""
     i, j = extremes(machine.g[c, :n], machine.up[c, :n], machine.down[c, :n])
     machine.best_i[c], machine.best_j[c] = i, j
 
@@ -228,7 +231,7 @@ def scan_column(machine, c, n):
 def set_bias(machine, c):
     """Set b and delta of column c from its extremes (Bordes et al. 2005, eq. 10).
 
-    If one side is empty, the column has seen one sign only: then b has that sign and size, and delta is 0.
+    If one side is empty, the column has seen only one sign: then b is that sign (+1 or -1), and delta is 0.
     """
     i, j = machine.best_i[c], machine.best_j[c]
     if i != NONE and j != NONE:
@@ -241,14 +244,14 @@ def set_bias(machine, c):
 
 @in_place
 def beyond_extremes(machine, s, enough):
-    """How far idle slot s lies beyond the extremes, in the column where this is least; -inf where no column can tell.
+    """Return how far idle slot s lies beyond the extremes, in the column where it is nearest to them.
 
-    Positive for a point that is in no violating pair, 0 for a point level with an extreme. A column with an empty side
-    says nothing about its points.
+    The distance is positive for a point that is in no violating pair, and 0 for a point level with an extreme. A column
+    with an empty side gives no distance. If no column gives a distance, the function returns -inf.
 
-    If the distance is at most `enough`, the result may be any number from it to `enough`. The search begins with the
-    column that was least last time (for a new point, the column of its class) and ends as soon as a column is at most
-    `enough`.
+    If the distance is at most `enough`, the function may return any number from the distance to `enough`. The search
+    starts with the column that was nearest last time (for a new point, the column of its class). It ends as soon as the
+    distance in a column is at most `enough`.
     """
     least, judged = np.inf, False
     columns = machine.alpha.shape[0]
@@ -269,7 +272,10 @@ def beyond_extremes(machine, s, enough):
 
 @in_place
 def slack_of(machine, s):
-    """How far idle slot s is from becoming a support vector in any column: -g at the lower bound, g at the upper."""
+    """Return how far idle slot s is from becoming a support vector in any column.
+
+    The distance in a column is -g at the lower bound and g at the upper bound.
+    """
     least = np.inf
     for c in range(machine.alpha.shape[0]):
         if machine.up[c, s] != 0:
@@ -281,9 +287,9 @@ def slack_of(machine, s):
 
 @compiled
 def working_set_gap(machine, n):
-    """Duality gap of the working set, summed over columns: sum_s max over the box of (a - alpha_s)(g_s - b).
+    """Return the duality gap of the working set, summed over columns: sum_s max over the box of (a - alpha_s)(g_s - b).
 
-    Never negative (Ertekin et al. 2011, eq. 9 corrected, with the bias of each column).
+    It is never negative (Ertekin et al. 2011, eq. 9 corrected, with the bias of each column).
     """
     total = 0.0
     for c in range(machine.alpha.shape[0]):
@@ -299,7 +305,10 @@ def working_set_gap(machine, n):
 
 @compiled
 def dual_objective(machine, n):
-    """W(alpha) = alpha.y - 1/2 alpha.K.alpha, summed over columns; by g = y - K alpha it is 1/2 alpha.(y + g)."""
+    """Return W(alpha) = alpha.y - 1/2 alpha.K.alpha, summed over columns.
+
+    As g = y - K alpha, W is 1/2 alpha.(y + g).
+    """
     total = 0.0
     for c in range(machine.alpha.shape[0]):
         for s in range(n):
@@ -308,7 +317,7 @@ def dual_objective(machine, n):
 
 
 def resized(machine: Machine, slots: Array, cap: int) -> Machine:
-    """The live slots of `slots`, ascending, in arrays of `cap` slots; the same arrays where the size stays."""
+    """Return the live slots of `slots`, ascending, in arrays of `cap` slots; reuse the arrays if the size stays."""
     columns, n, former = machine.alpha.shape[0], slots.size, machine.class_of.size
     place = np.full(former, NONE, np.int64)
     place[slots] = np.arange(n)
@@ -317,7 +326,7 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
         _move_slots(getattr(machine, name), slots, getattr(new, name))
     for name in ("class_of", "key", "held", "nearest"):
         getattr(new, name)[:n] = getattr(machine, name)[slots]
-    # The order of the idle list decides the order in which points leave, so it is kept.
+    # The order of the idle list determines the order in which points are removed, so the list keeps its order.
     idle = machine.idle[: machine.counts[IDLE]]
     new.idle[: idle.size] = place[idle]
     if new is machine:
@@ -332,14 +341,14 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
 
 
 def _move_slots(source: Array, slots: Array, target: Array) -> None:
-    """target (K, at least n) = source (K, cap) at `slots` (n,); source and target may be the same array."""
+    """Copy `source` (K, cap) at `slots` (n,) to target (K, at least n). Both may be the same array."""
     at_once = max(1, MOVED // max(slots.size, 1))
     for c in range(0, len(source), at_once):
         target[c : c + at_once, : slots.size] = source[c : c + at_once, slots]
 
 
 def _empty_slots(machine: Machine, n: int) -> None:
-    """Clear the slots from n on, and the places in the idle list."""
+    """Clear the slots from n on, and their places in the idle list."""
     machine.class_of[n:], machine.key[n:], machine.held[n:], machine.nearest[n:] = NONE, NONE, 0, 0
     machine.idle_at[:] = NONE
     for name in BY_COLUMN:
@@ -347,19 +356,19 @@ def _empty_slots(machine: Machine, n: int) -> None:
 
 
 def widths(machine: Machine, n: int) -> Array:
-    """(n,) the width of each point's box, in the column where it is widest."""
+    """Return (n,) the width of each point's box, in the column where it is widest."""
     return widths_at(machine, slice(n))
 
 
 def widths_at(machine: Machine, slots: Array | slice) -> Array:
-    """The width of the boxes of some slots, each in the column where it is widest."""
+    """Return the width of each box of some slots, in the column where it is widest."""
     found: Array = np.maximum(machine.upper[:, slots], -machine.lower[:, slots]).max(axis=0, initial=0.0)
     return found
 
 
 @in_place
 def set_masks(machine, n):
-    """Set the masks of coefficients that may rise and fall, from the coefficients."""
+    """Set the masks of coefficients that may rise or fall, from the coefficients."""
     for c in range(machine.alpha.shape[0]):
         for s in range(n):
             live = machine.class_of[s] != NONE
@@ -369,7 +378,7 @@ def set_masks(machine, n):
 
 @in_place
 def shrink(machine, n, factor):
-    """Shrink coefficients and boxes by a factor. Gradients follow: g = y - K alpha becomes y - factor (y - g)."""
+    """Multiply coefficients and boxes by a factor, and update gradients: g = y - K alpha becomes y - factor (y - g)."""
     for c in range(machine.alpha.shape[0]):
         for s in range(n):
             machine.alpha[c, s] *= factor
@@ -380,9 +389,9 @@ def shrink(machine, n, factor):
 
 
 def _with_rows(array: Array, rows: int) -> Array:
-    """An array (K, width) with `rows` rows, new rows zero; the rows that exist stay where they are if there is room.
+    """Return an array (K, width) extended to `rows` rows by rows of zeros, without a copy if there is room.
 
-    The array is the beginning of a larger one. Rows that have not been used yet take no memory.
+    The array is the beginning of a larger array. Rows that have not been used yet take no memory.
     """
     room = whole(array)
     if room.shape[0] < rows:
@@ -392,7 +401,7 @@ def _with_rows(array: Array, rows: int) -> Array:
 
 
 def _box_widths(machine: Machine, n: int, bounds: Array) -> Array:
-    """(n,) the width of each point's box: in its class's column, else the widest, else its class's bound."""
+    """Return (n,) the width of each point's box in its class's column, else the widest, else its class's bound."""
     found, live = np.zeros(n), np.flatnonzero(machine.class_of[:n] != NONE)
     own = machine.class_of[live]
     found[live] = np.maximum(machine.upper[own, live], -machine.lower[own, live])
@@ -404,7 +413,10 @@ def _box_widths(machine: Machine, n: int, bounds: Array) -> Array:
 
 
 def _of_two_columns(machine: Machine) -> Machine:
-    """A machine of two classes with a column each: the second class keeps its column, the first gets the negation."""
+    """Return a machine with one column for each of two classes.
+
+    The second class keeps its column. The first class gets the negation of that column.
+    """
     new = empty_machine(2, machine.class_of.size)
     for name in BY_SLOT:
         getattr(new, name)[:] = getattr(machine, name)
@@ -421,10 +433,10 @@ def _of_two_columns(machine: Machine) -> Machine:
 
 
 def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> Machine:
-    """The machine for `classes` >= 3 classes; it may share arrays with the former machine.
+    """Return the machine for `classes` >= 3 classes. It may share arrays with the former machine.
 
-    From one column (two classes): the second class keeps the column, the first gets its negation. Every new column
-    starts at alpha = 0, where all stored points are negatives.
+    With one column before (two classes), the second class keeps the column and the first gets its negation. Every new
+    column starts at alpha = 0, and all points in it are negatives.
     """
     if machine.alpha.shape[0] == 1:
         machine = _of_two_columns(machine)
@@ -450,5 +462,5 @@ def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> 
 
 
 def bytes_of(machine: Machine) -> int:
-    """Memory of the arrays, in bytes."""
+    """Return the memory of the arrays, in bytes."""
     return int(sum(a.nbytes for a in machine))

@@ -1,11 +1,12 @@
-"""The order in which points make way when a solver holds as many as it may.
+"""The order in which points are removed when a solver has reached points_max.
 
-By |alpha| alone the newest points would go first, because their coefficients are still small, and soon only the
-outliers at C would be held. So the order is
+If only |alpha| counted, the newest points would go first, because their coefficients are still small. Soon only the
+outliers at C would be left. So the order is
 
-1. points without a coefficient, the farthest from getting a coefficient first;
-2. outliers, y f(x) < -1/2, the farthest on the wrong side first. With noisy labels they are most of the points at C,
-   each outweighed by its neighbours; after a change of the concept they are remains of the old concept;
+1. points without a coefficient, starting with the farthest from getting a coefficient;
+2. outliers, y f(x) < -1/2, starting with the farthest on the wrong side. With noisy labels, most points at C are
+outliers, and each is outweighed by its neighbours. After a change of the concept, outliers are remains of the old
+concept;
 3. the oldest points.
 """
 
@@ -20,13 +21,13 @@ from hinged.solvers.dual.machine import Machine
 
 Array = np.ndarray[Any, Any]
 
-PART = 32  # a PART-th of the points goes at once: re-optimising the rest costs as much for one point as for many
+PART = 32  # 1 / PART of the points is removed together: re-optimising costs as much for one point as for many
 OUTLIER_LOSS = 1.5  # hinge loss above which a point is an outlier
 IDLE_RANK, OUTLIER_RANK, OTHER_RANK = range(3)
 
 
 def first_to_go(machine: Machine, n: int, count: int) -> Array:
-    """The slots of the `count` points that make way first, ascending."""
+    """Return the slots of the `count` points to remove first, ascending."""
     live = np.flatnonzero(machine.class_of[:n] != NONE)
     loss = np.full(live.size, -np.inf)  # 1 - y f, in the column where it is largest
     for c in range(machine.alpha.shape[0]):

@@ -1,9 +1,9 @@
 """The margin set of a column: its free points, and the inverse of the matrix that couples them.
 
-R is the inverse of the bordered matrix [[0, 1'], [1, K_SS]]: (m + 1, m + 1); its first row and column belong to b. A
-point that depends on the margin set (a copy of a member, say) has no curvature of its own. It trades coefficients with
-the set, which changes no decision value, until one of them meets a bound (Diehl and Cauwenberghs, IJCNN 2003, section
-II).
+R is the inverse of the bordered matrix [[0, 1'], [1, K_SS]] and has shape (m + 1, m + 1). Its first row and column
+belong to b. A point that depends on the margin set (for example a copy of a member) has no curvature of its own. Such a
+point exchanges coefficients with the set until one of them reaches a bound (Diehl and Cauwenberghs, IJCNN 2003, section
+II). The exchange changes no decision value.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 LOW, FREE, HIGH = -1, 0, 1
-DEPENDENT = 1e-10  # relative to its terms: curvature beside the margin set that counts as 0
+DEPENDENT = 1e-10  # relative to its terms: a smaller curvature of a point, given the margin set, counts as 0
 MARGIN_MIN = 32
 BLOCK = 1024
-# Coefficients off their bound by less than this may be off by rounding: relative to the sum of |alpha|, and to the
-# length of the terms of w. The first limit holds only if setting them changes no r by more than R_ROUNDING.
+# A coefficient that is off its bound by less than this may be off because of rounding. The first limit is relative to
+# the sum of |alpha|, the second to the length of the terms of w. The first limit applies only if setting these
+# coefficients to their bounds changes no r by more than R_ROUNDING.
 ON_BOUND = 1e-10, 1e-13
 R_ROUNDING = 1e-8
 ROUNDING = 1e-15  # precision of a gradient, relative to its terms
-TOGETHER = 64  # rows of the margin set that are fetched and subtracted between two checks of the work done
+TOGETHER = 64  # number of rows of the margin set fetched and subtracted between two checks of the work
 M, EVENTS = range(2)  # places in Margin.counts
 REFINING, FOLLOWING, LEAVING, TIDY = range(4)  # stages of `tidy`
 
@@ -38,7 +39,7 @@ REFINING, FOLLOWING, LEAVING, TIDY = range(4)  # stages of `tidy`
 class Margin(NamedTuple):
     """members (cap,) int64: slots of the margin set in the order of R; R (cap + 1, cap + 1); side (n_slots,) int8.
 
-    counts (2,) int64: size of the margin set, events so far.
+    counts (2,) int64: size of the margin set, number of events so far.
     """
 
     members: Array
@@ -48,7 +49,7 @@ class Margin(NamedTuple):
 
 
 def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
-    """A margin set without members, with room for `cap`, over `slots` slots."""
+    """Return a margin set without members, with room for `cap` members, over `slots` slots."""
     return Margin(
         np.full(cap, NONE, np.int64), np.zeros((cap + 1, cap + 1)), np.full(slots, LOW, np.int8), np.zeros(2, np.int64)
     )
@@ -56,16 +57,16 @@ def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
 
 @in_place
 def add(target, factor, row):
-    """target (n,) += factor row (n,). A function of its own, so that it becomes vector instructions everywhere."""
+    """Do target (n,) += factor row (n,). A separate function always becomes vector instructions."""
     for s in range(target.shape[0]):
         target[s] += factor * row[s]
 
 
 @in_place
 def subtract_lines(rows, lines, factors, target):
-    """target (n,) -= sum over p of factors_p times rows[lines_p, :n], added in this order.
+    """Do target (n,) -= sum over p of factors_p times rows[lines_p, :n], added in this order.
 
-    Takes four rows at a time over a block of the target that stays in the first-level cache.
+    It adds four rows at a time over a block of the target that stays in the first-level cache.
     """
     m, n = factors.shape[0], target.shape[0]
     for b in range(0, n, BLOCK):
@@ -86,7 +87,7 @@ def subtract_lines(rows, lines, factors, target):
 
 @compiled
 def lines_of(kernel, points, cache, slots):
-    """The cache lines with the kernel rows of slots (m,); no lines where the cache is too small for all of them."""
+    """Return the cache lines with the kernel rows of slots (m,), or no lines if the cache is too small for all rows."""
     for s in slots:
         cached_line(kernel, points, cache, s, NONE)
     lines = np.empty(slots.shape[0], np.int64)
@@ -99,7 +100,7 @@ def lines_of(kernel, points, cache, slots):
 
 @compiled
 def subtract_rows(kernel, points, cache, slots, factors, target):
-    """target (n,) -= sum over p of factors_p times the kernel row of slots_p, added in this order."""
+    """Do target (n,) -= sum over p of factors_p times the kernel row of slots_p, added in this order."""
     lines = lines_of(kernel, points, cache, slots)
     subtract_lines(cache.lines, lines, factors[: lines.shape[0]], target)
     for p in range(lines.shape[0], slots.shape[0]):
@@ -108,7 +109,7 @@ def subtract_rows(kernel, points, cache, slots, factors, target):
 
 @compiled
 def join(margin, row, i):
-    """Add slot i to the margin set; false, and no change, if it depends on the set. row: k(x_i, .)."""
+    """Add slot i to the margin set. If it depends on the set, change nothing and return False. row: k(x_i, .)."""
     m = margin.counts[M]
     R = margin.R
     z = np.zeros(m + 1)
@@ -141,7 +142,7 @@ def join(margin, row, i):
 
 @compiled
 def part(margin, p, side):
-    """Take the p-th member out of the margin set."""
+    """Remove the p-th member from the margin set."""
     m = margin.counts[M]
     R = margin.R
     margin.side[margin.members[p]] = side
@@ -162,7 +163,7 @@ def part(margin, p, side):
 
 @in_place
 def place_of(margin, i):
-    """The place of slot i among the members, or NONE."""
+    """Return the place of slot i among the members, or NONE."""
     for p in range(margin.counts[M]):
         if margin.members[p] == i:
             return p
@@ -171,15 +172,15 @@ def place_of(margin, i):
 
 @in_place
 def leave_margin(margin, i):
-    """Take slot i, whose box is a point, out of the margin set."""
+    """Remove slot i, whose box has width 0, from the margin set."""
     part(margin, place_of(margin, i), LOW)
 
 
 @compiled
 def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
-    """Make slot i free; if it depends on the margin set, let it trade coefficients with it, rising where toward > 0.
+    """Make slot i free. If it depends on the margin set, let it exchange coefficients with the set.
 
-    Returns false where a member met its bound first and left; then call again.
+    alpha_i rises if toward > 0. Return False if a member reached its bound first and left the set; then call again.
     """
     row = cached_row(kernel, points, cache, i, NONE)
     if join(margin, row, i):
@@ -201,7 +202,7 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
             if limit < room:
                 room, stopped = max(limit, 0.0), p
     step = room if toward > 0 else -room
-    # Decision values stay. g moves only by rounding errors, so that it stays true.
+    # Decision values do not change. g changes only by rounding errors, and is updated for them.
     add(g, -step, row)
     for p in range(m):
         s = margin.members[p]
@@ -222,9 +223,10 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
 
 @compiled
 def refine(margin, alpha, g, b, lower, upper, changes):
-    """One Newton step of the margin set towards r = 0 and sum(alpha) = 0, which removes rounding errors.
+    """Do one Newton step of the margin set towards r = 0 and sum(alpha) = 0, which removes rounding errors.
 
-    changes (m,) becomes the changes of the coefficients, which g has to follow. Returns whether all numbers are finite.
+    changes (m,) receives the changes of the coefficients, for which the caller must update g. Return whether all
+    numbers are finite.
     """
     m = margin.counts[M]
     moves = 0.0
@@ -245,7 +247,7 @@ def refine(margin, alpha, g, b, lower, upper, changes):
 
 @in_place
 def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
-    """Let members on a bound, or off it by rounding alone, leave the margin set; return how many left."""
+    """Remove members that are on a bound, up to rounding, from the margin set; return the number removed."""
     total, length, longest = 0.0, 0.0, 0.0
     for s in range(g.shape[0]):
         if alpha[s] != 0.0 or margin.side[s] == FREE:
@@ -263,17 +265,17 @@ def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
         before, alpha[s] = alpha[s], lower[s] if side == LOW else upper[s]
         if alpha[s] != before:
             add(g, before - alpha[s], cache.lines[cached_line(kernel, points, cache, s, NONE)])
-        part(margin, p, side)  # the last member takes its place
+        part(margin, p, side)  # the last member moves to place p
         gone += 1
     return gone
 
 
 @compiled
 def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, changes, at, width, work_max):
-    """Remove the rounding errors of a path, for about work_max; members that this brought to a bound leave.
+    """Remove the rounding errors of a path, for about work_max. Members that reach a bound by this leave the set.
 
-    changes (cap,): changes of the coefficients. at (3,) int64: the stage, the next member whose change g follows, and
-    whether some number was not finite. width: work of a kernel value. Call again until the stage is TIDY.
+    changes (cap,): changes of the coefficients. at (3,) int64: the stage; the next member for whose change g must be
+    updated; and whether any number was not finite. width: work of a kernel value. Call again until the stage is TIDY.
     """
     begun, done = cache.counters[VALUES], 0
     while at[0] < TIDY and done + width * (cache.counters[VALUES] - begun) <= work_max:
@@ -295,7 +297,7 @@ def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, changes, at, 
 
 @in_place
 def is_loose(side, alpha, lower, upper):
-    """Whether a coefficient outside the margin set is off the bound of its side. No path can begin there."""
+    """Return whether a coefficient outside the margin set is off the bound of its side. No path can begin there."""
     for s in range(alpha.shape[0]):
         if side[s] != FREE and alpha[s] != (lower[s] if side[s] == LOW else upper[s]):
             return True
@@ -304,7 +306,7 @@ def is_loose(side, alpha, lower, upper):
 
 @in_place
 def mark(class_of, alpha, lower, upper, up, down):
-    """Set the masks of the coefficients that may rise and fall."""
+    """Set the masks of the coefficients that may rise or fall."""
     for s in range(alpha.shape[0]):
         live = class_of[s] != NONE
         up[s] = live and alpha[s] < upper[s]
@@ -313,7 +315,7 @@ def mark(class_of, alpha, lower, upper, up, down):
 
 @compiled
 def worst_violation(up, down, alpha, g, selves):
-    """The largest violation of a pair beyond rounding of their gradients; 0 where a side is empty."""
+    """Return the largest violation of a pair, beyond the rounding of the gradients; 0 if a side is empty."""
     n = g.shape[0]
     sizes, norms = np.empty(n), np.empty(n)
     for s in range(n):

@@ -1,8 +1,8 @@
-"""The points that a path may meet soon, and the rows of the margin set at these points.
+"""The points that a path may reach soon, and the kernel rows of the margin set at these points.
 
-Few points are near enough to the margin to be met on a path. So rates are computed for these points alone, from a copy
-of their entries of the margin set's rows. The g of the far points catches up by one product before any of them can have
-come near.
+Few points are so near the margin that a path can reach them. So rates are computed for these points only, from a copy
+of the entries of the margin set's rows. The gradients g of the far points are updated by one product before any far
+point can have come near.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from hinged.solvers.jit.compiled import compiled, in_place
 
 Array = np.ndarray[Any, Any]
 
-COPIED_LEAST = 1 << 18  # entries of the margin set's rows; fewer stay in the processor's cache without a copy
-COPIED_MOST = 1 << 22  # most entries of a copy: 32 MiB
+COPIED_LEAST = 1 << 18  # entries of the margin set's rows; smaller rows need no copy to stay in the processor's cache
+COPIED_MOST = 1 << 22  # maximum number of entries of a copy: 32 MiB
 
 
 class Near(NamedTuple):
-    """The points that a path may meet soon. All other points have |r| > radius; their g waits.
+    """The points that a path may reach soon. All other points have |r| > radius, and their g is updated later.
 
-    slots (k,) int64, ascending, the margin set among them. rows (cap, k): entries of the members' kernel rows at these
-    slots, in the order of the members. row_of (cap,) int64: the member that a row belongs to. If no point is far,
-    radius is infinite and the rows are in the cache.
+    slots (k,) int64, ascending; they include the margin set. rows (cap, k): entries of the members' kernel rows at
+    these slots, in the order of the members. row_of (cap,) int64: the member that each row belongs to. If no point is
+    far, radius is infinite and the rows are read from the cache.
     """
 
     radius: float
@@ -44,12 +44,12 @@ class Near(NamedTuple):
 
 
 def nothing_near() -> Near:
-    """The near points of a path before its first search."""
+    """Return the near points of a path before its first search: none."""
     return Near(np.inf, np.empty(0, np.int64), np.empty((0, 0)), np.empty(0, np.int64))
 
 
 def enlarged(near: Near, cap: int) -> Near:
-    """The near points with room for `cap` rows."""
+    """Return the near points with room for `cap` rows."""
     held = near.row_of.size
     if not held:
         return near
@@ -60,9 +60,10 @@ def enlarged(near: Near, cap: int) -> Near:
 
 @compiled
 def find_near(margin, g, b, live, radius):
-    """The points with |r| <= radius; all points if so many are near, or the rows are so few, that a copy gains nothing.
+    """Return the points with |r| <= radius, or all points if a copy of the near entries would save no time.
 
-    The decision depends on sizes that a state keeps, never on sizes of the cache, because the bits of g depend on it.
+    A copy saves no time if most points are near, or if the rows are few. The decision must depend only on sizes that a
+    state contains, never on sizes of the cache, because the bits of g depend on it.
     """
     n, m = g.shape[0], margin.counts[M]
     slots = np.empty(n, np.int64)
@@ -86,7 +87,7 @@ def find_near(margin, g, b, live, radius):
 
 @compiled
 def fetch_near(kernel, points, cache, margin, near, begin, end):
-    """Copy the entries of the members begin..end that have not been copied yet."""
+    """Copy the entries of members begin..end that have not been copied yet."""
     new, slots, one, m = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64), np.empty(1, np.int64), 0
     for p in range(begin, end):
         s = margin.members[p]
@@ -103,7 +104,7 @@ def fetch_near(kernel, points, cache, margin, near, begin, end):
 
 @in_place
 def _copy(rows, lines, near, members):
-    """Copy the entries of these cache lines to the rows of `members`, of which there are at least as many."""
+    """Copy the entries of these cache lines to the rows of `members`. There are at least as many members as lines."""
     p, k = 0, near.slots.shape[0]
     while p + 4 <= lines.shape[0]:  # four at a time, so that the processor waits for their cache misses together
         r0, r1, r2, r3 = rows[lines[p]], rows[lines[p + 1]], rows[lines[p + 2]], rows[lines[p + 3]]
@@ -125,7 +126,7 @@ def _copy(rows, lines, near, members):
 
 @compiled
 def subtract_near(near, dalpha, dg):
-    """dg (n,) -= K dalpha at the near points, where the entries of all members have been copied."""
+    """Do dg (n,) -= K dalpha at the near points. The entries of all members must have been copied."""
     k, m = near.slots.shape[0], dalpha.shape[0]
     change, lines = np.zeros(k), np.empty(m, np.int64)
     for p in range(m):
@@ -137,7 +138,7 @@ def subtract_near(near, dalpha, dg):
 
 @compiled
 def catch_up(kernel, points, cache, near, owed, g):
-    """Let g of the far points follow TOGETHER of the coefficients that have changed by `owed` (n,)."""
+    """Update g of the far points for at most TOGETHER of the coefficients that have changed by `owed` (n,)."""
     slots, changes, m, k = np.empty(TOGETHER, np.int64), np.empty(TOGETHER), 0, near.slots.shape[0]
     for s in range(owed.shape[0]):
         if owed[s] != 0.0 and m < TOGETHER:
@@ -153,7 +154,7 @@ def catch_up(kernel, points, cache, near, owed, g):
 
 @in_place
 def are_owed(owed):
-    """Whether the g of the far points has anything to catch up with."""
+    """Return whether g of the far points must still be updated."""
     for s in range(owed.shape[0]):
         if owed[s] != 0.0:
             return True

@@ -1,7 +1,7 @@
-"""Columns that stand at their optimum, and how each reaches the next optimum when its problem changes.
+"""Columns that are always at their optimum, and the way from one optimum to the next when the problem changes.
 
-A change is a path (path.py), after which rounding errors are removed (margin.py). If a path goes astray, the margin set
-is built again, or the column is solved by SMO.
+Each change follows a path (path.py); then rounding errors are removed (margin.py). If a path goes wrong, the margin set
+is rebuilt, or SMO solves the column.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from hinged.solvers.dual.near import enlarged, nothing_near
 
 Array = np.ndarray[Any, Any]
 
-KKT_MAX = 1e-9  # a larger violation after a path is mended at once
-EVENTS_PER_POINT_MAX = 20  # most events of a path, per point
-MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # most SMO steps to mend a column: a constant, and a number per point
+KKT_MAX = 1e-9  # a larger violation after a path is repaired at once
+EVENTS_PER_POINT_MAX = 20  # maximum number of events of a path, per point
+MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # limits of the SMO steps of a repair: fixed, and per point
 MEND_EVERY = 1000  # SMO steps between two checks of the violation beyond rounding
 
 
 class OptimalExpansion(DualExpansion):
-    """A dual expansion in which every column has a margin set and stands at its optimum.
+    """A dual expansion in which every column has a margin set and is always at its optimum.
 
-    parameters.tol: the violation that mending aims at.
+    parameters.tol: the violation at which a repair stops.
     """
 
     margins: list[Margin]
@@ -77,7 +77,7 @@ class OptimalExpansion(DualExpansion):
         return super()._resized(slots, cap)
 
     def _enlarged(self, c: int) -> Margin:
-        """The margin set of column c with room for twice as many members."""
+        """Return the margin set of column c with room for twice as many members."""
         margin = self.margins[c]
         m = int(margin.counts[M])
         larger = empty_margin(margin.side.size, 2 * margin.members.size)
@@ -88,14 +88,14 @@ class OptimalExpansion(DualExpansion):
         return self.margins[c]
 
     def _column(self, c: int) -> tuple[Array, Array, Array, Array]:
-        """alpha, g, lower and upper (n_slots,) of a column."""
+        """Return alpha, g, lower and upper (n_slots,) of a column."""
         n, machine = self.slots, self.machine
         return machine.alpha[c, :n], machine.g[c, :n], machine.lower[c, :n], machine.upper[c, :n]
 
     # -- changing the problem -------------------------------------------------------------------------------------
 
     def _go(self, c: int, lower: Array, upper: Array, dq: Array | None = None) -> None:
-        """Bring column c to the optimum of these bounds (n_slots,), and of a q that changes by dq."""
+        """Move column c to the optimum for new bounds (n_slots,), and for a q that changes by dq."""
         n, machine = self.slots, self.machine
         live = (machine.class_of[:n] != NONE).astype(np.uint8)
         alpha, g, now_lower, now_upper = self._column(c)
@@ -121,7 +121,7 @@ class OptimalExpansion(DualExpansion):
             self._mend(c)
 
     def _refine(self, c: int) -> bool:
-        """Remove the rounding errors of a path (`tidy`); return whether all numbers are finite."""
+        """Remove the rounding errors of a path (`tidy`). Return whether all numbers are finite."""
         machine, margin = self.machine, self.margins[c]
         alpha, g, lower, upper = self._column(c)
         changes, at = np.empty(margin.members.size), np.zeros(3, np.int64)
@@ -135,7 +135,7 @@ class OptimalExpansion(DualExpansion):
                 return not at[2]
 
     def _subtract_rows(self, slots: Array, factors: Array, target: Array) -> None:
-        """target (n,) -= sum over p of factors_p times the kernel row of slots_p."""
+        """Do target (n,) -= sum over p of factors_p times the kernel row of slots_p."""
         at_once = turns.portion(self.slots * (self.value_work + 1))
         for p in range(0, slots.size, at_once):
             part = slice(p, p + at_once)
@@ -149,33 +149,33 @@ class OptimalExpansion(DualExpansion):
         mark(machine.class_of[:n], *columns)
 
     def _violation(self, c: int) -> float:
-        """The largest violation of a pair beyond rounding of their gradients."""
+        """Return the largest violation of a pair, beyond the rounding of the gradients."""
         n, machine = self.slots, self.machine
         up, down, alpha, g = (getattr(machine, name)[c, :n] for name in ("up", "down", "alpha", "g"))
         return float(worst_violation(up, down, alpha, g, self.points.selves[:n]))
 
     def _stands(self, c: int, most: float) -> bool:
-        """Whether no pair violates by more than `most`, and sum(alpha) is 0 up to rounding."""
+        """Return whether no pair violates by more than `most`, and sum(alpha) is 0 up to rounding."""
         alpha = self._column(c)[0]
         return self._violation(c) <= most and bool(abs(alpha.sum()) <= ROUNDING_MAX * np.abs(alpha).sum())
 
     def _loose(self, c: int) -> bool:
-        """Whether a coefficient outside the margin set is off its bound. No path can begin there."""
+        """Return whether a coefficient outside the margin set is off its bound. No path can begin there."""
         n, machine = self.slots, self.machine
         return bool(
             is_loose(self.margins[c].side[:n], machine.alpha[c, :n], machine.lower[c, :n], machine.upper[c, :n])
         )
 
     def _mend(self, c: int) -> None:
-        """Repair a column after rounding led a path astray: rebuild R, or else run SMO and build the margin set again.
+        """Repair a column after rounding led a path astray: rebuild R, or else run SMO and rebuild the margin set.
 
-        Where rounding is too large for any margin set, as with kernel values of 1e15, SMO's solution stays, and the
-        next change of the column begins with SMO too.
+        If rounding errors are too large for any margin set, as with kernel values of 1e15, the column keeps SMO's
+        solution. The next change of the column then begins with SMO too.
         """
         n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, _, lower, upper = self._column(c)
         self._balance(c)
-        outside = (margin.side[:n] != FREE) & (lower < upper)  # the path may have left them on another side
+        outside = (margin.side[:n] != FREE) & (lower < upper)  # their sides may be wrong after the path
         margin.side[:n][outside & (alpha == lower)] = LOW
         margin.side[:n][outside & (alpha == upper)] = HIGH
         if not self._loose(c):
@@ -194,7 +194,7 @@ class OptimalExpansion(DualExpansion):
             self._mask(c)
 
     def _balance(self, c: int) -> None:
-        """Bring coefficients into their boxes and their sum to 0, and update what follows from them."""
+        """Bring coefficients into their boxes and their sum to 0, and update everything that depends on them."""
         alpha, _, lower, upper = self._column(c)
         np.clip(np.nan_to_num(alpha), lower, upper, out=alpha)
         left = alpha.sum()
@@ -207,7 +207,7 @@ class OptimalExpansion(DualExpansion):
         self._mask(c)
 
     def _solve(self, c: int) -> None:
-        """Run SMO until nothing violates beyond rounding, or the limit of steps is reached."""
+        """Run SMO until no violation is larger than rounding errors, or the limit of steps is reached."""
         box, most = self._boxes()[c], MEND_STEPS + MEND_STEPS_PER_POINT * self.slots
         tol, steps, done = self.parameters.tol, 0, MEND_EVERY
         while done == MEND_EVERY and steps < most and not (steps and self._violation(c) <= tol):
@@ -227,7 +227,7 @@ class OptimalExpansion(DualExpansion):
         machine.g[c, :n] = g
 
     def _set_aside(self, c: int) -> None:
-        """Empty the margin set: set b, and for each point the bound it stands on, or would go to if it is free."""
+        """Empty the margin set: set b and the side of each point. A free point gets the side that it would move to."""
         n, machine = self.slots, self.machine
         alpha, g, lower, upper = self._column(c)
         ends = np.array([g[alpha < upper].max(initial=-np.inf), g[alpha > lower].min(initial=np.inf)])
@@ -240,7 +240,10 @@ class OptimalExpansion(DualExpansion):
         self.margins[c].counts[M] = 0
 
     def _build(self, c: int) -> bool:
-        """Build the margin set from the coefficients strictly between their bounds; whether all numbers are finite."""
+        """Build the margin set from the coefficients strictly between their bounds.
+
+        Return whether all numbers are finite.
+        """
         n, machine = self.slots, self.machine
         self._set_aside(c)
         self._admit_all(c, np.flatnonzero((machine.up[c, :n] != 0) & (machine.down[c, :n] != 0)))
@@ -249,7 +252,7 @@ class OptimalExpansion(DualExpansion):
         return finite
 
     def _admit_all(self, c: int, slots: Array) -> None:
-        """Make the margin set of these slots, starting from an empty R."""
+        """Make these slots the margin set, starting from an empty R."""
         alpha, g, lower, upper = self._column(c)
         self.margins[c].counts[M] = 0
         for s in slots:
@@ -259,28 +262,28 @@ class OptimalExpansion(DualExpansion):
             turns.rest()
 
     def _join(self, c: int, s: int) -> bool:
-        """Take slot s into the margin set; false where it depends on the set."""
+        """Add slot s to the margin set. Return False if the slot depends on the set."""
         turns.rest()
         return bool(join(self._with_room(c), cached_row(self.kernel, self.points, self.cache, s, NONE), s))
 
     def _with_room(self, c: int) -> Margin:
-        """The margin set of column c with room for another member."""
+        """Return the margin set of column c with room for another member."""
         margin = self.margins[c]
         return margin if margin.counts[M] < margin.members.size else self._enlarged(c)
 
     def _finish_change(self) -> None:
-        """Update what follows from coefficients that moved in any column."""
+        """Update everything that depends on coefficients that changed in any column."""
         for c in range(self.columns):
             self._rest(c)
         bias = self.machine.b.copy()
         free = [int(margin.counts[M]) for margin in self.margins]
         self._settle(0)
         for c, m in enumerate(free):
-            if m:  # the margin set determines the bias better than the extremes do
+            if m:  # the bias from the margin set is more precise than from the extremes
                 self.machine.b[c] = bias[c]
 
     def _rest(self, c: int) -> None:
-        """Where all points have one sign, the optimum is 0: remove the rounding errors of the path to it."""
+        """If all points have the same sign, the optimum is 0: remove the rounding errors of the path to it."""
         n, machine, margin = self.slots, self.machine, self.margins[c]
         rises, falls = machine.upper[c, :n] > 0.0, machine.lower[c, :n] < 0.0
         if rises.any() and falls.any():

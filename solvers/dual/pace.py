@@ -52,15 +52,15 @@ Array = np.ndarray[Any, Any]
 
 NO_RAMP, RAMP_LOSS, RAMP_FILTER = range(3)
 LOSSES = {"hinge": NO_RAMP, "ramp": RAMP_LOSS, "filter": RAMP_FILTER}
-REPROCESS_MAX = 10_000  # most steps for one example
+REPROCESS_MAX = 10_000  # maximum number of steps per example
 
 
 @handed
 class PaceParameters(NamedTuple):
-    """tol of finishing; tau of the paper: tol, except in a first epoch; loss code; s, the ramp's left end; support
-    vectors of a class before the ramp applies; CLEAN's m, and its period.
+    """tol of finishing; tau of the paper; loss code; s; ramp_start; m of CLEAN, and the period of CLEAN.
 
-    full_at: points at which the least useful point makes way.
+    tau equals tol except in a first epoch. s is the ramp's left end. ramp_start is the number of support vectors of a
+    class before the ramp applies. full_at: number of points at which the least useful point is removed.
     """
 
     tol: float
@@ -75,10 +75,11 @@ class PaceParameters(NamedTuple):
 
 @handed
 class Pace(NamedTuple):
-    """gap (K,), target (K,): duality gap and gap target of each column as of its last step.
+    """gap (K,), target (K,): duality gap and gap target of each column after its last step.
 
-    sv_of (K, classes): support vectors of each class in each column. discarded (classes, 2): examples of each class
-    that fell left (z < s) and right (z > 1) of the ramp when they came, in the column of their own class.
+    sv_of (K, classes): number of support vectors of each class in each column. discarded (classes, 2): number of
+    examples of each class that were left (z < s) and right (z > 1) of the ramp when they were learned, in the column of
+    their class.
     """
 
     gap: Array
@@ -88,7 +89,7 @@ class Pace(NamedTuple):
 
 
 def _primal_parts(alpha, g, sign, lower, upper):
-    """For one point: h, its square, and 1 if it counts."""
+    """Return (h, h squared, 1 if the point counts else 0) for one point."""
     held = nonzero(alpha)
     h = held * (upper - lower) * sign * g
     return h, h * h, held
@@ -99,16 +100,16 @@ _primal_sums = lane_sums(_primal_parts)
 
 @in_place
 def gap_target(alpha, g, sign, lower, upper):
-    """Standard deviation of the primal (eq. 8): h = C y g over the support vectors; 0 without support vectors."""
+    """Return the standard deviation of the primal (eq. 8): h = C y g over the support vectors, or 0."""
     total, squares, count = _primal_sums((alpha, g, sign, lower, upper))
     return np.sqrt(max(squares - total * total / count, 0.0)) if count > 0.0 else 0.0
 
 
 @in_place
 def take_stance(pace, parameters, own, again, f, stance):
-    """Set the stance of an example of class `own` in each column; false if it is to be skipped in all columns.
+    """Set the stance of an example of class `own` in each column; return False if all columns are to skip the example.
 
-    An example that comes `again` is not counted in `discarded` a second time.
+    With `again`, the example is not counted in `discarded` a second time.
     """
     columns = pace.sv_of.shape[0]
     wanted = False
@@ -134,7 +135,7 @@ def take_stance(pace, parameters, own, again, f, stance):
 
 @in_place
 def move(kernel, points, cache, machine, pace, c, i, j):
-    """Move slots i and j, or one if they are equal, in column c; update extremes and gap."""
+    """Move slots i and j in column c, or a single slot if i = j; update extremes and gap."""
     n = points.used[USED]
     row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
     row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
@@ -153,7 +154,7 @@ def move(kernel, points, cache, machine, pace, c, i, j):
 
 @in_place
 def note(machine, pace, c, s, before):
-    """Keep the idle list and the support vectors by class true after alpha of slot s moved in column c."""
+    """Update the idle list and the support vectors by class after alpha of slot s changed in column c."""
     note_change(machine, c, s, before)
     pace.sv_of[c, machine.class_of[s]] += np.int64(before == 0.0) - np.int64(machine.alpha[c, s] == 0.0)
 
@@ -177,7 +178,7 @@ def learn_rows(
     stance,
     scores,
 ):
-    """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped). As in lasvm.py.
+    """Do online iterations over the rows of a batch from `begin` on; return (rows done, why it stopped). See lasvm.py.
 
     f (K,) float64 and stance (K,) int8 are scratch.
     """
@@ -261,6 +262,6 @@ def leave_all(cache, machine, n, slots):
 
 @in_place
 def idle_slacks(machine, slacks):
-    """Fill slacks (idle,) for the points of the idle list, in its order."""
+    """Fill slacks (idle,) with the slack of each point of the idle list, in the list's order."""
     for p in range(machine.counts[IDLE]):
         slacks[p] = slack_of(machine, machine.idle[p])

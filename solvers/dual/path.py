@@ -1,19 +1,18 @@
 """Path following for one column: how the optimum moves while its problem changes.
 
-The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = 0, lower <= alpha <= upper. q, lower and upper go in a
-straight line from values whose optimum is known to the values wanted. Between two events the optimum moves in a
-straight line too: the coefficients of the margin set (the free points) keep r = g - b at zero, and all other
-coefficients stay on their bounds. An event is a free point that meets a bound, or a point on a bound whose r reaches
-zero.
+The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = 0, lower <= alpha <= upper. q, lower and upper move in
+a straight line from values whose optimum is known to the target values. Between two events the optimum also moves in a
+straight line: the coefficients of the margin set (the free points) keep r = g - b at zero, and all other coefficients
+stay at their bounds. An event is a free point that reaches a bound, or a point at a bound whose r reaches zero.
 
-Diehl and Cauwenberghs, IJCNN 2003, sections II to IV, have equations of their own for each kind of change. Here a new
-point is a box that opens, a point unlearned is a box that closes, another C is a box that grows, and another kernel is
-a change of q.
+Diehl and Cauwenberghs, IJCNN 2003, sections II to IV, have separate equations for each kind of change. Here, a new
+point is a box that opens and an unlearned point is a box that closes. A change of C changes the size of the boxes, and
+a change of the kernel changes q.
 
-Few points are near enough to the margin to be met on a path, so rates are computed for these points alone (near.py).
+Few points are so near the margin that a path can reach them, so rates are computed for these points only (near.py).
 
-A path may be long. So each call of `follow` goes a part of the way and may stop anywhere; `PathState` holds what is
-under way. Neither the places where it stops nor the room that R has shows in a result.
+A path may be long. So each call of `follow` does a part of the path and may stop anywhere; `PathState` stores the
+progress. Neither the stopping places nor the spare room in R changes the result.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 UNDER_WAY, CROWDED, DONE, STUCK, STILL = range(5)
-RADIUS = 0.8  # |r| up to which points are near at first; half the margin is 1 wide
-RATE_LEAST = 1e-12  # smaller changes of r, relative to their terms, are rounding
+RADIUS = 0.8  # initial limit of |r| up to which points are near; half the margin has width 1
+RATE_LEAST = 1e-12  # smaller changes of r, relative to their terms, count as rounding errors
 
 SETTING_OUT, LOOKING, AIMING, PULLING, STEPPING, ADMITTING, DRIVING, CATCHING_UP, ENDED = range(9)  # stages
 STAGE, THEN, NEXT, CODE, EVENT, WENT = range(6)  # places in PathState.at
@@ -57,14 +56,15 @@ L0, U0, LOWER, UPPER, DQ, RATES, DRIVE, DG, OWED = range(9)  # lines of PathStat
 
 @handed
 class PathState(NamedTuple):
-    """A path that is under way.
+    """A path in progress.
 
-    lines (9, n): the bounds at its beginning and end; the change of q; rates of points on moving bounds; the sum of
-    these rates times kernel rows; rates of g; and the changes of coefficients that g of the far points still lacks.
-    dalpha (cap,): rates of the margin set. live (n,) uint8. at (6,) int64: the stage; the stage after it; its progress;
-    how the path ended; the point of the event; events so far. size (8,): part of the way gone; what the moving bounds
-    demand; how much r may have changed; rate of b; size of the rates; largest change of q; largest k(x, x); radius of
-    `Near`.
+    lines (9, n): the bounds at the start and at the end; the change of q; the rates of points on moving bounds; the sum
+    of these rates times kernel rows; the rates of g; and the changes of coefficients for which g of the far points has
+    not been updated. dalpha (cap,): rates of the margin set. live (n,) uint8. at (6,) int64: the stage; the next stage;
+    the progress in the stage; how the path ended; the point of the event; the number of events so far. size (8,): the
+    fraction of the path that is done; the rate at which free points must balance the moving bounds; the largest
+    possible change of r; the rate of b; the size of the rates; the largest change of q; the largest k(x, x); the radius
+    of `Near`.
     """
 
     lines: Array
@@ -77,7 +77,7 @@ class PathState(NamedTuple):
 def new_path(
     lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int
 ) -> PathState:
-    """A path from these bounds (n,) to the bounds `goals`, on which q changes by dq; cap: room of the margin set."""
+    """Return a path from these bounds (n,) to `goals`, on which q changes by dq. cap: room of the margin set."""
     lines = np.zeros((9, lower.size))
     lines[L0], lines[U0] = lower, upper
     lines[LOWER], lines[UPPER] = goals
@@ -90,7 +90,7 @@ def new_path(
 
 @in_place
 def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
-    """Find the points that move with their bounds, from slot at[NEXT] on; false where work_max is reached first."""
+    """Find the points that move with their bounds, from slot at[NEXT] on. Return False if work_max is reached first."""
     at, size = way.at, way.size
     begun, done = cache.counters[VALUES], 0
     for s in range(at[NEXT], g.shape[0]):
@@ -106,7 +106,7 @@ def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
             if dl != 0.0 or du != 0.0:
                 at[CODE] = UNDER_WAY
             continue
-        if way.lines[L0, s] == way.lines[U0, s]:  # the box is a point: the sign of r chooses the bound it stands on
+        if way.lines[L0, s] == way.lines[U0, s]:  # the box is a point: the sign of r chooses the bound
             margin.side[s] = HIGH if g[s] - b[0] > 0.0 else LOW
         rate = dl if margin.side[s] == LOW else du
         if rate != 0.0:
@@ -118,7 +118,10 @@ def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
 
 @in_place
 def _first_to_move(margin, way, g, b, lower, upper, demand):
-    """The first point to become free when b moves, where no free point can take up what the bounds demand; or NONE."""
+    """Return the first point to become free when b moves, or NONE.
+
+    Called if no free point can balance the moving bounds.
+    """
     first, least = NONE, np.inf
     for s in range(g.shape[0]):
         grows = way.lines[UPPER, s] - way.lines[U0, s] > way.lines[LOWER, s] - way.lines[L0, s]
@@ -132,12 +135,15 @@ def _first_to_move(margin, way, g, b, lower, upper, demand):
 
 @compiled
 def _aim(points, margin, way):
-    """Compute the rates of b and the margin set; and of g, without the margin set's part, which PULLING subtracts."""
+    """Compute the rates of b, of the margin set, and of g.
+
+    The stage PULLING then subtracts the margin set's part from g.
+    """
     m, dg, size = margin.counts[M], way.lines[DG], way.size
     scale, db = 0.0, 0.0
     for t in range(dg.shape[0]):
         dg[t] = way.lines[DQ, t] - way.lines[DRIVE, t]
-        if way.live[t] != 0:  # the numbers of a hole belong to a point that no state holds
+        if way.live[t] != 0:  # the numbers in a hole are not part of any state
             scale = max(scale, abs(dg[t]))
     if m > 0:
         wanted = np.empty(m + 1)
@@ -153,7 +159,10 @@ def _aim(points, margin, way):
 
 @in_place
 def _next_event(margin, near, way, alpha, g, b, lower, upper):
-    """(step, slot, side): distance to the next event, its slot (NONE at the end of the way), and its new side."""
+    """Return (step, slot, side): the distance to the next event, its slot and its new side.
+
+    The slot is NONE at the end.
+    """
     m, dalpha, dg, db = margin.counts[M], way.dalpha, way.lines[DG], way.size[DB]
     l0, u0 = way.lines[L0], way.lines[U0]
     noise = RATE_LEAST * (way.size[SCALE] + abs(db))
@@ -184,10 +193,10 @@ def _next_event(margin, near, way, alpha, g, b, lower, upper):
 
 @in_place
 def _reach(margin, way, step):
-    """The most by which r of any point changes in this step.
+    """Return an upper bound of the change of r of any point in this step.
 
-    w changes at a rate whose square is rates.K.rates over all coefficients, and <w, phi(x)> changes no faster than that
-    rate times |phi(x)| (Cauchy and Schwarz).
+    The square of the rate at which w changes is rates.K.rates, over all coefficients. <w, phi(x)> changes no faster
+    than that rate times |phi(x)| (Cauchy and Schwarz).
     """
     rates, drive, dq, dg = way.lines[RATES], way.lines[DRIVE], way.lines[DQ], way.lines[DG]
     square = dot(rates, drive)
@@ -203,7 +212,7 @@ def _reach(margin, way, step):
 
 @in_place
 def _advance(margin, way, alpha, g, b, lower, upper, step, done):
-    """Go a step along the present rates; with `done`, to the end of the way."""
+    """Move by `step` along the present rates; with `done`, move to the end of the path."""
     way.size[TAU] += step
     tau = way.size[TAU]
     add(g, step, way.lines[DG])
@@ -223,7 +232,7 @@ def _advance(margin, way, alpha, g, b, lower, upper, step, done):
 
 @in_place
 def _drive(kernel, points, cache, s, rate, rates, drive):
-    """Let point s move at `rate` with its bound from here on. Return how much faster that is than before."""
+    """Let point s move with its bound at `rate` from now on. Return the change of its rate."""
     change = rate - rates[s]
     rates[s] = rate
     add(drive, change, cache.lines[cached_line(kernel, points, cache, s, NONE)])
@@ -232,7 +241,7 @@ def _drive(kernel, points, cache, s, rate, rates, drive):
 
 @in_place
 def _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed):
-    """With an empty margin set, move b until a first point is free; that point takes up what the bounds demand."""
+    """With an empty margin set, move b until a first point is free. That point then balances the moving bounds."""
     at, size = way.at, way.size
     if are_owed(owed):
         at[STAGE], at[THEN] = CATCHING_UP, AIMING
@@ -253,7 +262,10 @@ def _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed):
 
 @in_place
 def _pull(kernel, points, cache, margin, near, way, dg):
-    """Add the part of some more members to the rates of g; after the last comes the step. Return the work done."""
+    """Add the part of some more members to the rates of g; after the last member, set the stage STEPPING.
+
+    Return the work done.
+    """
     at, m = way.at, margin.counts[M]
     p, e = at[NEXT], min(at[NEXT] + TOGETHER, m)
     at[NEXT] = e
@@ -270,14 +282,17 @@ def _pull(kernel, points, cache, margin, near, way, dg):
 
 @in_place
 def _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, owed):
-    """Go to the next event, and handle a point that meets its bound. Return the work beside the search."""
+    """Move to the next event, and handle a point that reaches its bound.
+
+    Return the work, without the work of the search.
+    """
     m, at, size = margin.counts[M], way.at, way.size
     step, event, to_side = _next_event(margin, near, way, alpha, g, b, lower, upper)
     at[WENT] += 1
     if np.isfinite(near.radius):
         reach = _reach(margin, way, step)
         size[GONE] += reach
-        if size[GONE] > near.radius:  # a far point might be met first: search the near points again
+        if size[GONE] > near.radius:  # a far point might come first: search the near points again
             size[RADIUS_NOW] = max(RADIUS, 2.0 * reach)
             at[STAGE], at[THEN] = CATCHING_UP, LOOKING
             return 0
@@ -304,7 +319,7 @@ def _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, o
 
 @in_place
 def _drive_near(kernel, points, cache, margin, near, way):
-    """Let near points move with the bounds they stand on now, members included. Return how many changed."""
+    """Let near points, including members, move with the bounds that they are at now. Return how many rates changed."""
     moved = 0
     for s in near.slots:
         line = LOWER if margin.side[s] == LOW else UPPER
@@ -317,11 +332,12 @@ def _drive_near(kernel, points, cache, margin, near, way):
 
 @compiled
 def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, events_max, width, work_max):
-    """Go on along a path from where it stopped, for about work_max; return its status and the near points.
+    """Follow a path from where it stopped, for about work_max; return its status and the near points.
 
-    b: (1,) view of the bias. Afterwards the bounds stand where the path stands. width: work of a kernel value.
-    UNDER_WAY: more to come. CROWDED: the margin set needs a larger R. DONE. STUCK. STILL: nothing has changed, because
-    neither q nor any bound that holds a point moves (as for a new point with room on the other side of its bound).
+    b: (1,) view of the bias. On return, the bounds are the bounds at the present place of the path. width: work of a
+    kernel value. Statuses: UNDER_WAY: not finished yet. CROWDED: the margin set needs a larger R. DONE: finished.
+    STUCK: the path cannot go on. STILL: nothing has changed, because neither q nor a bound at which a point lies moves.
+    An example is a new point for which only the opposite bound moves.
     """
     n, at, size = g.shape[0], way.at, way.size
     dg, owed = way.lines[DG], way.lines[OWED]

@@ -1,4 +1,4 @@
-"""Where a loop over examples stands when it rests within an example, and how much work it has done until then."""
+"""The place where a loop over examples paused within an example, and the work it had done until then."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hinged.solvers.jit.compiled import in_place
 
 Array = np.ndarray[Any, Any]
 
-COLUMN, REPEATED, SLOT, FORMER = range(4)  # places in `at`, which says where a row of a batch was left
+COLUMN, REPEATED, SLOT, FORMER = range(4)  # places in `at`, which records where a row of a batch was left
 
 
 def not_begun() -> Array:
-    """`at` (4,) for a row that is not begun.
+    """Return `at` (4,) for a row that has not begun.
 
-    The column where the row was left (NONE: not begun), how often REPROCESS has been repeated there, the row's slot,
-    and the steps taken before the column.
+    `at` contains: the column where the row was left (NONE: not begun), the number of REPROCESS repetitions in that
+    column, the row's slot, and the number of steps before that column.
     """
     return np.array([NONE, 0, NONE, 0])
 
 
 @in_place
 def work_of(points, cache, machine, values, steps, value_work):
-    """Work done since there were `values` kernel values and `steps` steps."""
+    """Return the work done since the counters showed `values` kernel values and `steps` steps."""
     n = points.used[USED] + 50
     return value_work * (cache.counters[VALUES] - values) + smo.STEP_WORK * n * (machine.counts[STEPS] - steps)

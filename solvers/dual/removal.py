@@ -1,4 +1,4 @@
-"""The choice of the points without a coefficient that LASVM gives up: step 4 of REPROCESS, and room for idle points.
+"""The removal of points without a coefficient in LASVM: step 4 of REPROCESS, and the room for idle points.
 
 Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.2; lasvm.py lists the differences.
 """
@@ -13,17 +13,18 @@ from hinged.solvers.core.rowcache import drop_row, forget_slot
 from hinged.solvers.dual.machine import IDLE, beyond_extremes, leave, scan_column
 from hinged.solvers.jit.compiled import in_place
 
-IDLE_EACH = 4  # idle points per support vector for which there is room
-IDLE_PART = 8  # an IDLE_PART-th of idle_max has room however many support vectors there are
-MANY = 16  # if more idle points than this are without room, they leave by the mean instead of one by one
+IDLE_EACH = 4  # number of idle points per support vector for which there is room
+IDLE_PART = 8  # at least idle_max / IDLE_PART idle points have room, however many support vectors there are
+MANY = 16  # if more idle points than this have no room, remove those beyond the mean distance instead of one by one
 
 
 @in_place
 def idle_room(machine, idle_max, points_max):
-    """The number of idle points for which there is room.
+    """Return the number of idle points for which there is room.
 
-    IDLE_EACH per support vector, but at most idle_max points in all; at least an IDLE_PART-th of idle_max, but at most
-    a quarter of what the support vectors leave of points_max.
+    There is room for IDLE_EACH idle points per support vector, but for at most idle_max points in all. There is always
+    room for idle_max / IDLE_PART idle points. But idle points never fill more than a quarter of the places without
+    support vectors.
     """
     held = machine.counts[LIVE] - machine.counts[IDLE]
     return min(max(idle_max // IDLE_PART, min(IDLE_EACH * held, idle_max - held)), (points_max - held) // 4)
@@ -31,7 +32,7 @@ def idle_room(machine, idle_max, points_max):
 
 @in_place
 def mean_beyond(machine):
-    """The mean distance of idle points beyond the extremes. There must be idle points."""
+    """Return the mean distance of idle points beyond the extremes. There must be idle points."""
     total = 0.0
     for p in range(machine.counts[IDLE]):
         total += max(0.0, beyond_extremes(machine, machine.idle[p], -np.inf))
@@ -40,17 +41,18 @@ def mean_beyond(machine):
 
 @in_place
 def remove_beyond(cache, machine, newest, bound, seed_max):
-    """Drop idle points farther than `bound` beyond the extremes; the row of `newest` stays.
+    """Remove idle points farther than `bound` beyond the extremes, except `newest`.
 
-    Points exactly at `bound` go only where more than seed_max points are held. If one point has both labels and stands
-    at the box, all other points are level with it; if they left, none would ever meet a partner to pair with.
+    Points exactly at `bound` are removed only if there are more than seed_max points. If one point has both labels and
+    is at the box, all other points are level with it. If they were removed, no later point would find a partner for a
+    pair.
     """
     p = 0
     while p < machine.counts[IDLE]:
         s = machine.idle[p]
         far = beyond_extremes(machine, s, -np.inf)
         if far > bound or (far == bound and machine.counts[LIVE] > seed_max):
-            leave(machine, s)  # moves another point to place p
+            leave(machine, s)  # this moves another point to place p
             if s != newest:
                 drop_row(cache, s)
         else:
@@ -59,7 +61,10 @@ def remove_beyond(cache, machine, newest, bound, seed_max):
 
 @in_place
 def remove_farthest(cache, machine, newest, tau):
-    """Drop the idle point farthest beyond the extremes, if it is in no violating pair; return whether there was one."""
+    """Remove the idle point farthest beyond the extremes if it is in no violating pair.
+
+    Return whether a point was removed.
+    """
     most, farthest = -tau, NONE
     for p in range(machine.counts[IDLE]):
         far = beyond_extremes(machine, machine.idle[p], most)
@@ -75,9 +80,9 @@ def remove_farthest(cache, machine, newest, tau):
 
 @in_place
 def remove_blatant(points, cache, machine, newest, parameters):
-    """REPROCESS, step 4: drop points that can be in no violating pair; take `newest` back without a trace.
+    """Do step 4 of REPROCESS: remove points that can be in no violating pair. Undo the addition of `newest` completely.
 
-    Where idle points are kept, drop the farthest first, and only until the rest find room.
+    If idle points may stay, remove the farthest first, and only until there is room for the remaining points.
     """
     n = points.used[USED]
     if parameters.idle_max == 0:
@@ -93,7 +98,7 @@ def remove_blatant(points, cache, machine, newest, parameters):
         pop_point(points)
         forget_slot(cache, newest)
         n -= 1
-    # A point that left may have been an extreme, where everything is optimal already.
+    # A removed point may have been an extreme in a column where everything is optimal already.
     for c in range(machine.alpha.shape[0]):
         i, j = machine.best_i[c], machine.best_j[c]
         if (i != NONE and machine.class_of[i] == NONE) or (j != NONE and machine.class_of[j] == NONE):

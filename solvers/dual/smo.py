@@ -3,9 +3,9 @@
 Bordes et al. 2005, sections 3.1 (the algorithm) and 3.2 (shrinking); selection by Fan, Chen and Lin, JMLR 6, 2005.
 Notation and sign conventions: direction.py.
 
-Shrinking sets aside points at a bound that cannot be in a violating pair while the extremes stay where they are. The
-active points are copied together, so that every loop runs over contiguous memory. When the active set has converged,
-the gradients of the points set aside are updated from the coefficients that have moved since.
+Shrinking sets aside points at a bound that cannot be in a violating pair as long as the extremes do not change. The
+active points are copied into contiguous memory for every loop. When the active set has converged, the gradients of the
+points set aside are updated for all coefficients that have changed since.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Array = np.ndarray[Any, Any]
 
 SHRINK_EVERY = 1000  # steps between two searches for points to set aside
 SHRINK_BELOW = 0.9  # the active points are copied only if their number has fallen below this fraction
-STEPS_MAX, STEPS_PER_POINT_MAX = 10_000_000, 100  # limits of the steps of a column; the larger holds, as in LIBSVM
-STEP_WORK = 8  # work of a step per point, beside kernel values
+STEPS_MAX, STEPS_PER_POINT_MAX = 10_000_000, 100  # limits of the steps of a column; the larger counts, as in LIBSVM
+STEP_WORK = 8  # work of a step per point, besides kernel values
 
 
 @handed
@@ -54,15 +54,15 @@ class Box(NamedTuple):
 
 @in_place
 def _turn_over(cache, begun, steps, n, value_work, work_max):
-    """Whether these steps on n points, and the kernel values computed since `begun`, are enough work for a call."""
+    """Return whether these steps on n points, plus the kernel values since `begun`, are enough work for a call."""
     return steps * (n + 50) * STEP_WORK + value_work * (cache.counters[VALUES] - begun) > work_max
 
 
 @in_place
 def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
-    """Second-order SMO steps until g_i - g_j <= tol, or steps_max, or for about work_max.
+    """Do second-order SMO steps until g_i - g_j <= tol, for at most steps_max steps and about work_max of work.
 
-    Returns the steps done, the extremes (i, j), and whether it stopped because of the work.
+    Return the number of steps, the extremes (i, j), and whether the work limit stopped the steps.
     """
     alpha, g, lower, upper, up, down = box
     n = g.shape[0]
@@ -83,7 +83,7 @@ def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
 
 @in_place
 def coordinate_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
-    """The steps without a bias: until no point violates by more than tol. Else as `smo_steps`."""
+    """Do steps without a bias until no point violates by more than tol. For the rest see `smo_steps`."""
     alpha, g, lower, upper, up, down = box
     n = g.shape[0]
     i, j = extremes(g, up, down)
@@ -110,9 +110,9 @@ def advance(
     biased: bool = True,
     value_work: int,
 ) -> tuple[int, int, int]:
-    """Take steps until no violation exceeds tol, or steps_max, in turns; return the steps done and the extremes (i, j).
+    """Take steps, in turns, until no violation exceeds tol or steps_max is reached. Return (steps, i, j).
 
-    value_work: work of a kernel value (turns.py).
+    i, j: the extremes. value_work: work of a kernel value (turns.py).
     """
     take = smo_steps if biased else coordinate_steps
     steps, more = 0, True
@@ -127,7 +127,7 @@ def advance(
 
 @compiled
 def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
-    """g (m,) of targets -= sum over sources of their change of alpha times their kernel row."""
+    """Do g (m,) of targets -= sum over sources of their change of alpha times their kernel row."""
     row = np.empty(g.shape[0], targets.values.dtype)
     for p in range(sources.shape[0]):
         point_row(kernel, points, sources[p], targets, 0, g.shape[0], spread, row)
@@ -147,11 +147,11 @@ def solve(
     shrink: bool = True,
     value_work: int,
 ) -> Finish:
-    """Maximise W over the box in place until no violation exceeds tol, or the limit of steps is reached.
+    """Maximise W over the box, in place, until no violation exceeds tol or the limit of steps is reached.
 
-    With a bias sum(alpha) stays what it is; without a bias the box is the only constraint. value_work: as in `advance`.
-    `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for its own lines. Without
-    `shrink` the cached rows stay, for the next column over the same points.
+    With a bias, sum(alpha) does not change; without a bias, the box is the only constraint. value_work: see `advance`.
+    `points` must be exactly the n points of `box`. A shrunken problem uses the memory of `cache` for its own lines.
+    Without `shrink`, the cached rows stay for the next column with the same points.
     """
     n = box.alpha.size
     steps_max = max(STEPS_MAX, STEPS_PER_POINT_MAX * n)
@@ -210,9 +210,9 @@ def _violation(part: Box, i: int, j: int, biased: bool) -> float:
 
 
 def _may_violate(part: Box, g_i: float, g_j: float) -> Array:
-    """Points that can still be in a violating pair while the extremes are g_i and g_j.
+    """Return the points that can still be in a violating pair while the extremes are g_i and g_j.
 
-    Without a bias: points that can still violate while gradients move by less than the present violation.
+    Without a bias, return the points that can still violate while gradients change by less than the present violation.
     """
     rises_only = (part.up != 0) & (part.down == 0)
     falls_only = (part.down != 0) & (part.up == 0)
@@ -234,7 +234,7 @@ def _make_good(
     dim: int,
     value_work: int,
 ) -> None:
-    """Bring the gradients of the points set aside up to date."""
+    """Update the gradients of the points set aside."""
     aside = np.ones(box.alpha.size, bool)
     aside[active] = False
     targets = np.flatnonzero(aside)

@@ -41,17 +41,17 @@ Array = np.ndarray[Any, Any]
 
 ALGORITHMS = (1, 2, "cached", "batch")
 K_MAX = 10_000
-DRAW_WORK = 4  # work of drawing a point, beside the work for each column
-BEFORE = 1_000  # most updates before the averaged updates of an example
+DRAW_WORK = 4  # work of drawing a point, besides the work for each column
+BEFORE = 1_000  # maximum number of updates before the averaged updates of an example
 
 
 @handed
 class TrackingParameters(NamedTuple):
-    """updates: K, 0 in the batch counterpart; process: update the new example first; expansion_only: hold only support
-    vectors.
+    """updates: K, 0 in the batch counterpart; process: update the new example first.
 
-    tol: of finishing. points_max: number of points above which the least useful makes way. draws: points drawn for an
-    update. delta_max: violation down to which updates precede the averaged updates; infinite for no such updates.
+    expansion_only: store only support vectors. tol: tolerance of finishing. points_max: number of points above which
+    the least useful point is removed. draws: number of points drawn for an update. delta_max: updates precede the
+    averaged updates until violations fall to delta_max; infinite for no such updates.
     """
 
     tol: float
@@ -65,7 +65,7 @@ class TrackingParameters(NamedTuple):
 
 @in_place
 def optimum(g, alpha, lower, upper, curvature):
-    """Where W is largest along one coordinate within the box (eq. 3, divided by K_ii); a bound without curvature."""
+    """Return the alpha that maximises W along one coordinate within the box (eq. 3, divided by K_ii)."""
     if g == 0.0:
         return alpha
     return min(max(alpha + g / curvature, lower), upper)
@@ -73,7 +73,7 @@ def optimum(g, alpha, lower, upper, curvature):
 
 @in_place
 def subtract_row(g, step, row):
-    """g -= step K_s, for the kernel row K_s (n,) of a point whose coefficient moved by `step`."""
+    """Do g -= step K_s, for the kernel row K_s (n,) of a point whose coefficient moved by `step`."""
     for s in range(g.shape[0]):
         g[s] -= step * np.float64(row[s])
 
@@ -93,9 +93,9 @@ def move_to(kernel, points, cache, machine, c, s, target):
 
 @in_place
 def update(kernel, points, cache, machine, smooth, expansion_only, s, part):
-    """Update slot s in every column (lines 4 and 7); `part` of each step goes into the average.
+    """Update slot s in every column (lines 4 and 7). The average includes only `part` of each step.
 
-    With expansion_only a coefficient of 0 stays (section 5.2, shortcut ii). Returns whether anything moved.
+    With expansion_only, a coefficient of 0 stays 0 (section 5.2, shortcut ii). Return whether anything moved.
     """
     moved = False
     for c in range(machine.alpha.shape[0]):
@@ -112,7 +112,7 @@ def update(kernel, points, cache, machine, smooth, expansion_only, s, part):
 
 @in_place
 def draw(points, machine, random):
-    """A uniformly drawn point. There must be a point."""
+    """Return a uniformly drawn point. There must be a point."""
     n = points.used[USED]
     s = random_below(random, n)
     while machine.class_of[s] == NONE:
@@ -122,7 +122,7 @@ def draw(points, machine, random):
 
 @in_place
 def gain(points, machine, expansion_only, s):
-    """How much an update of slot s adds to W, summed over the columns."""
+    """Return how much an update of slot s adds to W, summed over the columns."""
     total = 0.0
     for c in range(machine.alpha.shape[0]):
         alpha, g, curvature = machine.alpha[c, s], machine.g[c, s], np.float64(points.selves[s])
@@ -148,7 +148,7 @@ def draw_best(points, machine, random, parameters):
 
 @in_place
 def violates(machine, parameters, s):
-    """Whether slot s violates by more than delta_max in a column where it may be updated."""
+    """Return whether slot s violates by more than delta_max in a column where it may be updated."""
     for c in range(machine.alpha.shape[0]):
         g = machine.g[c, s]
         if not (parameters.expansion_only and machine.alpha[c, s] == 0.0) and (
@@ -161,7 +161,7 @@ def violates(machine, parameters, s):
 
 @in_place
 def drop_idle(cache, machine):
-    """Drop the points without a coefficient."""
+    """Remove the points without a coefficient."""
     while machine.counts[IDLE] > 0:
         s = machine.idle[machine.counts[IDLE] - 1]
         leave(machine, s)
@@ -170,10 +170,10 @@ def drop_idle(cache, machine):
 
 @in_place
 def least_useful(points, machine, n):
-    """The point with the least sum over columns of |alpha| / (1 + loss)^2, alpha being the value after its next update.
+    """Return the point with the smallest sum over columns of |alpha| / (1 + loss)^2.
 
-    By |alpha| alone the outliers at C would outlast all other points, and soon nothing else would be held. Where the
-    sum is 0, the point furthest from having a loss goes first.
+    alpha is the value after the point's next update. If only |alpha| counted, the outliers at C would outlast all other
+    points and soon be the only points. If several sums are 0, the point furthest from having a loss is removed first.
     """
     least, worst = np.inf, NONE
     for s in range(n):
@@ -195,7 +195,7 @@ def least_useful(points, machine, n):
 
 @in_place
 def remove(kernel, points, cache, machine, smooth, s):
-    """Take slot s out of the problem: set its coefficients to 0 in every column."""
+    """Remove slot s from the problem: set its coefficients to 0 in every column."""
     for c in range(machine.alpha.shape[0]):
         smooth[c, s] = 0.0
         if machine.alpha[c, s] != 0.0:
@@ -206,7 +206,7 @@ def remove(kernel, points, cache, machine, smooth, s):
 
 @in_place
 def averaged_slots(machine, smooth, n, touched):
-    """List in `touched` the slots whose averaged coefficient differs from the coefficient; return how many."""
+    """List in `touched` the slots whose averaged coefficient differs from the coefficient; return their number."""
     count = 0
     for s in range(n):
         differs = False
@@ -219,7 +219,7 @@ def averaged_slots(machine, smooth, n, touched):
 
 
 def touched_max(cap: int, parameters: TrackingParameters) -> int:
-    """The most slots that `learn_rows` may list as touched, given the room for `cap` slots."""
+    """Return the maximum number of slots that `learn_rows` may list as touched, if there is room for `cap` slots."""
     return cap + BEFORE + parameters.updates + 1
 
 
@@ -244,14 +244,14 @@ def learn_rows(
     touched,
     scores,
 ):
-    """Time steps over rows begin.. of a batch; returns (rows done, why it stopped), as in lasvm.py.
+    """Do time steps over the rows of a batch from `begin` on; return (rows done, why it stopped), as in lasvm.py.
 
-    smooth (columns, cap). classes (m,) int64, keys (m,) int64; `again` means that rows may be held already (a further
-    epoch). bounds (classes,): C w_class. seen (classes,): examples of each class so far. scores (m, columns) receives
-    the averaged decision values just before each row is learned. drawn (1,): updates already made of row `begin`, NONE
-    if it is not begun; averaged updates count from BEFORE on. On return it holds the same of the row where it stopped.
-    f (columns,) and touched (`touched_max`,) are scratch; stance (columns,) int8 is HINGE throughout. value_work,
-    work_max: as in lasvm.py.
+    smooth (columns, cap). classes (m,) int64, keys (m,) int64. again: whether rows may be points already (a further
+    epoch). bounds (classes,): C w_class. seen (classes,): number of examples of each class so far. scores (m, columns):
+    receives the averaged decision values just before each row is learned. drawn (1,): number of updates made so far for
+    row `begin`, NONE if it has not begun; averaged updates count from BEFORE on. On return it contains the same for the
+    row where the function stopped. f (columns,) and touched (`touched_max`,) are scratch. stance (columns,) int8 is
+    always HINGE. value_work, work_max: as in lasvm.py.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
@@ -279,7 +279,7 @@ def learn_rows(
                 for c in range(columns):
                     f[c] = dot(machine.alpha[c, :n], row)
                     scores[r, c] = dot(smooth[c, :n], row)
-            # A new time step begins: reset the average of the last.
+            # A new time step begins: reset the average of the last time step.
             for p in range(averaged):
                 for c in range(columns):
                     smooth[c, touched[p]] = machine.alpha[c, touched[p]]
@@ -327,7 +327,7 @@ def learn_rows(
             s, u = draw_best(points, machine, random, parameters), drawn[0] - BEFORE
             swept += draws_work
             drawn[0] += 1
-            # Of the K iterates of this time step, the K - u iterates from u on hold the step of update u.
+            # In this time step, K - u of the K iterates (from u on) include the step of update u.
             if update(kernel, points, cache, machine, smooth, expansion_only, s, (updates - u) / updates):
                 touched[averaged] = s
                 averaged += 1
@@ -342,9 +342,9 @@ def learn_rows(
 
 @in_place
 def random_updates(kernel, points, cache, machine, smooth, random, updates, value_work, work_max):
-    """Make `updates` updates of points drawn at random, not averaged: the batch counterpart (section 6).
+    """Make `updates` updates of points drawn at random, without averaging: the batch counterpart (section 6).
 
-    Returns how many were made before work_max was reached.
+    Return the number of updates made before work_max was reached.
     """
     values_before, steps = cache.counters[VALUES], machine.counts[STEPS]
     for u in range(updates):

@@ -1,31 +1,31 @@
 """Averaged tracking SVMs (Usunier, Bordes and Bottou, AISTATS 2010): an approximate optimum after every example.
 
-Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box (0, C w_class) for y = +1,
-(-C w_class, 0) for y = -1. There is no bias, so no equality constraint, and a step moves one coefficient. Each time
-step makes a fixed number K of updates at points drawn at random. The mean of the K iterates of that time step predicts.
-Arrays: machine.py, with b = 0, delta = 0 and the extremes unused, and
+Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box (0, C w_class) for y = +1, (-C w_class,
+0) for y = -1. There is no bias, so there is no equality constraint, and a step moves one coefficient. Each time step
+makes a fixed number K of updates at points drawn at random. The mean of the K iterates of that time step predicts.
+Arrays: as in machine.py, with b = 0 and delta = 0 and unused extremes, plus
 
 smooth  (columns, cap) float64  the averaged coefficients; they differ from alpha only in the points just updated.
 
-Algorithm 1 draws from all examples seen. So all examples are points, and the gradient of each is kept (section 5.1): a
-draw with nothing to update, as most are, costs nothing. Computing gradients at each draw would take twice the kernel
-values on Adult with K = 10, and twenty times with K = 100. If no kernel value were ever forgotten it would take half of
-them, but still a sum over all support vectors per draw. Algorithm 2 updates the new example first, outside the average
-(PROCESS). The cached variant (section 5.2) is Algorithm 2 over the kernel expansion alone. The batch counterpart
-(section 6) takes all examples at once.
+Algorithm 1 draws from all examples seen. So all examples are points, and the solver stores the gradient of each
+(section 5.1). Most draws find nothing to update, and such a draw costs nothing. If gradients were computed at each
+draw, Adult would need twice as many kernel values with K = 10, and twenty times as many with K = 100. With a cache of
+unlimited size it would need half as many, but still a sum over all support vectors per draw. Algorithm 2 updates the
+new example first, outside the average (PROCESS). The cached variant (section 5.2) is Algorithm 2 with only the kernel
+expansion. The batch counterpart (section 6) uses all examples at once.
 
 Differences from the paper's listing:
 
-- |x_i| <= 1 is not assumed: steps divide by K_ii. An example with K_ii = 0 (a zero row under a linear kernel) cannot
-  change w, so it is only counted.
-- The cached variant draws from the points that it holds, so that all K draws serve. The paper's variant draws from all
-  examples seen and skips those that it does not hold.
-- A draw serves all columns, so that a kernel row is computed once.
-- Several points are drawn, and the point whose update gains most is updated. Before the averaged updates there are
-  updates until none of the points drawn violates much (at most BEFORE of them). With a large C, K uniform updates per
-  example leave the machine far from its optimum. The paper's form: draws 1, delta_max None.
-- The batch counterpart makes many more updates at a time than K, and predicts by its last iterate.
-- At points_max the least useful point leaves, and the updates of later time steps make up for it.
+- |x_i| <= 1 is not assumed: steps are divided by K_ii. An example with K_ii = 0 (a zero row with a linear kernel)
+  cannot change w, so it is only counted.
+- The cached variant draws from its own points, so that no draw is wasted. The paper's variant draws from all examples
+  seen and skips those that are not points.
+- One draw is used for all columns, so that a kernel row is computed once.
+- Each update draws several points and updates the point that gains most. Before the averaged updates, at most BEFORE
+  extra updates are made, until none of the points drawn violates much. With a large C, K uniform updates per example
+  leave the machine far from its optimum. The paper's algorithm: draws 1, delta_max None.
+- The batch counterpart makes many more updates at a time than K, and predicts with its last iterate.
+- At points_max the least useful point is removed, and the updates of later time steps compensate for it.
 """
 
 from __future__ import annotations
@@ -66,14 +66,15 @@ Array = np.ndarray[Any, Any]
 
 
 class TrackingSVM(DualExpansion):
-    """Averaged tracking over one or several columns. Other parameters: `DualExpansion`.
+    """Averaged tracking with one or more columns. Other parameters: `DualExpansion`.
 
-    algorithm: 1 or 2 of the paper, "cached" (section 5.2), or "batch", the batch counterpart (section 6). "batch"
-    enters a micro-batch at once, then makes rounds of as many random updates as it holds points, and predicts by its
-    last iterate. K: updates per time step; for "batch", most rounds per micro-batch. tol: largest violation that
-    `finish` leaves, and at which "batch" ends its rounds; > 0. draws: points drawn for each update. delta_max: before
-    the averaged updates, updates are made until none of the points drawn violates by more; None for no such updates.
-    The paper has draws 1 and delta_max None; "batch" always has these values.
+    algorithm: 1 or 2 of the paper, "cached" (section 5.2), or "batch", the batch counterpart (section 6). "batch" adds
+    a whole micro-batch, then makes rounds of random updates, and predicts with its last iterate. A round has as many
+    updates as there are points. K: updates per time step; for "batch", the maximum number of rounds per micro-batch.
+    tol: largest violation that `finish` leaves, and at which "batch" ends its rounds; > 0. draws: points drawn for each
+    update. delta_max: before the averaged updates, updates are made until no drawn point violates by more than
+    delta_max; None for no such updates. The paper uses draws=1 and delta_max=None, and "batch" always uses these
+    values.
     """
 
     biased = False
@@ -90,20 +91,23 @@ class TrackingSVM(DualExpansion):
         algorithm: int | str = 2,
         tol: Annotated[float, Gt(0), Lt(1e3), "violations that the finishing step ignores"] = 1e-3,
         K: Annotated[
-            int, Ge(1), Le(K_MAX), "coordinate updates per example; for `tracking-batch` most rounds per micro-batch"
+            int,
+            Ge(1),
+            Le(K_MAX),
+            "coordinate updates per example; for `tracking-batch`, maximum rounds per micro-batch",
         ] = 10,
         draws: Annotated[
             int,
             Ge(1),
             Le(K_MAX),
             Since(1),
-            "points drawn for an update; the point that gains most is updated; 1 in the paper",
+            "number of points drawn for an update; the point that gains most is updated; 1 in the paper",
         ] = 100,
         delta_max: Annotated[
             float | None,
             Gt(0),
             Since(None),
-            "before the averaged updates, update until no point drawn violates by more; null: do not, as in the paper",
+            "before the averaged updates, update until no drawn point violates by more; null: no such updates",
         ] = 1.0,
         **shared: Any,
     ) -> None:
@@ -150,7 +154,7 @@ class TrackingSVM(DualExpansion):
     # -- learning -------------------------------------------------------------------------------------------------
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """A time step for each row of a batch (Solver.learn); with `again`, points that are held are not entered."""
+        """Do a time step for each row of a batch (Solver.learn). With `again`, do not add points that exist already."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = self._learn_run(rows, classes, keys, again=again)
@@ -208,9 +212,9 @@ class TrackingSVM(DualExpansion):
             self._update_all()
 
     def finish(self) -> Finish:
-        """Optimise every column over the points held until no coefficient violates by more than tol.
+        """Optimise every column over all points until no coefficient violates by more than tol.
 
-        Then the optimum predicts; the average begins again with the next time step.
+        Afterwards the optimum predicts, and the average starts again with the next time step.
         """
         finish = self._optimise(self.parameters.tol)
         if self.parameters.expansion_only:
@@ -220,7 +224,7 @@ class TrackingSVM(DualExpansion):
         return finish
 
     def fade(self, factor: float) -> None:
-        """Let all that is held count less, the average too (Solver.fade)."""
+        """Reduce the weight of everything learned so far, including the average (Solver.fade)."""
         average = self.smooth * factor
         super().fade(factor)
         self.smooth[:] = np.clip(average, self.machine.lower, self.machine.upper)
@@ -246,9 +250,9 @@ class TrackingSVM(DualExpansion):
         return float(max(g[:, :n].max(initial=0.0, where=rises), -g[:, :n].min(initial=0.0, where=falls)))
 
     def certificate(self) -> Certificate:
-        """Report on the averaged coefficients, which predict, over the points held.
+        """Report on the averaged coefficients, which predict, over all points.
 
-        Dual and primal objective, their gap, and the largest violation of a coefficient.
+        The report contains the dual and primal objective, their gap, and the largest violation of a coefficient.
         """
         n = self.slots
         g, moved = self.machine.g.copy(), self.smooth[:, :n] - self.machine.alpha[:, :n]
@@ -271,17 +275,20 @@ class TrackingSVM(DualExpansion):
         )
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients and the row cache, in bytes."""
+        """Return the memory of points, coefficients and the row cache, in bytes."""
         return super().memory_bytes() + int(self.smooth.nbytes)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
+        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
         return super().state() | {"smooth": self.smooth[:, : self.slots].copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         smooth = StateReader(state).take("smooth", np.float64, state["alpha"].shape if "alpha" in state else (0, 0))
         lower, upper = (StateReader(state).take(name, np.float64, smooth.shape) for name in ("lower", "upper"))
         check_range("smooth", smooth, lower, upper)

@@ -1,4 +1,4 @@
-"""Points that leave with their coefficients: gradients follow, and with a bias other points take over the sum."""
+"""Removal of points with a coefficient: gradients are updated, and with a bias other points take over the sum."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hinged.solvers.dual.direction import extremes, move_gradient
 from hinged.solvers.dual.machine import leave, note_change
 from hinged.solvers.jit.compiled import in_place
 
-ROUNDING = 1e-12  # relative to the sum of |alpha|: a smaller rest need not be taken over
+ROUNDING = 1e-12  # relative to the sum of |alpha|: no point needs to take over a smaller remainder
 
 
 @in_place
 def move_gradients(kernel, points, cache, machine, slots, by):
-    """g += by alpha_s K_s in every column, for the kernel rows K_s of these slots, one after the other."""
+    """Do g += by alpha_s K_s in every column, for the kernel rows K_s of these slots, one slot after the other."""
     n = points.used[USED]
     for s in slots:
         row = cache.lines[cached_line(kernel, points, cache, s, NONE), :n]
@@ -29,10 +29,10 @@ def move_gradients(kernel, points, cache, machine, slots, by):
 
 @in_place
 def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
-    """Bring sum(alpha) of column c back to 0 by the points that gain most from it, or lose least.
+    """Bring sum(alpha) of column c back to 0 by moving the points that gain most from a move, or lose least.
 
-    left (2,): the rest to take over, and the sum of |alpha| before; NaN at the beginning. False where work_max is
-    reached before the end. Where all remaining points have one sign, the only solution is 0.
+    left (2,): the remainder to take over, and the sum of |alpha| before; NaN at the start. Return False if work_max is
+    reached before the end. If all remaining points have the same sign, the only solution is 0.
     """
     n = points.used[USED]
     alpha, g, up, down = machine.alpha[c, :n], machine.g[c, :n], machine.up[c, :n], machine.down[c, :n]
@@ -77,7 +77,10 @@ def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
 
 @in_place
 def vacate(kernel, points, cache, machine, slots, anew, held):
-    """Turn slots into holes; held (K,) counts how many of them each column held. Gradients follow unless `anew`."""
+    """Turn slots into holes; add to held (K,) how many of them had a coefficient in each column.
+
+    With `anew`, gradients are not updated.
+    """
     for p in range(slots.shape[0]):
         s = slots[p]
         if machine.held[s] > 0 and not anew:

@@ -21,8 +21,8 @@ Array = np.ndarray[Any, Any]
 class Fitted:
     """Attributes of a fitted estimator. With a scale, points and coef_ refer to the scaled columns.
 
-    An attribute that the machine does not have raises an AttributeError that says why: points of a machine that keeps
-    none, coef_ with a kernel that is not linear.
+    An attribute that the machine does not have raises an AttributeError with the reason. Examples: points of a solver
+    that stores none, and coef_ with a kernel that is not linear.
     """
 
     classes_: Array
@@ -32,7 +32,7 @@ class Fitted:
 
     @property
     def solver_(self) -> Solver:
-        """The solver itself; `solver_.certificate()` reports its duality gap, violation and sizes."""
+        """The solver; `solver_.certificate()` reports its duality gap, violation and sizes."""
         check_is_fitted(self)
         return self._learner.solver
 
@@ -46,7 +46,7 @@ class Fitted:
     def support_(self) -> Array:
         """Rows of X (SV,) that are support vectors, the oldest first.
 
-        Rows of later calls count on from the rows of earlier calls. A point that was merged from several is -1.
+        Rows of later calls are numbered after the rows of earlier calls. A point that was merged from several is -1.
         """
         slots = self._support()[1]
         keys: Array = self._machine().key[slots]
@@ -87,12 +87,12 @@ class Fitted:
         return weights
 
     def _machine(self) -> Any:
-        """The arrays of the machine that answers."""
+        """Return the arrays of the machine that answers."""
         solver: Any = self.solver_
         return (solver.leader.machine if isinstance(solver, Race) else solver).machine
 
     def _support(self) -> tuple[Any, Array]:
-        """The view that predicts, and the slots of its support vectors."""
+        """Return the view that predicts, and the slots of its support vectors."""
         view: Any = self.solver_.view()
         if not hasattr(view, "alpha"):
             raise AttributeError(f"{type(self).__name__} keeps no points, and so has no support vectors")
@@ -100,6 +100,6 @@ class Fitted:
 
 
 def _points_of(view: Any, slots: Array) -> sparse.csr_array:
-    """The points in these slots, a row each."""
+    """Return the points in these slots, one per row."""
     indptr, indices, values = rows_of(view.points, slots)
     return sparse.csr_array((values, indices, indptr), shape=(slots.size, view.dim))

@@ -1,4 +1,4 @@
-"""The solver of an estimator: it numbers the examples it learns, and pickles and copies as its state."""
+"""The solver of an estimator. It numbers the examples that it learns, and a pickle or copy contains its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from hinged.solvers.warm import FINISH, LEARN, warm_up
 Array = np.ndarray[Any, Any]
 
 HEARD = 1000
-"""Number of decision values kept, each from just before its example was learned; probabilities are fitted to them."""
+"""Number of stored decision values.
+
+Each was computed just before its example was learned; probabilities are fitted to them.
+"""
 
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
@@ -25,8 +28,9 @@ PRECISIONS = {"float32": np.float32, "float64": np.float64}
 class Learner:
     """A solver by name, with the numbers of its examples.
 
-    precision: "float32" or "float64", of points and kernel values; None for the solver's own default. Other parameters:
-    `make_solver`. A pickle holds `Solver.state`, without cached kernel rows; a copy goes on learning to the bit.
+    precision: "float32" or "float64", of points and kernel values; None for the solver's default. Other parameters: see
+    `make_solver`. A pickle contains `Solver.state`, without cached kernel rows. A copy learns exactly as the original,
+    to the bit.
     """
 
     def __init__(self, name: str, kernel: Kernel, dim: int, *, precision: str | None = None, **parameters: Any) -> None:
@@ -38,7 +42,7 @@ class Learner:
         self.solver = make_solver(name, kernel, dim, **self.parameters)
         warm_up(name, self.solver.dtype, (LEARN, FINISH), partial(_tell, name))
         self.numbered = 0
-        self._heard: list[tuple[Array, Array]] = []  # joined on demand, and when there are many
+        self._heard: list[tuple[Array, Array]] = []  # batches, joined on demand or when there are many
         self._hearing = 0  # rows in `_heard`
 
     def dense_rows(self, X: Array) -> Rows:
@@ -65,9 +69,9 @@ class Learner:
         first: int = 0,
         again: bool = False,
     ) -> None:
-        """Learn a whole data set in this order, `batch` rows at a time. Its rows have the numbers from `first` on.
+        """Learn a whole data set in this order, `batch` rows at a time. Its rows are numbered from `first` on.
 
-        weights (m,): factors of C, None for 1; a row of weight 0 has a number but is not learned. again: whether the
+        weights (m,): factors of C, None for 1; a row of weight 0 gets a number but is not learned. again: whether the
         data was learned before, in another epoch.
         """
         if weights is not None:
@@ -90,7 +94,7 @@ class Learner:
 
     @property
     def heard(self) -> tuple[Array, Array]:
-        """Decision values (m, K) of the newest HEARD examples, and their classes (m,)."""
+        """The decision values (m, K) of the newest HEARD examples, and their classes (m,)."""
         if not self._heard:
             return np.zeros((0, 0)), np.zeros(0, np.int64)
         columns = self._heard[-1][0].shape[1]
@@ -99,7 +103,7 @@ class Learner:
         return scores, classes.astype(np.int64)
 
     def hear(self, scores: Array, classes: Array) -> None:
-        """Take these decision values, of a machine from a file, as if they had been made here."""
+        """Store decision values of a machine from a file, as if they had been computed here."""
         columns = self.solver.columns
         if scores.ndim != 2 or scores.shape[0] != classes.size or (classes.size and scores.shape[1] != columns):
             raise ValueError(
@@ -117,7 +121,7 @@ class Learner:
             self._hearing = len(self._heard[0][1])
 
     def decision(self, rows: Rows) -> Array:
-        """Decision values (m, columns)."""
+        """Return the decision values (m, columns)."""
         return self.solver.decision(rows)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,5 +148,5 @@ class Learner:
 
 @cache
 def _tell(name: str) -> None:
-    """Say on stderr, once, that functions of this solver are being compiled."""
+    """Report on stderr, once, that functions of this solver are being compiled."""
     print(f"hinged: compiling {name}, which takes 5 to 30 s, on this machine only once", file=sys.stderr)  # noqa: T201

@@ -1,7 +1,7 @@
 """Perceptrons, gradient descent and random features as scikit-learn estimators: baselines for comparison.
 
-They learn as the estimators of `sklearn.py` do, but have no bias and no finishing step. Solvers without a bound have no
-C.
+They learn like the estimators in `sklearn.py`, but have no bias and no finishing step. Solvers whose coefficients have
+no bound have no C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hinged.solvers.online.features import KERNELS_OF_FOGD
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PerceptronClassifier(EpochClassifier):
-    """The kernel perceptron: a mistake becomes a point.
+    """The kernel perceptron: each misclassified example becomes a point.
 
     Rosenblatt, Psychological Review 65, 1958.
 
@@ -34,24 +34,24 @@ class PerceptronClassifier(EpochClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -74,7 +74,7 @@ class PerceptronClassifier(EpochClassifier):
     See Also
     --------
     AveragedPerceptronClassifier : Its average predicts.
-    RBPClassifier : On a budget.
+    RBPClassifier : With a budget.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class PerceptronClassifier(EpochClassifier):
 
 
 class AveragedPerceptronClassifier(PerceptronClassifier):
-    """The kernel perceptron whose average over all examples predicts.
+    """The averaged kernel perceptron, which predicts with the average over all examples.
 
     Freund and Schapire, Machine Learning 37, 1999.
 
@@ -111,24 +111,24 @@ class AveragedPerceptronClassifier(PerceptronClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -184,7 +184,7 @@ class OGDClassifier(PerceptronClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
@@ -195,17 +195,17 @@ class OGDClassifier(PerceptronClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -227,7 +227,7 @@ class OGDClassifier(PerceptronClassifier):
 
     See Also
     --------
-    BOGDClassifier : On a budget.
+    BOGDClassifier : With a budget.
     FOGDClassifier : Over random features.
 
     Examples
@@ -248,7 +248,7 @@ class OGDClassifier(PerceptronClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetPerceptronClassifier(BudgetClassifier):
-    """The kernel perceptron on a budget that removes the point with the largest margin without itself.
+    """A budget perceptron: it removes the point with the largest margin without its own term.
 
     Crammer, Kandola and Singer, NIPS 16, 2004.
 
@@ -265,24 +265,24 @@ class BudgetPerceptronClassifier(BudgetClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     beta : float, default 0.0
-        Margin y f(x) up to which an example is learned, >= 0; 0 for mistakes only.
+        Learn an example if y f(x) is at most this margin, >= 0; with 0, learn only misclassified examples.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Maximum number of points; the least useful points are removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -322,7 +322,7 @@ class BudgetPerceptronClassifier(BudgetClassifier):
 
 
 class RBPClassifier(BudgetClassifier):
-    """The kernel perceptron on a budget that removes a random point.
+    """A kernel perceptron with a budget, which removes a random point when the budget is full.
 
     Cavallanti, Cesa-Bianchi and Gentile, Machine Learning 69, 2007.
 
@@ -339,22 +339,22 @@ class RBPClassifier(BudgetClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     budget : int, default 500
-        Most points held; then a random point makes way for each new point.
+        Maximum number of points; then each new point replaces a random point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -392,7 +392,7 @@ class RBPClassifier(BudgetClassifier):
 
 
 class ForgetronClassifier(BudgetClassifier):
-    """The Forgetron: a kernel perceptron on a budget that shrinks its points and removes the oldest.
+    """The Forgetron: a kernel perceptron with a budget, which shrinks its coefficients and removes the oldest point.
 
     Dekel, Shalev-Shwartz and Singer, SIAM Journal on Computing 37, 2008 (the self-tuned version).
 
@@ -409,22 +409,22 @@ class ForgetronClassifier(BudgetClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     budget : int, default 500
-        Most points held; then the oldest makes way for each new point.
+        Maximum number of points; then each new point replaces the oldest point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -463,7 +463,7 @@ class ForgetronClassifier(BudgetClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProjectronClassifier(BudgetClassifier):
-    """The Projectron: a kernel perceptron that projects mistakes near the span of its points onto the points.
+    """The Projectron: a kernel perceptron that projects mistakes onto its points if they are near the points' span.
 
     Orabona, Keshet and Caputo, JMLR 10, 2009.
 
@@ -480,7 +480,7 @@ class ProjectronClassifier(BudgetClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
@@ -488,17 +488,17 @@ class ProjectronClassifier(BudgetClassifier):
         An example becomes a point if more than this part of its length in feature space lies outside the span of the
         points; from 0.01, below 1 (the paper's eta).
     budget : int, default 500
-        Most points held, at most 2,000; later mistakes are projected onto their span.
+        Maximum number of points, at most 2,000; later mistakes are projected onto their span.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -555,7 +555,7 @@ class ProjectronPlusPlusClassifier(ProjectronClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
@@ -563,17 +563,17 @@ class ProjectronPlusPlusClassifier(ProjectronClassifier):
         An example becomes a point if more than this part of its length in feature space lies outside the span of the
         points; from 0.01, below 1 (the paper's eta).
     budget : int, default 500
-        Most points held, at most 2,000; later mistakes are projected onto their span.
+        Maximum number of points, at most 2,000; later mistakes are projected onto their span.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -612,7 +612,7 @@ class ProjectronPlusPlusClassifier(ProjectronClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BPASClassifier(BudgetClassifier, BoundedClassifier):
-    """Passive-aggressive learning on a budget (BPA-S).
+    """Passive-aggressive learning with a budget (BPA-S).
 
     Wang and Vucetic, AISTATS 2010.
 
@@ -631,21 +631,21 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Maximum number of points; the least useful points are removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -684,7 +684,7 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BOGDClassifier(BudgetClassifier, BoundedClassifier):
-    """Online gradient descent on a budget that removes a random point.
+    """Online gradient descent with a budget, which removes a random point when the budget is full.
 
     Zhao, Wang, Wu, Jin and Hoi, ICML 2012 (uniform sampling).
 
@@ -703,7 +703,7 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     eta : float, default 0.2
@@ -711,17 +711,17 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
     lam : float, default 0.0
         Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
     budget : int, default 500
-        Most points held; then a random point makes way for each new point.
+        Maximum number of points; then each new point replaces a random point.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -763,7 +763,7 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FOGDClassifier(EpochClassifier):
-    """Online gradient descent over random Fourier features; it keeps no points.
+    """Online gradient descent on random Fourier features, without points.
 
     Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016, algorithm 1.
 
@@ -779,24 +779,24 @@ class FOGDClassifier(EpochClassifier):
     coef0 : float, default 0.0
         Not used.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
     frequencies : int, default 1000
-        Random frequencies; each gives two features.
+        Number of random frequencies; each gives two features.
     eta : float, default 0.2
         Learning rate, > 0.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of the features.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -812,7 +812,7 @@ class FOGDClassifier(EpochClassifier):
 
     See Also
     --------
-    NOGDClassifier : Over Nystroem features.
+    NOGDClassifier : On Nystroem features.
     OGDClassifier : Over a kernel expansion.
 
     Examples
@@ -835,7 +835,7 @@ class FOGDClassifier(EpochClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NOGDClassifier(BudgetClassifier):
-    """Online gradient descent over Nystroem features of the first `budget` points.
+    """Online gradient descent on Nystroem features of the first `budget` points.
 
     Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016.
 
@@ -852,7 +852,7 @@ class NOGDClassifier(BudgetClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
@@ -861,17 +861,17 @@ class NOGDClassifier(BudgetClassifier):
     rank : int or None, default None
         Number of features. None: a fifth of the budget.
     budget : int, default 500
-        Most points held, at most 2,000; later examples are learned in their span.
+        Maximum number of points, at most 2,000; later examples are learned in their span.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -893,7 +893,7 @@ class NOGDClassifier(BudgetClassifier):
 
     See Also
     --------
-    FOGDClassifier : Over random Fourier features.
+    FOGDClassifier : On random Fourier features.
 
     Examples
     --------

@@ -53,15 +53,15 @@ ESTIMATOR_S = frozenset(
         "algorithm",
     }
 )
-"""Parameters that the estimator uses itself; all other parameters go to the solver, by the same names."""
+"""Parameters that the estimator itself uses. All other parameters are passed to the solver under the same names."""
 
 OF_A_FIT = frozenset({"epochs", "shuffle", "finish", "warm_start", "random_state", "cache_size"})
-"""Parameters that may change when a fit goes on from the previous fit (`warm_start`)."""
+"""Parameters that may change when a fit continues the previous fit (`warm_start`)."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
-    """The base of all estimators; each names its solver, and its fields are its parameters.
+    """The base of all estimators. Each estimator names its solver, and its fields are its parameters.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     solver: ClassVar[str]
     rules: ClassVar[Mapping[str, Constraint]]
     own_rules: ClassVar[Mapping[str, Constraint]] = {}
-    """Rules of parameters that the solver does not declare, or declares differently."""
+    """Rules of parameters that the solver does not declare, or for which the estimator's rule differs."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Derive the rules of the parameters from the solver."""
@@ -91,7 +91,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether each example is predicted before it is learned; else there is nothing to fit probabilities to."""
+        """Whether each example is predicted before it is learned. If not, probabilities cannot be fitted."""
         return True
 
     kernel: str = "rbf"
@@ -125,8 +125,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels: strings, numbers or booleans.
         sample_weight : float or array-like of shape (n,), default None
-            Weight of each example, >= 0: a factor of its C, or of its steps where the solver has no C. Examples of
-            weight 0 are left out. None means 1.
+            Weight of each example, >= 0: a factor of its C, or of its steps if the solver has no C. Examples of
+            weight 0 are not learned. None means 1.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         )
 
     def _go_on(self, X: Any, y: Array, weights: Array | None, random: np.random.RandomState, digest: str) -> bool:
-        """Go on from the previous fit; return whether it ended at the optimum."""
+        """Continue the previous fit; return whether the fit ended at the optimum."""
         for name, former in self._made_with.items():
             if name not in OF_A_FIT and repr(former) != repr(getattr(self, name)):
                 raise ValueError(
@@ -185,21 +185,21 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return converged
 
     def _made(self, learner: Learner, classes: Array, scale: Scale | None, is_sparse: bool, digest: str = "") -> None:
-        """Take over the result of a first fit, once nothing can fail any more."""
+        """Store the result of a first fit, after everything that can fail."""
         self.classes_, self._learner, self._scale, self._sparse = classes, learner, scale, is_sparse
         self._made_with = self.get_params(deep=False)
-        # Digest of the last fit's X and y, and the number of its first row.
+        # Digest of the last fit's X and y, and number of its first row.
         self._fitted = digest, 0
 
     def restore(self, learner: Learner, classes: Array, scale: Scale | None, *, is_sparse: bool) -> None:
-        """Take over the content of a model file."""
+        """Set the estimator to the content of a model file."""
         if classes.shape != (learner.solver.classes,):
             raise ValueError(f"labels must be one for each of {learner.solver.classes} classes, got {classes}")
         self._made(learner, classes, scale, is_sparse)
         self.n_features_in_ = learner.solver.dim
 
     def _numbers_of(self, y: Array) -> Array:
-        """Class numbers (n,) of labels."""
+        """Return the class numbers (n,) of labels."""
         order = np.argsort(self.classes_, kind="stable")
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
@@ -219,7 +219,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels.
         classes : array-like of shape (n_classes,), default None
-            All labels that may ever come. Required in the first call, may be repeated later.
+            All labels that may ever appear. Required in the first call, and may be repeated later.
         sample_weight : float or array-like of shape (n,), default None
             As in `fit`.
 
@@ -278,9 +278,9 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         weights: Array | None = None,
         again: bool = False,
     ) -> bool:
-        """Learn a whole data set at once; return whether it ended at the optimum, where the solver has an optimum.
+        """Learn a whole data set at once. Return whether it ended at the optimum, if the solver has an optimum.
 
-        first: number of its first row. weights: None, or (n,) >= 0. again: whether it was learned before.
+        first: number of the data's first row. weights: None, or (n,) >= 0. again: whether the data was learned before.
         """
         if not again:
             assert first == learner.numbered  # noqa: S101
@@ -310,18 +310,21 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return learner
 
     def _check_parameters(self) -> None:
-        """Refuse an invalid parameter. Reads the fields: get_params takes 30 us, of a partial_fit's 300."""
+        """Refuse an invalid parameter.
+
+        This reads the fields, because get_params takes 30 of the 300 us of a partial_fit.
+        """
         check({field.name: getattr(self, field.name) for field in fields(self)}, self.rules)
 
     def _solver_name(self) -> str:
         return self.solver
 
     def solver_parameters(self) -> dict[str, Any]:
-        """The parameters of the solver, for a stream."""
+        """Return the parameters of the solver, for a stream."""
         return self._solver_parameters(None)
 
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        """The parameters of the solver; examples: how many there are in all, None for a stream."""
+        """Return the parameters of the solver. examples: total number of examples, None for a stream."""
         del examples
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ESTIMATOR_S}
 
@@ -341,7 +344,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         Returns
         -------
         bytes
-            What `save` writes; `hinged.sklearn.load` reads it, and a server imports it.
+            The content that `save` writes; `hinged.sklearn.load` reads it, and a server can import it.
 
         Raises
         ------
@@ -352,7 +355,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return pack(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted estimator to a file that holds no code.
+        """Write the fitted estimator to a file that contains no code.
 
         Parameters
         ----------
@@ -375,7 +378,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Array:
-        """Decision values.
+        """Compute decision values.
 
         Parameters
         ----------
@@ -385,14 +388,14 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n,) or (n, n_classes)
-            For two classes one value, positive for ``classes_[1]``; for three or more classes a column per class, of
-            which the largest wins.
+            For two classes one value, positive for ``classes_[1]``; for three or more classes one column per class, and
+            the largest value wins.
         """
         scores = self._columns(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _columns(self, X: Any) -> Array:
-        """Decision values (n, K)."""
+        """Return the decision values (n, K)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return self._learner.decision(_rows(self._learner, self._scaled(X)))
@@ -418,8 +421,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Predict probabilities: a softmax of decision values at a fitted temperature.
 
-        The temperature makes the newest 1,000 examples most likely, by the decision values from just before each was
-        learned (Guo et al., ICML 2017). So probabilities order the classes as `decision_function` does.
+        The temperature maximises the likelihood of the newest 1,000 examples, whose decision values were computed just
+        before each was learned (Guo et al., ICML 2017). So probabilities order the classes as `decision_function` does.
 
         Parameters
         ----------
@@ -445,7 +448,7 @@ class BoundedClassifier(SolverClassifier):
 
 
 def scaled(scale: Scale | None, X: Any) -> Any:
-    """Bring rows to a scale, dense or sparse as the scale is; without a scale return them unchanged."""
+    """Bring rows to a scale, dense or sparse like the scale. Without a scale return them unchanged."""
     if scale is None:
         return X
     if scale.form == DENSE:
@@ -455,7 +458,7 @@ def scaled(scale: Scale | None, X: Any) -> Any:
 
 
 def _counting(X: Any, weights: Array | None) -> Any:
-    """The rows that do not weigh 0."""
+    """Return the rows whose weight is not 0."""
     return X if weights is None or weights.all() else X[weights > 0]
 
 
@@ -477,7 +480,7 @@ def _csr(X: Any) -> CSR:
 
 
 def _total_variance(X: Any) -> float:
-    """The sum of the variances of the columns."""
+    """Return the sum of the variances of the columns."""
     if not sparse.issparse(X):
         return float(X.var(axis=0).sum())
     n = X.shape[0]
@@ -485,7 +488,7 @@ def _total_variance(X: Any) -> float:
 
 
 def _variance(X: Any) -> float:
-    """The variance of all entries, by the same sums whether X is dense or sparse."""
+    """Return the variance of all entries, by the same sums for dense and for sparse X."""
     size = X.shape[0] * X.shape[1]
     values = (X.data if sparse.issparse(X) else X[X != 0]).astype(np.float64)
     mean = values.sum() / size

@@ -1,4 +1,4 @@
-"""Estimators from files: files that `save` wrote, and models that a server exported."""
+"""Loads estimators from files that `save` wrote, and from models that a server exported."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ MACHINE = {
     "learned": integer(0, 2**53 - 1),
     "fading": FLAG,
 }
-"""Rules of the machine's parts that no other check covers."""
+"""Rules of those parts of the machine that no other check covers."""
 
 LABEL_TYPES = r"\|b1|\|O|[<>|][iu][1248]|[<>]f[248]|[<>]f16|[<>]U[0-9]{1,6}"
-"""The types of labels that a fit may have, as NumPy writes them. A longer text type would fill the memory."""
+"""The types of labels that a fit may have, in NumPy's notation. A longer text type would fill the memory."""
 
 EXPORT, MODEL, FORMAT = "export", "model", 3
-"""Kinds of a server's frames, and the format of the snapshot in them."""
+"""The kinds of a server's frames, and the format of their snapshot."""
 
 
 def load(source: str | Path | bytes) -> SolverClassifier:
@@ -59,13 +59,13 @@ def load(source: str | Path | bytes) -> SolverClassifier:
     -------
     estimator
         A fitted estimator of the class that was saved, or that fits the server's solver. Its decision values are the
-        same to the bit, and it goes on learning in the same way.
+        same to the bit, and it continues to learn in the same way.
 
     Raises
     ------
     ValueError
-        The file is damaged or of another kind or version, or the model cannot be an estimator: its features are not
-        numbers in columns, or its labels have several types.
+        The file is damaged, or has another kind or version. Or the model cannot be an estimator, because its features
+        are not numbers in columns or its labels have several types.
 
     See Also
     --------
@@ -109,7 +109,7 @@ def _saved(data: bytes) -> SolverClassifier:
 
 
 def _labels(values: list[Any], kind: str) -> Array:
-    """Labels as a fit has them: all different and of one type, each unchanged by that type."""
+    """Return labels in the form of a fit: all different and of one type, each unchanged by that type."""
     if not (isinstance(kind, str) and re.fullmatch(LABEL_TYPES, kind)):
         raise BadFrame(f"labels_type must be booleans, numbers, texts or objects of NumPy, got {kind!r:.80}")
     labels: Array = np.array(values, np.dtype(kind))
@@ -162,13 +162,13 @@ def _exported(data: bytes) -> SolverClassifier:
 
 
 def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> SolverClassifier:
-    """An untaught estimator of a server's configuration."""
+    """Return an estimator, not yet fitted, with a server's configuration."""
     solver: str = configuration["solver"]
     estimator = next(each for each in ESTIMATORS.values() if each.solver == _family(solver))()
     kernel = configuration["kernel"]
     facts = {**configuration, **kernel, "kernel": kernel["type"], "scale": configuration["features"].get("scale")}
     facts["class_weight"] = {label: weight for label, weight in weights.items() if weight != 1.0} or None
-    if facts.get("gamma") == "auto":  # in older models; it means the same
+    if facts.get("gamma") == "auto":  # in older models, with the same meaning as "scale"
         facts["gamma"] = "scale"
     if solver == "auto":
         facts["C"] = "auto"
@@ -183,12 +183,12 @@ def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> S
 
 
 def _family(solver: str) -> str:
-    """The solver by which an estimator of several solvers is found."""
+    """Return the name of the solver that selects the estimator; several solvers may share an estimator."""
     return "lasvm" if solver == "auto" else "tracking-2" if solver.startswith("tracking-") else solver
 
 
 def _learner(machine: dict[str, Any], parameters: dict[str, Any], state: dict[str, Array]) -> Learner:
-    """The machine of a state."""
+    """Return the machine of a state."""
     check(machine, MACHINE)
     own = {name: value for name, value in parameters.items() if name not in ("precision", "seed")}
     learner = Learner(

@@ -1,6 +1,6 @@
-"""The values that an estimator's parameters may have; all are checked before anything is computed.
+"""The allowed values of an estimator's parameters. All parameters are checked before anything is computed.
 
-An invalid value is refused with the parameter's name, the allowed values and the value given. So a grid that holds "1"
+An invalid value is refused with the parameter's name, the allowed values and the value given. So a grid with "1"
 instead of 1 fails at its first fit.
 """
 
@@ -64,4 +64,4 @@ RULES: dict[str, Constraint] = {
     "shuffle": FLAG,
     "finish": FLAG,
 }
-"""The rules of the parameters that all estimators have. A solver declares the rules of its own parameters."""
+"""The rules of the parameters that all estimators share. A solver declares the rules of its own parameters."""

@@ -12,25 +12,25 @@ from scipy.special import log_softmax, softmax
 
 Array = np.ndarray[Any, Any]
 
-FEWEST = 10  # fewest decision values that a temperature is fitted to
+FEWEST = 10  # minimum number of decision values for a fit of the temperature
 INVERSE_MOST = 1e3
 
 
 def probabilities(scores: Array, inverse: float) -> Array:
-    """(m, classes) of decision values (m, K)."""
+    """Return the probabilities (m, classes) for decision values (m, K)."""
     found: Array = softmax(inverse * _of_classes(scores), axis=1)
     return found
 
 
 def _of_classes(scores: Array) -> Array:
-    """(m, classes): one column for two classes becomes its half with either sign."""
+    """Return (m, classes): a single column becomes two, each half of it, with opposite signs."""
     return np.column_stack((-0.5 * scores[:, 0], 0.5 * scores[:, 0])) if scores.shape[1] == 1 else scores
 
 
 def inverse_temperature(scores: Array, classes: Array) -> float:
-    """The factor of decision values (m, K) that makes the true classes (m,) most likely; 1 if there are too few.
+    """Return the factor of decision values (m, K) that makes the true classes (m,) most likely; 1 if there are too few.
 
-    The decision values must be from just before their examples were learned.
+    The decision values must have been computed just before their examples were learned.
     """
     if len(classes) < FEWEST or not scores.any():
         return 1.0

@@ -1,4 +1,4 @@
-"""The solvers as a classifier of River, which learns one dictionary of features at a time. Needs hinged[river]."""
+"""The solvers as a River classifier, which learns one dictionary of features at a time. Needs hinged[river]."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ WEIGHT = {"w": number(least=0.0)}
 
 
 class SVMClassifier(base.Classifier):
-    """An online kernel SVM over features that come and go; a feature that an example lacks is 0.
+    """An online kernel SVM for features that may appear and disappear; a feature that an example lacks is 0.
 
-    Labels and features may come at any time. Features have no order: the same stream gives the same model, however its
-    dictionaries are sorted.
+    New labels and features may appear at any time. The order of a dictionary's features does not affect the model.
 
     Parameters
     ----------
@@ -56,14 +55,14 @@ class SVMClassifier(base.Classifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default 'auto'
-        'auto' brings the features to one scale, found from the first `warmup` examples. These are learned again when 1,
-        2, 4, 8, ... of them have come. None takes numbers as they are.
+        'auto' brings the features to a common scale, found from the first `warmup` examples. These are learned again
+        when 1, 2, 4, 8, ... of them have been seen. None uses numbers unchanged.
     warmup : int, default 1000
         Number of examples from which scales and gamma are found.
     class_weight : dict or None, default None
         Factor of C for each label; 1 for labels without an entry.
     features_max : int, default 1024
-        Number of different features that may ever come; another feature is refused.
+        Maximum number of different features; the classifier refuses any further feature.
     precision : {'float32', 'float64'} or None, default None
         Precision of points and kernel values; None for the solver's default.
     seed : int, default 0
@@ -120,7 +119,7 @@ class SVMClassifier(base.Classifier):
         self._places: dict[Hashable, int] = {}
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._scale: Scale = plain(features_max)
-        # The warm-up while it lasts: columns, values, class and weight of each example.
+        # During the warm-up: columns, values, class and weight of each example.
         self._warming = scale is not None or isinstance(gamma, str)
         self._observed: list[tuple[Array, Array, int, float]] = []
         self._warmup = min(warmup, parameters.get("points_max") or warmup)
@@ -141,7 +140,8 @@ class SVMClassifier(base.Classifier):
         y : str, int or bool
             Label.
         w : float, default 1.0
-            Weight, >= 0: a factor of the example's C, or of its step where the solver has no C. 0 leaves it out.
+            Weight, >= 0: a factor of the example's C, or of its step if the solver has no C. With 0 the example is not
+            learned.
 
         Raises
         ------
@@ -194,8 +194,8 @@ class SVMClassifier(base.Classifier):
     def predict_proba_one(self, x: dict[base.typing.FeatureName, Any], **_: Any) -> dict[base.typing.ClfTarget, float]:
         """Predict probabilities: a softmax of decision values at a fitted temperature.
 
-        The temperature makes the newest 1,000 examples most likely, by the decision values from just before each was
-        learned. So probabilities order the labels as `decision_one` does.
+        The temperature maximises the likelihood of the newest 1,000 examples, whose decision values were computed just
+        before each was learned. So probabilities order the labels as `decision_one` does.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class SVMClassifier(base.Classifier):
         return {label: power / sum(powers) for label, power in zip(scores, powers, strict=True)}
 
     def decision_one(self, x: dict[base.typing.FeatureName, Any]) -> dict[base.typing.ClfTarget, float]:
-        """Decision values.
+        """Compute decision values.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class SVMClassifier(base.Classifier):
         Returns
         -------
         dict
-            Decision value of each label; with two labels the half of one value, with either sign.
+            Decision value of each label; with two labels, half of one value, once with each sign.
         """
         if not self._numbers:
             return {}
@@ -234,7 +234,7 @@ class SVMClassifier(base.Classifier):
         return dict(zip(self._numbers, scores.tolist(), strict=True))
 
     def _new_learner(self, gamma: float) -> Learner:
-        """An untaught solver; gamma: the value of "scale"."""
+        """Return a solver without examples. gamma: the value of "scale"."""
         given = gamma if isinstance(self.gamma, str) else self.gamma
         return Learner(
             self.solver,
@@ -250,7 +250,7 @@ class SVMClassifier(base.Classifier):
         return (self.class_weight or {}).get(y, 1.0)
 
     def _begin_anew(self) -> None:
-        """Find scales and gamma from the warm-up so far, and learn the warm-up again."""
+        """Find scales and gamma from the warm-up examples so far, and learn these examples again."""
         indptr = np.cumsum([0, *(indices.size for indices, *_ in self._observed)])
         indices, values = (np.concatenate([part[k] for part in self._observed]) for k in (0, 1))
         order = np.lexsort((indices, np.repeat(np.arange(len(self._observed)), np.diff(indptr))))
@@ -266,21 +266,24 @@ class SVMClassifier(base.Classifier):
             self._warming, self._observed = False, []
 
     def _find_temperature(self) -> None:
-        """Fit the temperature; again once a tenth more has been learned, so that it depends on the stream alone."""
+        """Fit the temperature.
+
+        Repeat the fit only after a tenth more examples, so that it depends only on the stream.
+        """
         scores, classes = self._learner.heard
         self._temperature_due = self._learner.numbered + 1
-        if len(classes) >= FEWEST:  # decision values of as many labels as there are now
+        if len(classes) >= FEWEST:  # the decision values are for the present number of labels
             self._inverse = inverse_temperature(scores, classes)
             self._temperature_due += self._learner.numbered // 10
 
     def _rows(self, indptr: Array, indices: Array, values: Array) -> Rows:
-        """A CSR batch in the present scale."""
+        """Return a CSR batch in the present scale."""
         if self._scale.form == DENSE:
             return self._learner.dense_rows(self._scale.matrix(matrix_of((indptr, indices, values), self.features_max)))
         return self._learner.sparse_rows(indptr, indices, values)
 
     def _row(self, x: dict[base.typing.FeatureName, Any]) -> tuple[Array, Array, dict[Hashable, int]]:
-        """The columns and values of an example, and the places of all features once it is learned."""
+        """Return the columns and values of an example, and the places of all features after it is learned."""
         places, new = self._places, x.keys() - self._places.keys()
         if new:
             if len(places) + len(new) > self.features_max:
@@ -300,7 +303,7 @@ class SVMClassifier(base.Classifier):
 
 
 def _weights(weights: Sequence[float]) -> Array | None:
-    """The weights as an array; None where all are 1."""
+    """Return the weights as an array; None if all are 1."""
     return None if all(w == 1.0 for w in weights) else np.array(weights, np.float64)
 
 

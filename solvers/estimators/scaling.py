@@ -2,22 +2,22 @@
 
 Dense columns, each by itself:
 
-- A column of at most two values: (v - mean) / (difference of the two). The rule for heavy tails says nothing there.
+- A column of at most two values: (v - mean) / (difference of the two). The rule for heavy tails does not apply.
 - A column with a heavy tail: v becomes bent(v - median, m), then as below. m is the median size of the deviations from
   the median, without zeros. The tail is heavy if the root mean square of these deviations is more than HEAVY times m.
-- Any other column: (v - mean) / max(standard deviation, a RANGE-th of the range). The range matters for a nearly
-  constant column, which says little, whatever its standard deviation is.
-- A constant column: its size is the scale, or 1 if it is 0.
+- Any other column: (v - mean) / max(standard deviation, range / RANGE). The range matters for a nearly constant column,
+  which carries little information, whatever its standard deviation is.
+- A constant column: its size is the scale, or 1 if its size is 0.
 
-Sparse columns keep their zeros: v / the root mean square of the column's non-zero values, which are bent first if they
-have a heavy tail (as above, with deviations from 0). So a column of 0 and 1 stays as it is. A column that the first
-rows do not show gets the root mean square of all values. Rows that all have the same length were normalised before, and
-stay as they are.
+Sparse columns keep their zeros. They become v / the root mean square of the column's non-zero values. Values with a
+heavy tail are bent first (as above, with deviations from 0). So a column of 0 and 1 does not change. A column without a
+non-zero value in the first rows gets the root mean square of all values. Rows that all have the same length were
+normalised before, and do not change.
 
-Scaled values are within -CLIP..CLIP. Multiplying columns by any positive factors does not change the result, except
-for rounding. Sums are exact (fsum) and bending uses arithmetic alone, so that every processor finds the same bits.
+Scaled values are within -CLIP..CLIP. Multiplying columns by any positive factors does not change the result, except for
+rounding. Sums are exact (fsum) and bending uses only arithmetic, so that every processor finds the same bits.
 
-m     rows; n: rows that the scales were found from; k: columns that have a scale of their own.
+m     number of rows; n: number of rows from which the scales were found; k: number of columns with their own scale.
 CSR   indptr (m + 1,) int64, indices (nnz,) int64 ascending within a row, values (nnz,) float64.
 """
 
@@ -33,29 +33,29 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 CSR: TypeAlias = tuple[Array, Array, Array]
 
-CLIP = 5.0  # largest size of a scaled value
+CLIP = 5.0  # largest absolute value of a scaled number
 HEAVY = 3.0
 RANGE = 4.0
-LARGEST = 1e100  # largest size of a value: squares and sums of squares stay finite
+LARGEST = 1e100  # largest absolute value of a number: squares and sums of squares stay finite
 LEAST = math.ldexp(1.0, -1000)
 BENT_FROM = math.ldexp(1.0, 1000)
 BENT_MAX = 1000
-FLAT = 1e-15  # relative to the values: a smaller range is rounding
+FLAT = 1e-15  # relative to the values: a smaller range is a rounding error
 EVEN = 1e-3  # relative: rows whose lengths differ by less have the same length
 AUTO = "auto"
 """The name of the only method of scaling."""
 
 DENSE, SPARSE, PLAIN = "dense", "sparse", "plain"
-"""Forms of a scale: centred, zeros kept, none."""
+"""Forms of a scale: centred; with zeros unchanged; no scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The scale of the columns. It never changes.
+    """The scale of the columns, which never changes.
 
-    columns (k,) int64, ascending: for a dense scale all of 0..dim-1, for a plain scale none. middle, unit, mean, scale
-    (k,) float64: v becomes (w - mean) / scale, where w is v or, with unit > 0, bent(v - middle, unit). rest: the scale
-    of all other columns.
+    columns (k,) int64, ascending: for a dense scale all of 0..dim-1, for a plain scale no columns. middle, unit, mean,
+    scale (k,) float64: v becomes (w - mean) / scale, where w is v or, with unit > 0, bent(v - middle, unit). rest: the
+    scale of all other columns.
     """
 
     form: str
@@ -68,7 +68,7 @@ class Scale:
     rest: float = 1.0
 
     def matrix(self, X: Array) -> Array:
-        """Scale rows (m, dim) by a dense scale."""
+        """Scale rows (m, dim) with a dense scale."""
         with np.errstate(over="ignore"):  # infinite values are clipped
             tails = np.flatnonzero(self.unit)
             Z: Array = np.array(X, np.float64)
@@ -79,7 +79,7 @@ class Scale:
         return np.clip(Z, -CLIP, CLIP, out=Z)
 
     def values(self, indices: Array, values: Array) -> Array:
-        """Scale values (nnz,) of these columns by a scale that keeps zeros."""
+        """Scale values (nnz,) of these columns with a scale that keeps zeros."""
         if self.form == PLAIN:
             return np.asarray(values, np.float64)
         places = np.minimum(np.searchsorted(self.columns, indices), max(0, self.columns.size - 1))
@@ -108,12 +108,12 @@ class Scale:
 
 
 def plain(dim: int) -> Scale:
-    """The scale that leaves numbers as they are."""
+    """Return the scale that leaves numbers unchanged."""
     return _scale_of(PLAIN, dim, [])
 
 
 def found(form: str, csr: CSR, dim: int) -> Scale:
-    """Find the scale of this form from n >= 1 rows. ValueError for a number larger than LARGEST."""
+    """Find the scale of this form from n >= 1 rows. Raise ValueError for a number larger than LARGEST."""
     if csr[2].size and not np.abs(csr[2]).max() <= LARGEST:
         largest = csr[2][np.abs(csr[2]).argmax()]
         raise ValueError(f"numbers to be scaled must be within {LARGEST:g} of 0, got {largest:g}")
@@ -132,14 +132,14 @@ def found(form: str, csr: CSR, dim: int) -> Scale:
 
 
 def until_found(observed: int, warmup: int, first: int = 1) -> int:
-    """Examples until the scale is found again: at `first` (a power of 2), at each doubling, and at `warmup`."""
+    """Return the number of examples until the next search for the scale."""
     return min(max(first, 1 << observed.bit_length()), warmup) - observed
 
 
 def bent(values: Array, unit: Array | float) -> Array:
-    """sign(u) log2(1 + |u|) for u = values / unit, with straight lines between the powers of 2.
+    """Return sign(u) log2(1 + |u|) for u = values / unit, with straight lines between the powers of 2.
 
-    It is constant beyond BENT_MAX in size.
+    The result is constant for |u| beyond BENT_MAX.
     """
     with np.errstate(over="ignore"):
         u = values / unit
@@ -148,7 +148,7 @@ def bent(values: Array, unit: Array | float) -> Array:
 
 
 def matrix_of(csr: CSR, dim: int) -> Array:
-    """The rows as (m, dim)."""
+    """Return the rows as (m, dim)."""
     indptr, indices, values = csr
     X = np.zeros((indptr.size - 1, dim))
     X[np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), indices] = values
@@ -169,7 +169,7 @@ def _by_column(csr: CSR) -> Iterator[tuple[int, Array]]:
 
 
 def _dense_column(values: Array) -> tuple[float, float, float, float]:
-    """middle, unit, mean and scale of a column (n,)."""
+    """Return middle, unit, mean and scale of a column (n,)."""
     low, high = float(values.min()), float(values.max())
     if high - low <= FLAT * max(abs(low), abs(high)):
         return 0.0, 0.0, low, abs(low) or 1.0
@@ -189,14 +189,14 @@ def _sparse_column(values: Array) -> tuple[float, float, float, float]:
 
 
 def _tail(deviations: Array) -> float:
-    """The median size of the non-zero deviations if they have a heavy tail; else 0."""
+    """Return the median size of the non-zero deviations if they have a heavy tail; else 0."""
     sizes = np.abs(deviations[deviations != 0])
     median = float(np.median(sizes)) if sizes.size else 0.0
     return median if sizes.size and _root_mean_square(sizes) > HEAVY * median else 0.0
 
 
 def _even(csr: CSR) -> bool:
-    """Whether all rows that have values have the same length."""
+    """Return whether all rows that have values have the same length."""
     indptr, _, values = csr
     row_of = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
     squares = np.bincount(row_of, np.square(values))
@@ -209,5 +209,5 @@ def _mean(values: Array) -> float:
 
 
 def _root_mean_square(values: Array) -> float:
-    """The root mean square; at least the smallest normal float, because it is a divisor."""
+    """Return the root mean square, but at least the smallest normal float, because it is a divisor."""
     return max(math.sqrt(math.fsum(np.square(values).tolist()) / values.size), LEAST)

@@ -1,16 +1,17 @@
 """The solvers as scikit-learn estimators, for pipelines, grid searches and `partial_fit`. Needs hinged[sklearn].
 
-`fit` makes `epochs` passes over the data, shuffled by `random_state`, and then finishes. `partial_fit` learns a batch
-in its order and does nothing else, so that a stream in pieces gives the same model as the whole stream. Either may go
-on from the other's result.
+`fit` makes `epochs` passes over the data, shuffled by `random_state`, and then finishes. `partial_fit` only learns a
+batch in its order, so that a stream in pieces gives the same model as the whole stream. Each of the two methods may
+continue from the result of the other.
 
 Several classes are one-versus-rest over one set of points. With K = 1 column for two classes, else one column per
 class,
 
     decision_function(X) = kernel(X, support_vectors_) @ dual_coef_.T + intercept_,
 
-of shape (n,) for two classes, where positive means classes_[1], else (n, K), where the largest wins. A fitted estimator
-pickles and copies as its solver's state, and a copy goes on learning to the bit.
+For two classes the shape is (n,), and positive means classes_[1]. Otherwise the shape is (n, K), and the largest value
+wins. A pickle or copy of a fitted estimator contains its solver's state. A copy then learns exactly as the original, to
+the bit.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hinged.solvers.estimators.parameters import RULES
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DualClassifier(BoundedClassifier):
-    """The base of solvers that keep gradients, take all examples at once, and optimise."""
+    """The base of solvers that store gradients, learn a whole data set at once, and optimise."""
 
     tol: float = 1e-3
     precision: str = "float32"
@@ -47,7 +48,7 @@ class SMOClassifier(DualClassifier):
     """The batch support vector machine with a bias, solved by SMO.
 
     Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.1, with second-order selection (Fan, Chen and Lin, JMLR
-    6, 2005) and shrinking. `partial_fit` solves again over all examples so far.
+    6, 2005) and shrinking. `partial_fit` solves the problem of all examples so far again.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class SMOClassifier(DualClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     tol : float, default 0.001
@@ -72,7 +73,7 @@ class SMOClassifier(DualClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -80,7 +81,7 @@ class SMOClassifier(DualClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -121,7 +122,7 @@ class SMOClassifier(DualClassifier):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether each example is predicted before it is learned: not here, because all are solved together."""
+        """Whether each example is predicted before it is learned: no, because all are solved together."""
         return False
 
 
@@ -132,7 +133,7 @@ class EpochClassifier(SolverClassifier):
     epochs: int = 1
     shuffle: bool = True
 
-    batch: ClassVar[int] = 1024  # examples that `fit` hands over at a time
+    batch: ClassVar[int] = 1024  # number of examples in a batch of `fit`
 
     def _fit(
         self,
@@ -160,7 +161,7 @@ class EpochClassifier(SolverClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineClassifier(EpochClassifier, DualClassifier):
-    """The base of online solvers that keep gradients."""
+    """The base of online solvers that store gradients."""
 
     finish: bool = True
 
@@ -178,8 +179,8 @@ class LASVMClassifier(OnlineClassifier):
     Parameters
     ----------
     C : float or 'auto', default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. 'auto' lets machines with different C and gamma
-        race while they learn; the most accurate predicts.
+        Upper bound of a dual coefficient, > 0: the price of an error. 'auto' runs a race between
+        machines with different C and gamma; the most accurate predicts.
     kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
         Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
         'poly'.
@@ -191,24 +192,24 @@ class LASVMClassifier(OnlineClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     delta_min : float or None, default None
-        Violations that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more classes,
-        else 0, which is the paper's value.
+        Largest violation that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more
+        classes, else 0, which is the paper's value.
     delta_max : float or None, default 2.0
-        REPROCESS is repeated for each example until no pair violates by more. None: once, as in the paper.
+        Repeat REPROCESS for each example until no pair violates by more than this. None: once, as in the paper.
     second_order : bool, default False
-        Whether REPROCESS chooses the partner by the gain that it promises (second-order selection).
+        Whether REPROCESS chooses the partner by the promised gain (second-order selection).
     idle_max : int, default 2000
-        Number of points up to which points without a coefficient are kept. 0: they leave at once, as in the paper.
+        Total number of points up to which points without a coefficient stay. 0: none stay, as in the paper.
     seed_max : int, default 1000
-        Examples kept while only one class has come.
+        Number of examples stored while only one class has been seen.
     finish : bool, default True
-        Whether `fit` ends with an optimisation over the points held.
+        Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     tol : float, default 0.001
@@ -216,7 +217,7 @@ class LASVMClassifier(OnlineClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -224,7 +225,7 @@ class LASVMClassifier(OnlineClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -249,7 +250,7 @@ class LASVMClassifier(OnlineClassifier):
     --------
     LASVMGClassifier : Without a bias, paced by the duality gap.
     SMOClassifier : The batch machine.
-    BSCAClassifier : On a budget of points.
+    BSCAClassifier : With a budget of points.
 
     Examples
     --------
@@ -290,13 +291,13 @@ class LASVMClassifier(OnlineClassifier):
 
     @property
     def arms_(self) -> list[dict[str, Any]] | None:
-        """With C='auto' the arms that are left in the race, and which arm leads; else None."""
+        """The remaining arms of the race and which arm leads, with C='auto'; else None."""
         return self.solver_.arms_in_figures()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FullSVMClassifier(OnlineClassifier):
-    """FULL, an online kernel SVM without a bias, paced by the duality gap; it keeps all points.
+    """FULL, an online kernel SVM without a bias, paced by the duality gap, that keeps all points.
 
     Ertekin, Bottou and Giles, TPAMI 33, 2011, section 4.
 
@@ -315,16 +316,16 @@ class FullSVMClassifier(OnlineClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
-        Whether `fit` ends with an optimisation over the points held.
+        Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     tol : float, default 0.001
@@ -332,7 +333,7 @@ class FullSVMClassifier(OnlineClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -340,7 +341,7 @@ class FullSVMClassifier(OnlineClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -362,7 +363,7 @@ class FullSVMClassifier(OnlineClassifier):
 
     See Also
     --------
-    LASVMGClassifier : Cleans points without a coefficient away.
+    LASVMGClassifier : Removes points without a coefficient from time to time.
 
     Examples
     --------
@@ -401,20 +402,20 @@ class LASVMGClassifier(FullSVMClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     idle_max : int or None, default 1000
-        Points without a coefficient that CLEAN keeps (the paper's m). None: all.
+        Number of points without a coefficient that CLEAN keeps (the paper's m). None: all.
     clean_every : int, default 1000
-        Examples between two CLEANs.
+        Number of examples from one CLEAN to the next.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
-        Whether `fit` ends with an optimisation over the points held.
+        Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     tol : float, default 0.001
@@ -422,7 +423,7 @@ class LASVMGClassifier(FullSVMClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -430,7 +431,7 @@ class LASVMGClassifier(FullSVMClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -473,10 +474,10 @@ class LASVMGClassifier(FullSVMClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LASVMNCClassifier(LASVMGClassifier):
-    """LASVM-NC, an online kernel SVM with the ramp loss, which gives outliers up.
+    """LASVM-NC, an online kernel SVM with the ramp loss, which disregards outliers.
 
-    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 5. For noisy labels: an example far on the wrong side stops
-    counting.
+    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 5. This solver is for noisy labels: it ignores an example far on
+    the wrong side.
 
     Parameters
     ----------
@@ -493,24 +494,24 @@ class LASVMNCClassifier(LASVMGClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     ramp_s : float, default -1.0
         Margin y f(x) below which an example is an outlier, < 1 (section 5: s).
     ramp_start : int, default 100
-        Support vectors that a class must have before the ramp applies to it.
+        Number of support vectors that a class must have before the ramp applies to it.
     idle_max : int or None, default 1000
-        Points without a coefficient that CLEAN keeps (the paper's m). None: all.
+        Number of points without a coefficient that CLEAN keeps (the paper's m). None: all.
     clean_every : int, default 1000
-        Examples between two CLEANs.
+        Number of examples from one CLEAN to the next.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
-        Whether `fit` ends with an optimisation over the points held.
+        Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     tol : float, default 0.001
@@ -518,7 +519,7 @@ class LASVMNCClassifier(LASVMGClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -526,7 +527,7 @@ class LASVMNCClassifier(LASVMGClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -568,7 +569,7 @@ class LASVMNCClassifier(LASVMGClassifier):
 
 
 class LASVMIClassifier(LASVMNCClassifier):
-    """LASVM-I: LASVM-G that skips outliers, and examples beyond the margin, when they come.
+    """LASVM-I: LASVM-G that skips new outliers and new examples beyond the margin.
 
     Ertekin, Bottou and Giles, TPAMI 33, 2011, section 6.
 
@@ -587,24 +588,24 @@ class LASVMIClassifier(LASVMNCClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     ramp_s : float, default -1.0
         Margin y f(x) below which an example is an outlier, < 1 (section 5: s).
     ramp_start : int, default 100
-        Support vectors that a class must have before the ramp applies to it.
+        Number of support vectors that a class must have before the ramp applies to it.
     idle_max : int or None, default 1000
-        Points without a coefficient that CLEAN keeps (the paper's m). None: all.
+        Number of points without a coefficient that CLEAN keeps (the paper's m). None: all.
     clean_every : int, default 1000
-        Examples between two CLEANs.
+        Number of examples from one CLEAN to the next.
     delta_min : float or None, default None
-        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
-        more classes, else 0, which is the paper's value.
+        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
+        three or more classes, else 0, which is the paper's value.
     finish : bool, default True
-        Whether `fit` ends with an optimisation over the points held.
+        Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     tol : float, default 0.001
@@ -612,7 +613,7 @@ class LASVMIClassifier(LASVMNCClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -620,7 +621,7 @@ class LASVMIClassifier(LASVMNCClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -661,8 +662,8 @@ class LASVMIClassifier(LASVMNCClassifier):
 class TrackingSVMClassifier(OnlineClassifier):
     """Averaged tracking SVM without a bias: an approximate optimum after every example.
 
-    Usunier, Bordes and Bottou, AISTATS 2010. With `finish` the optimum predicts after `fit`, else the average. The
-    paper's own settings are draws=1 and delta_max=None.
+    Usunier, Bordes and Bottou, AISTATS 2010. With `finish` the optimum predicts after `fit`; without it the
+    average predicts. The paper's own settings are draws=1 and delta_max=None.
 
     Parameters
     ----------
@@ -679,22 +680,22 @@ class TrackingSVMClassifier(OnlineClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     algorithm : {1, 2, 'cached', 'batch'}, default 2
         Algorithm 1 or 2 of the paper, its cached variant (section 5.2), or its batch counterpart (section 6).
     K : int, default 10
-        Updates per example; with algorithm='batch' most rounds per batch.
+        Updates per example; with algorithm='batch', maximum number of rounds per batch.
     draws : int, default 100
-        Points drawn for an update, of which the point that gains most is updated; 1 in the paper.
+        Number of points drawn for an update; the point that gains most is updated. The paper uses 1.
     delta_max : float or None, default 1.0
-        Before the averaged updates, points are updated until none of the points drawn violates by more. None: they are
-        not, as in the paper.
+        Before the averaged updates, points are updated until no drawn point violates by more. None: no such updates,
+        as in the paper.
     finish : bool, default True
-        Whether `fit` ends with an optimisation over the points held.
+        Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     tol : float, default 0.001
@@ -702,7 +703,7 @@ class TrackingSVMClassifier(OnlineClassifier):
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -710,7 +711,7 @@ class TrackingSVMClassifier(OnlineClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -758,7 +759,7 @@ class TrackingSVMClassifier(OnlineClassifier):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether each example is predicted before it is learned: with all algorithms except 'batch'."""
+        """Whether each example is predicted before it is learned: yes, except with the algorithm "batch"."""
         return self.algorithm != "batch"
 
     def _batch(self, examples: int) -> int:
@@ -767,7 +768,7 @@ class TrackingSVMClassifier(OnlineClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetClassifier(EpochClassifier):
-    """The base of solvers that hold at most `budget` points, without a bias."""
+    """The base of solvers with at most `budget` points and no bias."""
 
     budget: int = 500
     precision: str = "float32"
@@ -775,7 +776,7 @@ class BudgetClassifier(EpochClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MergingClassifier(BudgetClassifier, BoundedClassifier):
-    """The base of solvers whose points merge."""
+    """The base of solvers that merge points."""
 
     maintenance: str | None = None
     merging: str = "table"
@@ -785,7 +786,7 @@ class MergingClassifier(BudgetClassifier, BoundedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BSCAClassifier(MergingClassifier):
-    """BSCA, budgeted stochastic coordinate ascent: an SVM without a bias of at most `budget` points.
+    """BSCA, budgeted stochastic coordinate ascent: an SVM with at most `budget` points and no bias.
 
     Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 2. With averaging=None and step_max=None it is the paper's
     plain form.
@@ -805,44 +806,44 @@ class BSCAClassifier(MergingClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     step_max : float or None, default 2.0
-        Longest step at first, in units of 1 / k(x, x). None: no bound, as in the paper.
+        Initial bound of a step, in units of 1 / k(x, x). None: no bound, as in the paper.
     step_decay : float, default 1000.0
-        Examples after which that bound has shrunk to 1 / sqrt(2).
+        Number of examples after which that bound has shrunk to 1 / sqrt(2).
     step_least : float, default 0.25
         Lower limit of that bound.
     extra_steps : int, default 0
-        Further steps after each example, on recent examples.
+        Number of further steps after each example, on recent examples.
     reservoir : int, default 1000
-        Recent examples kept for these steps.
+        Number of recent examples stored for these steps.
     remembered : int, default 131072
-        Examples whose coefficients are still known in a further epoch.
+        Number of examples whose coefficients are still known in a further epoch.
     maintenance : {'merge', 'project', 'remove'} or None, default None
-        How the budget is kept: two points merge (rbf only), or a point is projected onto the rest, or removed. None:
-        'merge' with rbf, else 'project'.
+        How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
+        removed. None: 'merge' with rbf, else 'project'.
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000
-        Examples that the running average of the coefficients spans; the average predicts. None: the present
+        Number of examples in the running average of the coefficients, which predicts. None: the present
         coefficients predict, as in the paper.
     nearest : int or None, default None
-        Points, from 1 to 200, that take over what a merge takes from the average. None: 19 with a budget of up to 200,
-        else 3.
+        Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
+        to 200, else 3.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Maximum number of points; the least useful points are merged or removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -888,7 +889,7 @@ class BSCAClassifier(MergingClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BSGDClassifier(MergingClassifier):
-    """BSGD, budgeted stochastic gradient descent: an SVM without a bias of at most `budget` points.
+    """BSGD, budgeted stochastic gradient descent: an SVM with at most `budget` points and no bias.
 
     Wang, Crammer and Vucetic, JMLR 13, 2012 (Pegasos on a budget).
 
@@ -907,7 +908,7 @@ class BSGDClassifier(MergingClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     regularization : float or None, default None
@@ -915,28 +916,28 @@ class BSGDClassifier(MergingClassifier):
     examples : int or None, default None
         n in lambda = 1 / (C n). None: the number of examples in `fit`, 10,000 in `partial_fit`.
     maintenance : {'merge', 'project', 'remove'} or None, default None
-        How the budget is kept: two points merge (rbf only), or a point is projected onto the rest, or removed. None:
-        'merge' with rbf, else 'project'.
+        How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
+        removed. None: 'merge' with rbf, else 'project'.
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000
-        Examples that the running average of the coefficients spans; the average predicts. None: the present
+        Number of examples in the running average of the coefficients, which predicts. None: the present
         coefficients predict, as in the paper.
     nearest : int or None, default None
-        Points, from 1 to 200, that take over what a merge takes from the average. None: 19 with a budget of up to 200,
-        else 3.
+        Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
+        to 200, else 3.
     budget : int, default 500
-        Most points held; the least useful make way.
+        Maximum number of points; the least useful points are merged or removed.
     precision : {'float32', 'float64'}, default 'float32'
         Precision of points and kernel values.
     epochs : int, default 1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     shuffle : bool, default True
         Whether `fit` shuffles the data before each pass.
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes
@@ -982,7 +983,7 @@ class BSGDClassifier(MergingClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExactSVMClassifier(BoundedClassifier):
-    """The exact optimum after every example, by increments in float64, with a bias.
+    """An exact SVM with a bias: it reaches the optimum after every example, in float64.
 
     Diehl and Cauwenberghs, IJCNN 2003. ``solver_`` can also unlearn examples, by their row in X, and has exact
     leave-one-out errors.
@@ -1002,11 +1003,11 @@ class ExactSVMClassifier(BoundedClassifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default None
-        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None, default None
         Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
     points_max : int, default 100000
-        Most points that may be held.
+        Maximum number of points.
     when_full : {'refuse', 'remove'}, default 'refuse'
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
     cache_size : float, default 256
@@ -1014,7 +1015,7 @@ class ExactSVMClassifier(BoundedClassifier):
     random_state : int, RandomState or None, default None
         Seed of the shuffling and of the solver's random draws.
     warm_start : bool, default False
-        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
 
     Attributes

@@ -1,16 +1,16 @@
-"""The cache of compiled code on disk: a file for each form of a function and its types.
+"""The cache of compiled code on disk: one file for each form of a function and its types.
 
-The folder is the user's cache folder or NUMBA_CACHE_DIR, and below it a hash of all sources that may be compiled. An
-edit anywhere starts a fresh folder, and all checkouts and installations of the same sources share one. (numba's own
-cache does not notice an edit outside of the function's own file, and knows a file by its path.)
+The folder is the user's cache folder or NUMBA_CACHE_DIR, plus a subfolder named by a hash of all sources that may be
+compiled. Any edit starts a new folder, and all checkouts and installations of the same sources share a folder. (numba's
+own cache does not notice an edit outside of the function's own file, and identifies a file by its path.)
 
-Several processes may fill a folder at once: a file is named by what it holds and appears whole. It begins with a digest
-of the rest. A damaged file counts as missing, so its function is compiled again and the file replaced. Where the folder
-cannot be written, each process compiles for itself.
+Several processes may fill a folder at once: a file is named by its content and appears only when it is complete. A file
+begins with a digest of the rest. A damaged file counts as missing, so its function is compiled again and the file
+replaced. If the folder cannot be written, each process compiles its own code.
 
-A wheel may bring code for a kind of processor (`KINDS`). The code is read, never written, where the user's folder has
-none for this very processor, if sources, Python and numba are the same and this processor is of the kind. Code gives
-the same bits on every processor (compiled.py), so either code may be used.
+A wheel may include code for a processor type (`KINDS`). This code is only read, never written. It is used if three
+conditions are met: the user's folder has no code for this exact processor; sources, Python and numba are the same; and
+this processor is of that type. Code gives the same bits on every processor (compiled.py), so either code may be used.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ log = logging.getLogger(__name__)
 
 SOLVERS = Path(__file__).parent.parent
 BROUGHT = SOLVERS.parent / "compiled"
-"""Compiled code that a wheel brought, if it did."""
+"""Folder of the compiled code that a wheel included, if any."""
 NOTHING_COMPILED = ("estimators", "warm.py", "jit/crew.py")
-"""Folders and files that are no part of compiled code."""
+"""Folders and files that are not part of compiled code."""
 V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3")
 KINDS = {"x86_64": ("x86-64-v3", V3), "AMD64": ("x86-64-v3", V3), "aarch64": ("generic", ())}
-"""The processor that a wheel's code is compiled for, in LLVM's name, and the features needed to run it."""
+"""The processor for which a wheel's code is compiled, in LLVM's name, and the features needed to run it."""
 KIND, NEEDED = KINDS.get(platform.machine(), ("", ()))
 DIGEST = 16  # bytes
 SUFFIX = ".code"
 
 
 def _sources() -> str:
-    """A hash of exactly these sources, this kind of Python and this numba."""
+    """Return a hash of exactly these sources, this kind of Python and this numba."""
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
     digest = sha256(f"{python} {numba.__version__}".encode())
     for source in sorted(SOLVERS.rglob("*.py")):
@@ -66,7 +66,7 @@ STATE = _sources()
 
 
 def _folder() -> Path:
-    """NUMBA_CACHE_DIR, or the user's cache folder, or if that cannot be written (in a container) the temporary one."""
+    """Return NUMBA_CACHE_DIR, the user's cache folder or (if that cannot be written) a temporary folder."""
     chosen = cast("Any", numba.config).CACHE_DIR
     if chosen:
         return Path(chosen)
@@ -83,12 +83,12 @@ FOLDER = _folder() / STATE
 
 
 def compiled_so_far() -> int:
-    """How many compiled functions are in the folder, counting each form for each of its types."""
+    """Return the number of compiled functions in the folder, counting each form for each of its types."""
     return sum(1 for _ in FOLDER.rglob(f"*{SUFFIX}"))
 
 
 class NotCompiled(Exception):
-    """The cache lacks a function, within `only_loading`."""
+    """Raised within `only_loading` if a function is missing from the cache."""
 
 
 @contextmanager
@@ -105,9 +105,9 @@ _here = threading.local()
 
 
 class Cache(NullCache):
-    """The cache of one form of a function of a module: each file has the code for some types, and the types.
+    """The cache of one form of a function of a module. Each file contains the code for some types, and the types.
 
-    rebuild: makes the form in memory from its context and from what numba keeps.
+    rebuild: restores the form in memory from its context and the stored data.
     """
 
     def __init__(self, function: Any, form: str = "", rebuild: Callable[..., Any] = CompileResult._rebuild) -> None:  # noqa: SLF001
@@ -121,7 +121,7 @@ class Cache(NullCache):
         self._rebuild = rebuild
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """A function for these types, or None."""
+        """Return a function for these types, or None."""
         target_context.refresh()
         triple, *processor = target_context.codegen().magic_tuple()
         for folder, kind in ((FOLDER, processor), (BROUGHT / STATE, (KIND, "")))[: 1 + may_run_brought()]:
@@ -134,8 +134,8 @@ class Cache(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a function for these types. If it cannot be kept, go on: it is compiled all the same."""
-        if data.library.has_dynamic_globals:  # it holds an address of this process
+        """Store a function for these types. A failure is harmless, because the function is compiled in any case."""
+        if data.library.has_dynamic_globals:  # it contains an address of this process
             return
         try:
             _write(FOLDER / self._file(sig, data.codegen.magic_tuple()), dumps((sig, data._reduce())))  # noqa: SLF001
@@ -151,7 +151,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _read(file: Path) -> Any:
-    """The content of a file; OSError if it is missing or damaged."""
+    """Return the content of a file. Raise OSError if the file is missing or damaged."""
     content = file.read_bytes()
     digest, data = content[:DIGEST], content[DIGEST:]
     if _digest(data) != digest:
@@ -160,7 +160,7 @@ def _read(file: Path) -> Any:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Write a file that appears as a whole. A loss of power may damage it; its digest shows that."""
+    """Write a file that appears only when complete. A power failure may damage it; its digest then shows the damage."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{uuid4().hex}")
     try:
@@ -177,7 +177,7 @@ def _tell_unwritten(problem: str) -> None:
 
 @cache
 def may_run_brought() -> bool:
-    """Whether a wheel brought code that these sources, this Python and numba, and this processor can run."""
+    """Return whether a wheel included code that these sources, this Python and numba, and this processor can run."""
     chosen = cast("Any", numba.config).CPU_NAME  # NUMBA_CPU_NAME
     if not KIND or chosen not in (None, KIND) or not (BROUGHT / STATE).is_dir():
         return False

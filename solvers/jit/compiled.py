@@ -1,9 +1,9 @@
-"""The only place that decides how numba compiles; cache.py decides where code is kept.
+"""The only place that determines how numba compiles. cache.py determines where code is stored.
 
-No function uses any part of numba's fast-math. Without it LLVM neither reorders arithmetic nor fuses a multiplication
+No function uses any part of numba's fast-math. Without it, LLVM neither reorders arithmetic nor fuses a multiplication
 with an addition, and vector instructions round like scalar instructions. So compiled code gives the same bits on every
-processor, as long as it calls no function of the C library that rounds (core/elementary.py). Sums whose order may be
-given up have a fixed order of their own: core/simd/lanes.py.
+processor, if it calls no function of the C library that rounds (core/elementary.py). Sums that need not follow the
+order of their terms have a fixed order of their own: core/simd/lanes.py.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from hinged.solvers.jit.forms import Step
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-# `_nrt`, whether references are counted, must be set: a function takes an option that is not set from its caller.
+# `_nrt`, whether references are counted, must be set: a function inherits an option that is not set from its caller.
 OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": True}
 
 
 def compiled(function: F) -> F:
-    """Compile a step: no GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
+    """Compile a step: without the GIL, so the server answers meanwhile; division as in C; arithmetic as written."""
     return cast("F", Step(function, OPTIONS))
 
 
 def in_place(function: F) -> F:
-    """Compile a step that makes no array and returns none: it counts no references to the arrays that it is given.
+    """Compile a step that makes and returns no array. The step does not count references to its arguments.
 
-    Otherwise each array taken out of a tuple, and each slice, is counted up and down again by two locked instructions;
-    in short loops that was half of the time. numba refuses to compile a step that makes or returns an array. A step
-    that calls a `compiled` function that returns an array would never free that array.
+    Otherwise the reference count of each array taken from a tuple, and of each slice, is raised and lowered by two
+    locked instructions. In short loops that was half of the time. numba refuses to compile a step that makes or returns
+    an array. A step that calls a `compiled` function that returns an array would never free that array.
     """
     return cast("F", Step(function, OPTIONS | {"_nrt": False}))

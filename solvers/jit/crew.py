@@ -1,6 +1,6 @@
-"""Processes that compile beside this process, which would otherwise hold the compiler's 300 MiB to its end.
+"""Processes that compile for this process, which would otherwise keep the compiler's 300 MiB until its end.
 
-Each runs its own program to the end and leaves what it compiled in the cache, where other processes find it.
+Each process runs a program to its end and leaves the compiled code in the cache, where other processes find it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if sys.platform != "win32":
     import fcntl
 
 POLL_S = 0.02
-BESIDE_NICE = 5  # niceness of compiling processes beside a server that answers requests: the requests come first
+BESIDE_NICE = 5  # niceness of compiler processes next to a server that answers requests: the requests have priority
 
 
 def compile_beside(
     programs: Sequence[Sequence[str]], is_there: Callable[[], bool], meanwhile: Callable[[], None], *, beside: bool
 ) -> str:
-    """Run each program in a process; return what went wrong with the first, "" if nothing did. Then end the rest.
+    """Run each program in a process; return the first error, or "" without errors. After an error, end the rest.
 
-    programs: arguments of Python. is_there: whether everything is compiled by now; asked once this process has its
-    turn, because one process or thread at a time compiles for this cache. meanwhile: called all the while; if it
-    raises, the processes end. beside: whether requests are answered meanwhile.
+    programs: arguments of Python. is_there: returns whether everything is compiled by now. It is called when this
+    process gets its turn, because only one process or thread at a time compiles for this cache. meanwhile: called
+    repeatedly; if it raises, the processes end. beside: whether requests are answered meanwhile.
     """
     with _alone(meanwhile), ExitStack() as stack:
         if is_there():
@@ -47,7 +47,7 @@ def compile_beside(
 
 @contextmanager
 def _process(program: Sequence[str], *, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with exactly the packages of this process, out of reach of Ctrl-C; it is killed at the end."""
+    """Start a process with exactly the packages of this process, out of reach of Ctrl-C; kill it at the end."""
     colourless = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}  # nobody sees its messages
     process = subprocess.Popen(  # noqa: S603  ourselves
         [sys.executable, "-P", *program],
@@ -66,19 +66,19 @@ def _process(program: Sequence[str], *, beside: bool) -> Iterator[subprocess.Pop
 
 
 def begin() -> None:
-    """Prepare a compiling process: end it with its parent, and collect no garbage."""
+    """Set up a compiler process: make it exit when its parent exits, and switch off garbage collection."""
 
     def end_with_parent() -> None:
         os.read(0, 1)  # returns when the parent ends, however it ends
         os._exit(0)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    gc.disable()  # a compiler keeps nearly all that it makes: this saves a tenth of its time
+    gc.disable()  # a compiler keeps nearly all its objects: this saves a tenth of its time
 
 
 @contextmanager
 def _alone(meanwhile: Callable[[], None]) -> Iterator[None]:
-    """Let one thread of one process at a time use this cache, where the system has such a lock."""
+    """Let only one thread of one process at a time use this cache, if the system has such a lock."""
     with ExitStack() as stack:
         if sys.platform != "win32":
             with suppress(OSError):  # a folder that cannot be written, or a file system without locks

@@ -1,10 +1,11 @@
-"""How a function is compiled that other compiled functions call.
+"""How functions that other compiled functions call are compiled.
 
-numba makes three things of a function: an entry for Python, machine code of the function with all that it calls, and
-bitcode that is linked into compiled callers and optimised there again. So the code at the end of a chain of calls is
-compiled as often as the chain is long. Here a function has two forms instead. Python calls a `Step`, which is numba's
-own form. Compiled code calls the `Inner` form, which is lowered, but neither optimised nor emitted, and which Python
-cannot call. Each form is compiled and cached when it is first needed. The arithmetic is the same (compiled.py).
+numba makes three things of a function: an entry for Python, machine code of the function with everything that it calls,
+and bitcode. The bitcode is linked into compiled callers and optimised there again. So the code at the end of a chain of
+calls is compiled as many times as the chain is long. Here a function has two forms instead. Python calls a `Step`,
+which is numba's own form. Compiled code calls the `Inner` form, which is lowered but neither optimised nor emitted, and
+which Python cannot call. Each form is compiled and cached when it is first needed. The arithmetic is the same
+(compiled.py).
 """
 
 from __future__ import annotations
@@ -23,28 +24,28 @@ from hinged.solvers.jit.cache import Cache
 
 
 class AsItIs(JITCodeLibrary):
-    """A library for which LLVM's passes over a whole module have nothing to do."""
+    """A library that LLVM's module passes leave as it is."""
 
     def _optimize_final_module(self) -> None:
         """Do nothing."""
 
 
 class Library(AsItIs):
-    """LLVM's form of a function and all that it calls, to be linked into callers, which optimise it."""
+    """LLVM's form of a function and all that it calls. It is linked into callers, which optimise it."""
 
     def _finalize_final_module(self) -> None:
-        """Emit nothing: none of it is executed."""
+        """Emit nothing, because none of the code is executed."""
         self._finalize_dynamic_globals()
         self._finalized = True
 
     def serialize_using_object_code(self) -> tuple[str, bytes]:
-        """Its form in the cache: bitcode, because there is no object code."""
+        """Return the library's form for the cache: bitcode, because there is no object code."""
         self._ensure_finalized()
         return self.name, self._final_module.as_bitcode()
 
     @classmethod
     def read(cls, codegen: Any, form: tuple[str, bytes]) -> Library:
-        """A library from its form in the cache."""
+        """Return a library from its form in the cache."""
         name, bitcode = form
         library = cls(codegen, name)
         library._final_module = llvm.parse_bitcode(bitcode)
@@ -53,7 +54,7 @@ class Library(AsItIs):
 
 
 def place_environment(target: Any, fndesc: Any, env: Any) -> None:
-    """Tell compiled code where the Python objects of a function are; it needs them to print and to raise exceptions.
+    """Give compiled code the place of a function's Python objects, which it needs to print and to raise exceptions.
 
     numba does so for code that it emits. For code that only callers emit, the place is emitted separately and shared.
     """
@@ -67,12 +68,12 @@ def place_environment(target: Any, fndesc: Any, env: Any) -> None:
 
 
 class _Key:
-    """The key by which numba finds a called function that has no entry for Python."""
+    """The key with which numba finds a called function that has no entry for Python."""
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(NativeLowering):
-    """Lowers into a library that is not executed."""
+    """Lowering into a library that is not executed."""
 
     _name = "lowering of what compiled code calls"
 
@@ -88,7 +89,7 @@ class _Lowering(NativeLowering):
 
 
 class _Compiler(CompilerBase):
-    """numba's own passes, except for the lowering."""
+    """numba's own compiler passes, with another lowering."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -98,7 +99,7 @@ class _Compiler(CompilerBase):
 
 
 def _rebuilt(target: Any, form: Any, fndesc: Any, env: Any, signature: Any, *_: Any) -> Any:
-    """The form for compiled callers, from the cache."""
+    """Return the form for compiled callers, from the cache."""
     library = Library.read(target.codegen(), form)
     given = {"fndesc": fndesc, "environment": env, "signature": signature, "library": library, "entry_point": _Key()}
     return cast("Any", compile_result)(target_context=target, typing_context=target.typing_context, **given)
@@ -127,10 +128,13 @@ class Step(CPUDispatcher):
         self.inner = Inner(function, options)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """For the type inference of a caller. A constant has the type of any other number: it makes no variant."""
+        """Return the template for a caller's type inference.
+
+        A constant has the type of any other number, so no variant is made.
+        """
         plain = {name: unliteral(each) for name, each in kws.items()}
         return self.inner.get_call_template([unliteral(each) for each in args], plain)
 
     def get_overload(self, sig: Any) -> Any:
-        """For the lowering of a caller."""
+        """Return the overload for the lowering of a caller."""
         return self.inner.get_overload(sig)

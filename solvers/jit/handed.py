@@ -1,10 +1,10 @@
-"""How compiled code is handed a tuple of arrays: by one pointer to it.
+"""How compiled code receives a tuple of arrays: by one pointer to the tuple.
 
-numba hands on each array of a tuple as its five or more values. A machine of twenty arrays meant more than a hundred
-arguments in each call, and each use of the tuple took it apart. A tuple of a class that is `handed` lies where the
-function that Python calls has its variables; functions called from there get the address.
+numba passes each array of a tuple as five or more values. A tuple of twenty arrays added more than a hundred arguments
+to each call, and each use of the tuple unpacked it. A tuple of a class that is `handed` is stored in the stack frame of
+the function that Python calls. Functions called from there get its address.
 
-Python makes these tuples. A tuple that compiled code makes is handed on in numba's way, and none can be returned.
+Python makes these tuples. A tuple that compiled code makes is passed in numba's way and cannot be returned.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from numba.extending import typeof_impl, unbox
 
 KNOWN = ir.values.ArgumentAttributes._known  # noqa: SLF001  shows which of two names llvmlite knows
 ATTRIBUTES = ("noalias", "nonnull", "readonly", "captures(none)" if "captures(none)" in KNOWN else "nocapture")
-"""Attributes of an address: nobody writes to what is there, and nobody keeps the address."""
+"""Attributes of an address: nobody writes to the memory there, and nobody stores the address."""
 
 C = TypeVar("C", bound=type[tuple[Any, ...]])
 
 
 class Handed(types.NamedTuple):
-    """The type of such a tuple."""
+    """The type of a tuple that is passed by address."""
 
 
 def handed(kind: C) -> C:
-    """Have tuples of this class, a NamedTuple, handed on by address."""
+    """Make tuples of this class, a NamedTuple, be passed by address."""
     typeof_impl.register(kind)(_typeof)
     return kind
 
@@ -43,7 +43,10 @@ def _typeof(value: Any, context: Any) -> Handed:
 
 @register_default(Handed)
 class _Model(DataModel):
-    """An address in every use. The outermost function owns what it points to, and counts its references."""
+    """A tuple that is represented by its address in every use.
+
+    The outermost function owns the arrays of the tuple and counts their references.
+    """
 
     def __init__(self, manager: Any, kind: Handed) -> None:
         super().__init__(manager, kind)
@@ -81,7 +84,7 @@ def _item(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 @unbox(Handed)  # type: ignore[untyped-decorator]
 def _unbox(kind: Handed, value: Any, c: Any) -> NativeValue:
-    """Put a tuple where the function that Python calls has its variables, until that function returns."""
+    """Store a tuple in the stack frame of the function that Python calls, until that function returns."""
     builder, cleanups = c.builder, []
     failed = cgutils.alloca_once_value(builder, cgutils.false_bit)
     address = cgutils.alloca_once(builder, c.context.data_model_manager[kind].struct)

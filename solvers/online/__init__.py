@@ -1,1 +1,1 @@
-"""Solvers that take one step per example: perceptrons, gradient descent, random features, projections."""
+"""Solvers that make one step per example: perceptrons, gradient descent, random features, projections."""

@@ -1,12 +1,12 @@
 """Fourier online gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016, algorithm 1).
 
-Online gradient descent on weights over random Fourier features (Rahimi and Recht, NIPS 20, 2007) instead of points:
+The solver does online gradient descent on weights of random Fourier features (Rahimi and Recht, NIPS 20, 2007):
 
     z(x) = D^-1/2 (cos(omega_1.x), .., cos(omega_D.x), sin(omega_1.x), .., sin(omega_D.x)),   f(x) = w.z(x)
 
 z(x).z(x') has the mean k(x, x') if omega is drawn from the kernel's Fourier transform: normal with variance 2 gamma for
-the RBF kernel, Cauchy with scale gamma for the Laplacian, independently for each input feature. The paper omits D^-1/2;
-with it, the learning rate of OGD serves for any D. No bias, no points.
+the RBF kernel, Cauchy with scale gamma for the Laplacian, independently for each input feature. The paper omits D^-1/2.
+With this factor, the learning rate of OGD is suitable for any D. There is no bias, and there are no points.
 
 omega  (dim, D) float32 or float64  drawn from the seed, shared by all columns.
 w      (K, 2D) float64              weights of each column.
@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 
 COSINE_WORK = 40  # work of a feature's cosine or sine, or of drawing a frequency
 DRAWS_MAX = 2**26
-"""Limit of the entries of omega: half a gigabyte in float64."""
+"""Maximum number of entries of omega: half a gigabyte in float64."""
 
 
 TRANSFORMED = (RBF, LAPLACIAN)
@@ -60,7 +60,7 @@ KERNELS_OF_FOGD = tuple(NAME_OF[code] for code in TRANSFORMED)
 
 @compiled
 def uniform(random):
-    """Uniform in (0, 1), 53 bits."""
+    """Return a uniform number in (0, 1), with 53 bits."""
     return (np.float64(next_random(random) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
@@ -73,14 +73,14 @@ def draw_omega(kernel, random, omega):
             if kernel.code == LAPLACIAN:
                 cosine, sine = cosine_and_sine(math.pi * (u - 0.5))
                 omega[f, j] = kernel.gamma * (sine / cosine)
-            else:  # Box and Muller
+            else:  # method of Box and Muller
                 radius = math.sqrt(-4.0 * kernel.gamma * log(u))
                 omega[f, j] = radius * cosine_and_sine(2.0 * math.pi * uniform(random))[0]
 
 
 @compiled
 def fourier(omega, indices, values, z):
-    """z (2D,) = z(x) of a sparse row."""
+    """Compute z (2D,) = z(x) of a sparse row."""
     D = omega.shape[1]
     scale = 1.0 / math.sqrt(D)
     inner_columns(False, indices, values, omega, 0, D, z)
@@ -98,7 +98,7 @@ def fourier(omega, indices, values, z):
 
 @compiled
 def decide_features(omega, w, indptr, indices, values, scores):
-    """scores (m, K) = w.z(row) for each row of a batch and each column."""
+    """Compute scores (m, K) = w.z(row) for each row of a batch and each column."""
     z = np.empty(w.shape[1], values.dtype)
     for r in range(scores.shape[0]):
         fourier(omega, indices[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]], z)
@@ -108,7 +108,7 @@ def decide_features(omega, w, indptr, indices, values, scores):
 
 @compiled
 def learn_features(omega, w, counts, eta, weights, seen, indptr, indices, values, classes, again, scores):
-    """Learn a batch: w <- w + eta y z(x) where y f(x) <= 1. Arguments: as in dual/lasvm.py."""
+    """Learn a batch: w <- w + eta y z(x) if y f(x) <= 1. Arguments: as in dual/lasvm.py."""
     z = np.empty(w.shape[1], values.dtype)
     for r in range(classes.shape[0]):
         own = classes[r]
@@ -127,7 +127,7 @@ def learn_features(omega, w, counts, eta, weights, seen, indptr, indices, values
 
 
 def parts_of(rows: Rows, w: Array) -> Iterator[tuple[int, int]]:
-    """Begin and end of the parts of a batch, each small enough for one call that computes features."""
+    """Yield (begin, end) of parts of a batch, each small enough for one call that computes features."""
     m, (columns, features) = len(rows), w.shape
     at_once = turns.portion(features * (COSINE_WORK + columns + int(rows.indptr[-1]) / max(m, 1)))
     return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
@@ -143,11 +143,11 @@ class FeatureView:
 
     @property
     def size(self) -> int:
-        """Features computed for a row."""
+        """Number of features computed per row."""
         return int(self.w.shape[1])
 
     def decision(self, rows: Rows) -> Array:
-        """Decision values (m, K) of a batch."""
+        """Return the decision values (m, K) of a batch."""
         scores = np.empty((len(rows), self.w.shape[0]))
         for begin, end in parts_of(rows, self.w):
             decide_features(
@@ -158,7 +158,7 @@ class FeatureView:
 
 
 class FOGD(Solver):
-    """Online gradient descent over random Fourier features; RBF and Laplacian kernels. Other parameters: `Solver`.
+    """Online gradient descent on random Fourier features, for RBF and Laplacian kernels. Other parameters: `Solver`.
 
     frequencies: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
     """
@@ -170,7 +170,7 @@ class FOGD(Solver):
         kernel: Kernel,
         dim: int,
         *,
-        frequencies: Annotated[int, Ge(1), Lt(2**31), "random frequencies; each gives two features"] = 1000,
+        frequencies: Annotated[int, Ge(1), Lt(2**31), "number of random frequencies; each gives two features"] = 1000,
         eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
         **shared: Any,
     ) -> None:
@@ -201,12 +201,12 @@ class FOGD(Solver):
 
     @property
     def live(self) -> int:
-        """Points held: 0."""
+        """Number of points: 0."""
         return 0
 
     @property
     def room(self) -> int:
-        """Examples that may come: any number."""
+        """Number of examples that fit: any number."""
         return UNBOUNDED
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
@@ -223,27 +223,30 @@ class FOGD(Solver):
         return scores
 
     def drop(self, keys: Array) -> None:
-        """Do nothing: the solver keeps nothing of single examples."""
+        """Do nothing, because the solver stores nothing of single examples."""
 
     def view(self) -> FeatureView:
-        """The state as predictions may read it while learning goes on."""
+        """Return the state in a form that predictions can read while learning continues."""
         return FeatureView(self.omega, self.w.copy(), np.zeros(self.columns))
 
     def certificate(self) -> Certificate:
-        """Steps only; there are no points and no kernel values."""
+        """Return only the steps, because there are no points and no kernel values."""
         return certificate_of(support_vectors=0, points=0, kernel_evaluations=0, steps=int(self.counts[STEPS]))
 
     def memory_bytes(self) -> int:
-        """Memory of frequencies and weights, in bytes."""
+        """Return the memory of frequencies and weights, in bytes."""
         return self.omega.nbytes + self.w.nbytes
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on; omega is drawn again from `random`."""
+        """Return everything that the next prediction or update depends on. `load` draws omega again from `random`."""
         kept = {name: getattr(self, name).copy() for name in ("w", "seen", "weights", "random")}
         return {**kept, "counts": self.counts[STEPS:].copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         seen, weights = self._read_seen(checked)
         random = checked.take("random", np.uint64, (1,))

@@ -1,14 +1,14 @@
-"""Learning by a rule over a kernel expansion: the common part of perceptrons and online gradient descent.
+"""Learning by an update rule with a kernel expansion: the common part of perceptrons and online gradient descent.
 
-An example is seen once: y f(x) is compared with a margin, and the example may join the expansion with a coefficient; on
-a budget a point then makes way for it. The algorithms (perceptrons.py) differ in a few numbers and in the removal step:
-their `UpdateRule`. Coefficients are signed, there is no bias, and an example with k(x, x) = 0 cannot change f.
-Arrays: core/coefficients.py. Some rules keep sums in `smooth` and in
+Each example is used once. y f(x) is compared with a margin, and the example may be added to the expansion with a
+coefficient. With a budget, another point is then removed. The algorithms (perceptrons.py) differ in a few numbers and
+in the removal step: their `UpdateRule`. Coefficients are signed, there is no bias, and an example with k(x, x) = 0
+cannot change f. Arrays: core/coefficients.py. Some rules store sums in `smooth` and in
 
 tally  (K, 2) float64   per column: examples visited, if the rule averages; mistakes and Q, if it forgets.
 
-With several columns an example becomes a point if any column takes it. The budget counts points, and one removal serves
-all columns.
+With several columns, an example becomes a point if any column uses it. The budget counts points, and a removal applies
+to all columns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Array = np.ndarray[Any, Any]
 
 
 class OnlineExpansion(CoefficientExpansion):
-    """An expansion that learns row by row, here and in projections.py; budget: most points held."""
+    """An expansion that learns row by row, here and in projections.py. budget: maximum number of points."""
 
     budget: int | None = None
 
@@ -55,12 +55,12 @@ class OnlineExpansion(CoefficientExpansion):
 
     @property
     def room(self) -> int:
-        """Examples that may come before points_max is reached; on a budget points make way by themselves."""
+        """Number of examples that fit before points_max is reached. With a budget, any number fits."""
         return super().room if self.budget is None else UNBOUNDED
 
     @property
     def full_at(self) -> int:
-        """Points at which one must make way for the next example."""
+        """Number of points at which a point must be removed for the next example."""
         return super().full_at if self.budget is None else self.budget
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
@@ -77,14 +77,17 @@ class OnlineExpansion(CoefficientExpansion):
 
     @abstractmethod
     def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
-        """Learn rows begin..; return (rows done, why it stopped)."""
+        """Learn the rows of a batch from `begin` on; return (rows done, why it stopped)."""
 
     def _spread(self) -> Array:
-        """Scratch of `kernel_row`."""
+        """Return scratch for `kernel_row`."""
         return np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         live = int((StateReader(state).take("class_of", np.int32, (None,)) != NONE).sum())
         if self.budget is not None and live > self.budget:
             raise ValueError(f"the state holds {live} points, more than the budget of {self.budget}")
@@ -102,7 +105,7 @@ class RuledExpansion(OnlineExpansion):
         self.tally = np.zeros((0, 2))
 
     def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
-        # BOGD clips all points to their bounds at every removal, so bounds can depend on the class alone.
+        # BOGD clips all points to their bounds at every removal, so a bound can depend only on the class.
         bounds = self.class_bounds if self.rule.removal == RESCALING else self.bounds
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, self.tally, self.rule, self.factors, bounds, self.seen,
@@ -129,11 +132,14 @@ class RuledExpansion(OnlineExpansion):
             self.tally[1] = old[0]
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on."""
+        """Return everything that the next prediction or update depends on, as arrays."""
         return super().state() | {"tally": self.tally.copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         columns = columns_of(checked.take("seen", np.int64, (None,)).size)
         tally = checked.take("tally", np.float64, (columns, 2), -MAGNITUDE_MAX, MAGNITUDE_MAX)
@@ -152,27 +158,27 @@ class RuledExpansion(OnlineExpansion):
         self.tally = tally
 
     def examine(self) -> None:
-        """Refuse a state that learning cannot reach (Solver.examine): the cost of removals is bounded too."""
+        """Refuse a state that learning cannot reach (Solver.examine), including an impossible cost of removals."""
         super().examine()
         if np.abs(self.tally).max(initial=0.0) > REACHED_MAX**2:
             raise ValueError(f"tally must be within {REACHED_MAX**2:g}")
 
 
 def check_shrinking(eta: float, lam: float) -> None:
-    """Refuse eta and lam (ValueError) with which coefficients would change sign instead of shrinking."""
+    """Refuse (ValueError) values of eta and lam with which coefficients would change sign instead of shrinking."""
     if not eta * lam < 1:
         raise ValueError(f"eta * lam must be < 1, got lam = {lam}, eta = {eta}")
 
 
 class BudgetRuledExpansion(RuledExpansion):
-    """A `RuledExpansion` of at most `budget` points, > 1."""
+    """A `RuledExpansion` with at most `budget` points, > 1."""
 
     def __init__(
         self,
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; then a point makes way for each new point"] = 500,
+        budget: Annotated[int, Ge(2), Lt(2**31), "maximum number of points; a new point then replaces a point"] = 500,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

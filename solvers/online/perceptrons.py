@@ -1,4 +1,4 @@
-"""Perceptrons and online gradient descent over a kernel expansion, without and with a budget.
+"""Perceptrons and online gradient descent with a kernel expansion, with and without a budget.
 
     Perceptron           Rosenblatt, Psychological Review 65, 1958
     AveragedPerceptron   Freund and Schapire, Machine Learning 37, 1999
@@ -9,9 +9,10 @@
     BPAS                 Wang and Vucetic, AISTATS 2010 (BPA-S)
     BOGD                 Zhao, Wang, Wu, Jin and Hoi, ICML 2012 (uniform sampling)
 
-Each is an `UpdateRule` (online.py). The first three have no budget; at points_max with when_full "remove" they remove
-the point with the smallest |alpha k(x, .)|, the oldest among equals. C bounds the steps of BPAS and the coefficients of
-BOGD; the other solvers do not use it. The weight of a class multiplies the steps of its examples, or their bound.
+Each algorithm is an `UpdateRule` (online.py). The first three have no budget. At points_max with when_full "remove"
+they remove the point with the smallest |alpha k(x, .)|, and of equal points the oldest. C bounds the steps of BPAS and
+the coefficients of BOGD; the other solvers do not use it. A class weight multiplies the steps of the examples of the
+class, or their bound.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ Array = np.ndarray[Any, Any]
 
 
 class Perceptron(RuledExpansion):
-    """The kernel perceptron: a mistake becomes a point with coefficient y times the weight of its class."""
+    """The kernel perceptron. A misclassified example becomes a point with coefficient y times its class weight."""
 
 
 class AveragedPerceptron(RuledExpansion):
-    """The averaged perceptron: the mean of the perceptron over all examples visited predicts.
+    """The averaged perceptron, which predicts with the mean of the perceptron over all examples visited.
 
-    Keeps alpha and smooth = sum over updates of (examples visited before the update) times the update. The mean is then
-    alpha - smooth / visited, and an update costs the same however long the stream is.
+    It stores alpha and smooth = sum over updates of (number of examples visited before the update) times the update.
+    The mean is then alpha - smooth / visited, and the cost of an update does not grow with the stream.
     """
 
     rule = UpdateRule(averages=True)
@@ -48,7 +49,7 @@ class AveragedPerceptron(RuledExpansion):
 
 
 class OGD(RuledExpansion):
-    """Online gradient descent on the hinge loss: f <- (1 - eta lam) f, and + eta y k(x, .) where y f(x) <= 1.
+    """Online gradient descent on the hinge loss: f <- (1 - eta lam) f, and + eta y k(x, .) if y f(x) <= 1.
 
     eta: learning rate, > 0. lam: regularisation, >= 0, with eta lam < 1.
     """
@@ -68,9 +69,9 @@ class OGD(RuledExpansion):
 
 
 class BudgetPerceptron(BudgetRuledExpansion):
-    """The perceptron with margin beta >= 0 that removes the point whose margin without itself is largest.
+    """The perceptron with margin beta >= 0 that removes the point with the largest margin without its own term.
 
-    `smooth` holds f(x_i) of the points held. The newest point may be removed too.
+    `smooth` contains f(x_i) of all points. The newest point may be removed too.
     """
 
     def __init__(
@@ -86,23 +87,23 @@ class BudgetPerceptron(BudgetRuledExpansion):
 
 
 class RBP(BudgetRuledExpansion):
-    """The perceptron that removes a point drawn uniformly."""
+    """The perceptron that removes a uniformly drawn point."""
 
     rule = UpdateRule(removal=RANDOM)
 
 
 class Forgetron(BudgetRuledExpansion):
-    """The perceptron that removes its oldest point, after it has shrunk all coefficients as far as its bound asks."""
+    """The perceptron that shrinks all coefficients as much as its bound requires, then removes its oldest point."""
 
     rule = UpdateRule(removal=FORGETTING)
 
 
 class BPAS(BudgetRuledExpansion):
-    """Passive-aggressive learning on a budget, with steps bounded by C times the weight of the class.
+    """Passive-aggressive learning with a budget, and with steps bounded by C times the class weight.
 
-    It removes the point whose removal costs least when the newest point takes over its projection. The paper minimises
-    1/2 |f' - f|^2 + C loss over the point to go and the new coefficient. For each point that coefficient is the
-    passive-aggressive step plus alpha_s k(x_s, x) / k(x, x); the loss is then the same for all points.
+    It removes the point whose removal costs least if the newest point takes over its projection. The paper minimises
+    1/2 |f' - f|^2 + C loss over the point to remove and the new coefficient. For each point, that coefficient is the
+    passive-aggressive step plus alpha_s k(x_s, x) / k(x, x). The loss is then the same for all points.
     """
 
     bounded = True
@@ -111,9 +112,9 @@ class BPAS(BudgetRuledExpansion):
 
 
 class BOGD(BudgetRuledExpansion):
-    """OGD (with its eta, lam) that removes a point drawn uniformly; then the other coefficients grow by B / (B - 1).
+    """OGD (with its eta, lam) that removes a uniformly drawn point. The other coefficients then grow by B / (B - 1).
 
-    Coefficients stay within C times the weight of the class: the paper's gamma eta.
+    Coefficients stay within C times the class weight: the paper's gamma eta.
     """
 
     bounded = True

@@ -1,17 +1,17 @@
-"""Online learning in the span of few points; a projection matrix is shared by all columns.
+"""Online learning in the span of few points, with a projection matrix that all columns share.
 
     Projectron, ProjectronPlusPlus   Orabona, Keshet and Caputo, JMLR 10, 2009
     NOGD                             Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016
 
-An example x that does not become a point changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of k(x,
-.), where d = K^-1 k, k = (k(x_i, x)). The part lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; points leave
-only by `drop`.
+An example x that does not become a point changes f by the projection P k(x, .) instead of by k(x, .). The projection is
+P k(x, .) = sum_i d_i k(x_i, .), where d = K^-1 k and k = (k(x_i, x)). The lost part is delta, with
+|delta|^2 = k(x, x) - k.d. There is no bias. Only `drop` removes points.
 
 inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix.
 
-NOGD's features are D^-1/2 V' k, with the largest eigenvalues D and their eigenvectors V. A gradient step on weights
-over these features is alpha += eta y V D^-1 V' k on the coefficients of the points. So NOGD is an expansion too, and
-predicts from n kernel values without a product by V.
+NOGD's features are D^-1/2 V' k, with the largest eigenvalues D and their eigenvectors V. A gradient step on weights of
+these features is alpha += eta y V D^-1 V' k on the coefficients of the points. So NOGD is an expansion too, and
+predicts from n kernel values without a product with V.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from hinged.solvers.online.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
 
-BUDGET_MAX = 2_000  # largest budget; `inverse` then takes 32 MB, and its decomposition seconds
-INVERSE_TOL = 1e-2  # tolerance of `inverse` in `examine`: above its rounding errors
-NOVELTY_MIN = 0.01  # below it, float32 kernel values leave nothing certain of delta
+BUDGET_MAX = 2_000  # largest budget: `inverse` then needs 32 MB, and its decomposition some seconds
+INVERSE_TOL = 1e-2  # tolerance of `inverse` in `examine`: larger than its rounding errors
+NOVELTY_MIN = 0.01  # below it, rounding errors of float32 kernel values are as large as delta
 
 
 @handed
 class Projection(NamedTuple):
     """The numbers in which these algorithms differ.
 
-    margin: an example with y f(x) <= margin changes its column by eta y. novelty: the least |delta| / |k(x, .)| of an
-    example that becomes a point, as long as there are fewer than `budget`. plus: learn from small margins too.
+    margin: an example with y f(x) <= margin changes its column by eta y. novelty: minimum |delta| / |k(x, .)| of an
+    example that becomes a point, as long as there are fewer than `budget` points. plus: learn from small margins too.
     """
 
     margin: float
@@ -69,7 +69,7 @@ class Projection(NamedTuple):
 
 @compiled
 def extend_inverse(inverse, n, d, rest):
-    """Update K^-1 after a point has come, from its d (n,) and rest = |delta|^2."""
+    """Update K^-1 after a point was added, from its d (n,) and rest = |delta|^2."""
     for i in range(n):
         for j in range(n):
             inverse[i, j] += d[i] * d[j] / rest
@@ -79,7 +79,7 @@ def extend_inverse(inverse, n, d, rest):
 
 @compiled
 def shorten_inverse(inverse, n, k):
-    """Update K^-1 of n points after the k-th has gone."""
+    """Update K^-1 of n points after the k-th was removed."""
     for i in range(n):
         if i != k:
             factor = inverse[i, k] / inverse[k, k]
@@ -97,10 +97,11 @@ def shorten_inverse(inverse, n, k):
 
 @compiled
 def margin_step(loss, projected, rest, least, weight):
-    """Projectron++ for 0 < y f(x) < 1: how much of the projection to add, at most the class's weight.
+    """Return how much of the projection Projectron++ adds for 0 < y f(x) < 1: at most the class weight.
 
-    This is the largest step that the loss asks for and that moves f no further from a perfect f (of norm at most
-    1 / least). projected = |P k|^2, rest = |delta|^2, least = the |delta| from which a mistake becomes a point.
+    This is the largest step that the loss asks for and that does not increase the distance to a perfect f (of norm at
+    most 1 / least). projected = |P k|^2, rest = |delta|^2, least = the |delta| from which a misclassified example
+    becomes a point.
     """
     gain = loss - np.sqrt(rest) / least
     if not (gain > 0.0 and projected > 0.0):
@@ -124,10 +125,10 @@ def learn_in_span(
     work_max,
     scores,
 ):
-    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: as in dual/lasvm.py.
+    """Learn the rows of a batch from `begin` on; return (rows done, why it stopped). Arguments: as in dual/lasvm.py.
 
-    An example that is a point already is its own projection, so it adds to its coefficient. Stops before a row with
-    NEEDS_REST where work_max is reached. value_work: work of a kernel value.
+    An example that is already a point is its own projection, so it changes its own coefficient. The function stops
+    before a row with NEEDS_REST when work_max is reached. value_work: work of a kernel value.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
@@ -185,7 +186,7 @@ def learn_in_span(
 
 @compiled
 def gram(kernel, points, n, spread, row, begin, end, out):
-    """out[begin:end] (n, n) = k(x_i, x_j) of the first n points."""
+    """Compute out[begin:end] (n, n) = k(x_i, x_j) of the first n points."""
     for i in range(begin, end):
         point_row(kernel, points, i, points, 0, n, spread, row)
         for j in range(n):
@@ -194,7 +195,10 @@ def gram(kernel, points, n, spread, row, begin, end, out):
 
 @compiled
 def put_into_span(values, V, inverse, alpha):
-    """inverse (n, n) = V' diag(1 / values) V; alpha (K, cap) of the n points becomes alpha V' V; V (rank, n)."""
+    """Compute inverse (n, n) = V' diag(1 / values) V, and replace alpha (K, cap) of the n points by alpha V' V.
+
+    V (rank, n).
+    """
     n, rank = inverse.shape[0], values.shape[0]
     every, parts, part = np.arange(rank).astype(np.int32), np.empty(rank), np.empty(n)
     for i in range(n):
@@ -222,7 +226,7 @@ class SpanExpansion(OnlineExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; later examples are projected on their span"] = 500,
+        budget: Annotated[int, Ge(2), Lt(2**31), "maximum number of points; later examples are projected"] = 500,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -244,20 +248,23 @@ class SpanExpansion(OnlineExpansion):
         super()._take_out(slots)
 
     def _inverse_size(self, points: int) -> int:
-        """Side of `inverse` while this many points are held."""
+        """Return the side of `inverse` for this number of points."""
         return points
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients and the inverse, in bytes."""
+        """Return the memory of points, coefficients and the inverse, in bytes."""
         return super().memory_bytes() + self.inverse.nbytes
 
     def state(self) -> State:
-        """Return as arrays all that the next prediction or update depends on."""
+        """Return everything that the next prediction or update depends on, as arrays."""
         m = self._inverse_size(self.slots)
         return super().state() | {"inverse": self.inverse[:m, :m].copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         class_of = checked.take("class_of", np.int32, (None,))
         if (class_of == NONE).any():
@@ -270,7 +277,7 @@ class SpanExpansion(OnlineExpansion):
     def examine(self) -> None:
         """Refuse a state that learning cannot reach (Solver.examine): `inverse` must be an inverse on its own span.
 
-        That is inverse K inverse = inverse, and inverse K = 1 where it has full rank.
+        The checks are inverse K inverse = inverse and, if `inverse` has full rank, inverse K = 1.
         """
         super().examine()
         inverse = self.inverse[: self.slots, : self.slots]
@@ -285,10 +292,10 @@ class SpanExpansion(OnlineExpansion):
 
 
 class Projectron(SpanExpansion):
-    """The perceptron whose mistakes become points only if they are far from the span of the points held.
+    """The perceptron in which a misclassified example becomes a point only if it is far from the span of the points.
 
-    novelty: sine of the angle to the span (the paper's eta, in units of |k(x, .)|), from 0.01, below 1. budget: number
-    of points from which on every mistake is projected (Lu et al. 2016); at most 2,000.
+    novelty: sine of the angle to the span (the paper's eta, in units of |k(x, .)|), from 0.01 to below 1. budget:
+    number of points from which on every misclassified example is projected (Lu et al. 2016); at most 2,000.
     """
 
     def __init__(
@@ -297,7 +304,10 @@ class Projectron(SpanExpansion):
         dim: int,
         *,
         novelty: Annotated[
-            float, Ge(NOVELTY_MIN), Lt(1), "part of an example's length outside of the span that makes it a new point"
+            float,
+            Ge(NOVELTY_MIN),
+            Lt(1),
+            "an example becomes a point if at least this part of its length is outside the span",
         ] = 0.1,
         plus: bool = False,
         **shared: Any,
@@ -306,7 +316,7 @@ class Projectron(SpanExpansion):
         self.projection = Projection(0.0, 1.0, float(novelty), plus, self.full_at)
 
     def make_room(self, nnz: int) -> None:
-        """Grow the arrays so that a row of nnz non-zeros fits."""
+        """Enlarge the arrays if needed, so that a row of nnz non-zeros fits."""
         super().make_room(nnz)
         n = self.inverse.shape[0]
         if self.slots == n:
@@ -317,7 +327,7 @@ class Projectron(SpanExpansion):
 
 
 class ProjectronPlusPlus(Projectron):
-    """Projectron that also learns from margins below 1, where the projection certainly makes progress."""
+    """Projectron that also learns from margins below 1, if the projection certainly improves f."""
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, plus=True, **shared)
@@ -348,7 +358,7 @@ class NOGD(SpanExpansion):
         self.projection = Projection(1.0, float(eta), 0.0, False, self.full_at)
 
     def _take_out(self, slots: Array) -> None:
-        """Without one of its points the features are gone: OGD goes on until there are `budget` points again."""
+        """Remove points and discard the features; OGD continues until there are `budget` points again."""
         self.inverse = np.zeros((0, 0))
         super()._take_out(slots)
 
@@ -370,7 +380,7 @@ class NOGD(SpanExpansion):
         return done, reason
 
     def _make_features(self) -> None:
-        """Decompose the Gram matrix of the points and project the coefficients onto the span of its main directions."""
+        """Decompose the points' Gram matrix and project the coefficients onto the span of its main directions."""
         n = self.slots
         K = np.empty((n, n))
         row, at_once = np.empty(n, self.dtype), turns.portion(n * self.value_work)

@@ -1,4 +1,4 @@
-"""Learning by an `UpdateRule` over a kernel expansion, as compiled code; online.py describes it."""
+"""Learning by an `UpdateRule` with a kernel expansion, as compiled code; online.py describes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 
 SMALLEST, REDUNDANT, RANDOM, RESCALING, FORGETTING, PROJECTING = range(6)
 ETA_MAX = 1e6
-SWEPT = 3  # work of an example per coefficient
+SWEPT = 3  # work per coefficient for each example
 MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetron may spend on removals
 
 
@@ -42,10 +42,10 @@ MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetr
 class UpdateRule(NamedTuple):
     """The numbers and the removal in which these algorithms differ.
 
-    margin: an example with y f(x) <= margin changes its column. eta: the change, times y and the weight of its class;
-    with `aggressive` the change is the passive-aggressive step instead. keep: 1 - eta lambda, the factor that each
-    example applies to every coefficient. averages: the average over all examples predicts. removal: which point makes
-    way.
+    margin: an example with y f(x) <= margin changes its column. eta: the change, to be multiplied by y and the class
+    weight. aggressive: the change is the passive-aggressive step instead. keep: 1 - eta lambda, the factor that each
+    example applies to every coefficient. averages: the average over all examples predicts. removal: which point is
+    removed.
     """
 
     margin: float = 0.0
@@ -58,7 +58,7 @@ class UpdateRule(NamedTuple):
 
 @in_place
 def step_of(rule, y, f, weight, bound, self_value):
-    """How much an example adds to its coefficient in a column that gives it the value f."""
+    """Return how much an example adds to its coefficient in a column in which its value is f."""
     if self_value <= 0.0 or not y * f <= rule.margin:
         return 0.0
     if rule.aggressive:
@@ -68,7 +68,7 @@ def step_of(rule, y, f, weight, bound, self_value):
 
 @in_place
 def add_to_margins(machine, n, c, factor, row):
-    """BudgetPerceptron keeps f of the points it holds: add factor k(x, .)."""
+    """Add factor k(x, .) to the values f of the points that BudgetPerceptron stores."""
     for i in range(n):
         if machine.class_of[i] != NONE:
             machine.smooth[c, i] += factor * row[i]
@@ -76,13 +76,13 @@ def add_to_margins(machine, n, c, factor, row):
 
 @in_place
 def forget(machine, tally, s, n, row, self_value):
-    """Shrink all columns before slot s leaves, as little as keeps Q within what the mistakes have earned.
+    """Shrink all columns before slot s is removed, only so far that Q stays within the bound set by the mistakes.
 
     phi is the largest in (0, 1] with Q + sum_c Psi_c <= 15/32 M.
     Here Psi = (sigma phi)^2 k + 2 sigma phi (1 - phi mu), sigma = |alpha_s| and mu = y_s f(x_s).
 
     row = k(x_s, .) and self_value are in units of the largest k(x, x), because the paper assumes k(x, x) <= 1. Q and M
-    are summed over the columns, which shrink together.
+    are summed over the columns, which shrink by the same factor.
     """
     a, b, balance = 0.0, 0.0, 0.0
     for c in range(machine.alpha.shape[0]):
@@ -104,10 +104,10 @@ def forget(machine, tally, s, n, row, self_value):
 
 @compiled
 def weakest(points, machine, newest, removal, row):
-    """The point, except the newest, with the smallest loss summed over the columns; the oldest among equals.
+    """Return the point, not the newest, with the smallest loss summed over the columns; of equal points the oldest.
 
-    SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same after projection on the newest point, whose kernel row is
-    `row`. FORGETTING: the oldest point.
+    The loss depends on `removal`. SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same after projection on the
+    newest point, whose kernel row is `row`. FORGETTING: no loss; the oldest point is returned.
     """
     losses = np.full(newest, np.inf)
     for i in range(newest):
@@ -127,9 +127,10 @@ def weakest(points, machine, newest, removal, row):
 
 @compiled
 def most_redundant(points, machine, n):
-    """argmax y_i (f(x_i) - alpha_i k(x_i, x_i)): the largest margin without itself, in the worst column that holds it.
+    """Return the point with the largest margin without its own term: argmax y_i (f(x_i) - alpha_i k(x_i, x_i)).
 
-    Among equals the oldest: f is a sum of terms that came and went, in which copies of one example differ by rounding.
+    A point's margin is its smallest over the columns that use it. Of equal points the oldest is returned: f is a sum of
+    terms that were added and removed, so copies of an example differ by rounding.
     """
     lacking, scale = np.full(n, np.inf), 0.0
     for i in range(n):
@@ -149,7 +150,7 @@ def most_redundant(points, machine, n):
 
 @in_place
 def leave_margins(kernel, points, machine, slots, spread, row):
-    """Subtract what these slots add to the margins that BudgetPerceptron keeps."""
+    """Subtract the terms of these slots from the margins that BudgetPerceptron stores."""
     n = points.used[USED]
     for s in slots:
         point_row(kernel, points, s, points, 0, n, spread, row)
@@ -160,7 +161,7 @@ def leave_margins(kernel, points, machine, slots, spread, row):
 
 @in_place
 def drawn(machine, random):
-    """A uniformly drawn point other than the newest."""
+    """Return a uniformly drawn point other than the newest."""
     left = random_below(random, machine.counts[LIVE] - 1)
     s = 0
     while machine.class_of[s] == NONE or left > 0:
@@ -185,7 +186,7 @@ def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
         for c in range(machine.alpha.shape[0]):
             machine.alpha[c, newest] += machine.alpha[c, s] * onto
     elif rule.removal == RESCALING:
-        # The remaining coefficients make up, on average, for what a uniform draw removes.
+        # The remaining coefficients compensate, on average, for what a uniform draw removes.
         held = machine.counts[LIVE] - 1
         for c in range(machine.alpha.shape[0]):
             for i in range(newest):
@@ -210,7 +211,7 @@ def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
 
 
 def scratch_of(points: Points, columns: int, rule: UpdateRule) -> tuple[Array, Array, Array, Array]:
-    """The scratch arrays of `learn_rows`: row, mean, f, step."""
+    """Return the scratch arrays of `learn_rows`: row, mean, f, step."""
     row = np.empty(points.start.size, points.values.dtype)
     return row, np.empty(row.size if rule.averages else 0), np.zeros(columns), np.zeros(columns)
 
@@ -238,12 +239,12 @@ def learn_rows(
     step,
     scores,
 ):
-    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: as in dual/lasvm.py.
+    """Learn the rows of a batch from `begin` on; return (rows done, why it stopped). Arguments: as in dual/lasvm.py.
 
-    weights (classes,); bounds (classes,): C times the weights. full_at: points that may be held. scores (m, K) receives
-    the predictions just before each row. An example that is held already (`again`) adds to its coefficient. Stops
-    before a row with NEEDS_REST where work_max is reached. value_work: work of a kernel value. Scratch (`scratch_of`):
-    row (cap,), f and step (K,), and, where the rule averages, mean (cap,).
+    weights (classes,); bounds (classes,): C times the weights. full_at: maximum number of points. scores (m, K)
+    receives the predictions just before each row. An example that is already a point (`again`) changes its own
+    coefficient. The function stops before a row with NEEDS_REST when work_max is reached. value_work: work of a kernel
+    value. Scratch (`scratch_of`): row (cap,), f and step (K,), and mean (cap,) if the rule averages.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]

@@ -1,10 +1,10 @@
-"""The largest eigenvalues of a symmetric matrix with their eigenvectors, to the same bits on every processor.
+"""The largest eigenvalues of a symmetric matrix with their eigenvectors, with the same bits on every processor.
 
-LAPACK leaves its sums to a BLAS, which differs for each kind of processor. Here everything is plain arithmetic in a
-fixed order: Householder's reduction to a tridiagonal matrix T (Martin, Reinsch and Wilkinson, Numerische Mathematik 11,
-1968), and the QL method for its eigenvalues (Bowdler, Martin, Reinsch and Wilkinson, ibid.); EISPACK's tred2 and tql2.
-The rotations of QL are recorded, and applied afterwards, last first, to the unit vectors of the wanted eigenvalues
-alone: where NOGD asks, a fifth of all.
+LAPACK uses a BLAS for its sums, and each kind of processor has a different BLAS. Here everything is plain arithmetic in
+a fixed order: Householder's reduction to a tridiagonal matrix T (Martin, Reinsch and Wilkinson, Numerische Mathematik
+11, 1968), and the QL method for its eigenvalues (Bowdler, Martin, Reinsch and Wilkinson, ibid.), as in EISPACK's tred2
+and tql2. The rotations of QL are recorded. Afterwards they are applied, last first, to the unit vectors of only those
+eigenvalues that are needed: for NOGD, a fifth of all.
 
     K = Q T Q',  Q = H_(n-1) ... H_1,  H_i = I - factor_i v_i v_i'
     T = G diag(values) G',  G the product of the rotations
@@ -28,9 +28,9 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 EPSILON = 2.0**-52
-NOTHING = 1e-140  # relative to the largest entry: a smaller number is taken as 0, because its square has no digits left
-TRIES_MAX = 64  # most QL steps per eigenvalue; one or two are enough
-STRIP = 64  # eigenvectors rotated at once: they stay in the second-level cache
+NOTHING = 1e-140  # relative to the largest entry: a smaller number becomes 0, because its square has no digits
+TRIES_MAX = 64  # maximum number of QL steps per eigenvalue; one or two are enough
+STRIP = 64  # number of eigenvectors rotated together, which stay in the second-level cache
 
 
 @compiled
@@ -71,7 +71,7 @@ def tridiagonalise(A, factor, d, e):
 
 @compiled
 def diagonalise(d, e):
-    """d becomes the eigenvalues of T, in the order of QL; return (turns, at), the rotations."""
+    """Replace d by the eigenvalues of T, in the order of QL; return (turns, at), the rotations."""
     n = d.shape[0]
     turns, at, m = np.empty((4 * n + 16, 2)), np.empty(4 * n + 16, np.int64), 0
     shift, size = 0.0, 0.0
@@ -118,7 +118,7 @@ def diagonalise(d, e):
 
 @compiled
 def turn_back(A, factor, turns, at, X):
-    """X (n, r) <- Q G X, in strips of columns."""
+    """Do X (n, r) <- Q G X, in strips of columns."""
     n = X.shape[0]
     sums = np.empty(STRIP)
     strip = np.empty((n, STRIP))
@@ -133,7 +133,8 @@ def turn_back(A, factor, turns, at, X):
             for k in range(STRIP):
                 x, y = upper[k], lower[k]
                 u, v = c * x + s * y, c * y - s * x
-                # Far from an eigenvector's large entries, entries fall below the normal range and arithmetic slows.
+                # Far from an eigenvector's large entries, entries fall below the normal range, and arithmetic becomes
+                # slow.
                 upper[k] = u if abs(u) > NOTHING else 0.0
                 lower[k] = v if abs(v) > NOTHING else 0.0
         for i in range(1, n):
@@ -155,10 +156,10 @@ def turn_back(A, factor, turns, at, X):
 
 
 def largest_eigenvectors(K: Array, count: int) -> tuple[Array, Array]:
-    """(values (count,), vectors (n, count)) of a symmetric K (n, n), the largest value first, equal values in any
-    order.
+    """Return (values, vectors) of the `count` largest eigenvalues of a symmetric K (n, n), the largest value first.
 
-    Values are right to a few roundings of the largest |value|, and vectors are orthogonal to the same precision.
+    values (count,), vectors (n, count). Equal values may be in any order. The error of a value is a few roundings of
+    the largest |value|, and vectors are orthogonal to the same precision.
     """
     n = K.shape[0]
     scale = float(np.abs(K).max(initial=0.0))

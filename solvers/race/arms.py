@@ -1,4 +1,4 @@
-"""The arms of a race: machines that differ in C, in the kernel's gamma, in how long they remember, and in the loss."""
+"""The arms of a race: solvers with different C, kernel gamma, half-life and loss."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from hinged.solvers.dual.lasvm import LASVM
 Array = np.ndarray[Any, Any]
 
 FADES = 16  # fading steps per half-life
-LEAVES = 4  # fading steps between two searches for examples that leave
-LEAST = (1 + 1e-6) / 32  # part of its box at which an example leaves: reached after five half-lives
+LEAVES = 4  # fading steps between two searches for examples that have faded away
+LEAST = (1 + 1e-6) / 32  # fraction of its box at which an example is removed: reached after five half-lives
 LN_2 = 0.6931471805599453
 
 IDLE, IDLE_FADING = 1000, 250
-"""Points up to which an arm keeps points without a coefficient; less in an arm that fades, where they soon are too old.
-Each kept point costs a kernel value per example, also if it is never needed again, as after a change."""
+"""Number of points up to which an arm keeps points without a coefficient.
 
-ARMS_MAX = 16  # most arms at once
+An arm that fades keeps fewer, because such points soon become too old. Each of these points costs one kernel value per
+example, even if it is never used again.
+"""
+
+ARMS_MAX = 16  # maximum number of arms at the same time
 C_LEAST, C_MOST = 1e-3, 100.0
 GAMMA_LEAST, GAMMA_MOST = 4.0**-4, 4.0**4
 HALF_LIFE_LEAST, HALF_LIFE_MOST = 250, 16_000
-STEEP = 10.0  # largest C times gamma, as factors, of an arm with the ramp: beyond, it needs many times the steps
+STEEP = 10.0  # largest product of the factors C and gamma of an arm with the ramp; above it, an arm is slow
 
 
 class Setting(NamedTuple):
-    """The settings of an arm: C and gamma, as factors of the race's own, half-life and loss.
+    """The settings of an arm: C and gamma (as multiples of the race's C and gamma), the half-life and the loss.
 
-    half_life: examples after which an example counts half; 0 for no fading. ramp: whether the loss is the ramp
-    (LASVM-NC), which treats examples that contradict the machine as outliers; else it is the hinge.
+    half_life: number of examples after which an example counts half; 0 for no fading. ramp: True for the ramp loss
+    (LASVM-NC), which treats examples that contradict the machine as outliers; False for the hinge loss.
     """
 
     C: float
@@ -46,13 +49,13 @@ class Setting(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Whether a race may reach this setting."""
+        """Whether a race may use this setting."""
         fading = self.half_life == 0 or HALF_LIFE_LEAST <= self.half_life <= HALF_LIFE_MOST
         ramp = not self.ramp or (self.half_life == 0 and self.C * self.gamma <= STEEP)
         return C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading and ramp
 
     def of_gamma(self, gamma: float) -> Setting:
-        """The setting with another gamma; without the ramp where that is too steep for it."""
+        """Return the setting with another gamma. The ramp is switched off if it is too steep for that gamma."""
         return self._replace(gamma=gamma, ramp=self.ramp and self.C * gamma <= STEEP)
 
 
@@ -63,19 +66,19 @@ RADIAL = (
     *(Setting(3.0, gamma, 1000) for gamma in (1.0, 4.0)),
     *(Setting(3.0, gamma, 250) for gamma in (0.25, 1.0)),
 )
-"""The first arms with a kernel of a distance. The very first leads while nothing is known."""
+"""The first arms for a kernel of a distance. The very first arm leads until answers have been counted."""
 
 OTHER = (Setting(1.0), Setting(0.01), Setting(0.1), Setting(10.0), Setting(3.0, half_life=1000))
-"""The first arms with another kernel, whose norms depend on gamma."""
+"""The first arms for any other kernel: for such a kernel the norms depend on gamma."""
 
 
 def first_settings(kernel: Kernel) -> tuple[Setting, ...]:
-    """The arms that a race begins with."""
+    """Return the settings of the arms with which a race begins."""
     return RADIAL if is_radial(kernel) else OTHER
 
 
 def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
-    """Read the settings of a state (A, 4), or (A, 3) in older states. ValueError where a race cannot reach them."""
+    """Read the settings of a state: (A, 4), or (A, 3) in older states. Raise ValueError if a race cannot reach them."""
     if array.shape[1] not in {3, 4} or not np.isin(array[:, 3:], (0.0, 1.0)).all():
         raise ValueError(f"a setting must be C, gamma, half-life and 0 or 1, got {array.tolist()}")
     found = [Setting(C, gamma, int(half_life), any(ramp)) for C, gamma, half_life, *ramp in array.tolist()]
@@ -88,7 +91,7 @@ def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
 
 
 def near(setting: Setting, kernel: Kernel) -> Iterator[Setting]:
-    """The settings a step away from a setting, the most promising first."""
+    """Yield the settings that are one step away from a setting, the most promising first."""
     C, gamma, half_life, _ = setting
     if is_radial(kernel):
         yield from (setting._replace(ramp=True), setting.of_gamma(4.0 * gamma), setting.of_gamma(gamma / 4.0))
@@ -102,9 +105,10 @@ RAMPED = ("tol", "delta_min", "points_max", "when_full", "seed", "dtype", "cache
 
 
 class Arm:
-    """A machine with its setting. C: the factor of the setting's C.
+    """A solver with its setting.
 
-    shared: parameters of all arms (LASVM's; an arm with the ramp takes those in RAMPED); their idle_max is a bound.
+    C: the race's C, which the setting multiplies. shared: parameters of all arms (LASVM's; an arm with the ramp uses
+    only those in RAMPED). An arm may use a smaller idle_max than the idle_max in `shared`.
     """
 
     machine: LASVM | GapSVM
@@ -123,16 +127,16 @@ class Arm:
 
     @property
     def solver(self) -> str:
-        """The name of its solver."""
+        """The name of the arm's solver."""
         return "lasvm-nc" if self.setting.ramp else "lasvm"
 
     @property
     def fades(self) -> bool:
-        """Whether what it has learned counts less and less."""
+        """Whether old examples count less with each further example."""
         return self.setting.half_life > 0
 
     def learn(self, rows: Rows, classes: Array, keys: Array, learned: int) -> Array:
-        """Learn a batch (Solver.learn) after `learned` examples; in between, old examples fade and leave."""
+        """Learn a batch (Solver.learn) after `learned` examples. Meanwhile old examples fade and are removed."""
         if not self.fades:
             return self.machine.learn(rows, classes, keys)
         factor = self._factor
@@ -147,7 +151,7 @@ class Arm:
         return np.concatenate(found)
 
     def learn_from(self, other: Arm) -> None:
-        """Learn the points that another arm holds, in the order in which that arm holds them."""
+        """Learn the points of another arm, in that arm's order."""
         held = other.machine
         known = held.held_rows(), held.held_classes(), held.keys()
         if held.heaviest and not other.fades:
@@ -157,7 +161,10 @@ class Arm:
 
     @cached_property
     def _factor(self) -> float:
-        """The factor of a fading step; computed when the arm learns, so that making an arm needs no compiler."""
+        """The factor of a fading step.
+
+        It is computed when the arm learns, so that creating an arm needs no compiler.
+        """
         return float(exp(-LN_2 * self._step / self.setting.half_life))
 
     def _fade(self, factor: float, step: int) -> None:

@@ -1,11 +1,12 @@
-"""A race of machines inside one model: it finds C, gamma and how long to remember while it serves.
+"""A race of solvers inside one model. The race finds C, gamma and the half-life while the model serves.
 
-Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm answers before the label is seen. A
-fading count of correct answers, each by its weight, decides who leads, and the leader answers for all. An arm that is
-surely behind leaves, and fewer arms stay as time goes by, so that a long stream costs as much as a few machines.
+Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm predicts before it sees the label.
+The race counts each arm's correct answers, weighted by example; old answers fade. By this count one arm leads, and its
+answers are the model's answers. The race removes an arm that is surely behind the leader. The allowed number of arms
+falls with time, so that a long stream costs only as much as a few solvers.
 
-The best arm that fades always stays. Where it leads, the best arm that does not fade stays too: when the world changes,
-or calms down, the other arm takes the lead, and nobody can tell beforehand when that will be.
+The best arm that fades always stays. While it leads, the best arm that does not fade stays too. When the data begin to
+drift, or stop drifting, the other arm takes the lead. Nobody can know in advance when that will happen.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from hinged.solvers.race.standings import (
 
 Array = np.ndarray[Any, Any]
 
-LOOK = 250  # examples between two decisions on which arms leave
-LEAST = 2  # arms that stay even if they are surely behind
+LOOK = 250  # examples between two decisions about which arms to remove
+LEAST = 2  # number of arms that stay even if they are surely behind
 MOST = ((500, 6), (1_000, 3), (3_000, 2))
-"""(examples, arms): so many examples after the race was opened, at most so many arms stay."""
-PATIENCE = 5_000  # examples after which the race is opened again; twice as many if the same arm still leads
+"""(examples, arms): after this many examples since the race was opened, at most this many arms stay."""
+PATIENCE = 5_000  # examples until the race is opened again; doubled if the same arm still leads
 PATIENCE_MAX = 80_000
-NEWCOMERS = 2  # arms that join at an opening, with settings near the leader's
-CACHES = 3  # each arm gets this part of the memory for kernel rows
+NEWCOMERS = 2  # number of arms that join at an opening, with settings near the leader's
+CACHES = 3  # each arm gets 1 / CACHES of the memory for kernel rows
 
 SHARED = ("points_max", "when_full", "seed", "dtype")
 
@@ -53,10 +54,10 @@ SHARED = ("points_max", "when_full", "seed", "dtype")
 class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
-    kernel and C: the arms' settings multiply gamma and C. points_max and when_full hold for each arm. rules: version of
-    the race's rules. 2: answers count by their weight, and arms that fade learn in the first epoch only, because in a
-    further epoch faded examples would come back with their whole weight. 1: all answers count alike, and all arms learn
-    in further epochs. Other parameters: LASVM's; idle_max is a bound.
+    kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
+    version of the race's rules. With 2, answers count by weight, and arms that fade learn only in the first epoch: in a
+    further epoch, faded examples would regain their full weight. With 1, all answers count the same, and all arms learn
+    in further epochs. Other parameters: as in LASVM; an arm may use a smaller idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -71,8 +72,8 @@ class Race(Solver):
         rules: Annotated[
             Literal[1, 2],
             Since(1),
-            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count alike, "
-            "and all arms learn in further epochs",
+            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count the "
+            "same, and all arms learn in further epochs",
         ] = 2,
         **parameters: Any,
     ) -> None:
@@ -97,17 +98,17 @@ class Race(Solver):
 
     @property
     def C_max(self) -> float:
-        """The largest C that an arm may have."""
+        """The largest C of any arm."""
         return self.C * C_MOST
 
     @property
     def leader(self) -> Arm:
-        """The arm that answers."""
+        """The arm whose answers are the model's answers."""
         return self.arms[int(self.standings.leader[0])]
 
     @property
     def machines(self) -> list[LASVM | GapSVM]:
-        """The machines of all arms."""
+        """The solvers of all arms."""
         return [arm.machine for arm in self.arms]
 
     def add_class(self, weight: float = 1.0) -> None:
@@ -117,10 +118,10 @@ class Race(Solver):
             machine.add_class(weight)
 
     def _add_columns(self, classes: int) -> None:
-        pass  # the arms have them
+        pass  # the arms add the columns
 
     def weigh(self, weight: float) -> None:
-        """From now on the examples learned have this weight, in every arm."""
+        """Give the examples learned from now on this weight, in every arm."""
         super().weigh(weight)
         for machine in self.machines:
             machine.weigh(weight)
@@ -129,7 +130,7 @@ class Race(Solver):
 
     @property
     def live(self) -> int:
-        """Points of the arm that holds most."""
+        """The number of points of the arm that has the most points."""
         return max(machine.live for machine in self.machines)
 
     def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
@@ -139,7 +140,10 @@ class Race(Solver):
             machine.check_batch(rows, classes, keys, announced)
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Learn a batch in every arm (Solver.learn); return the decision values of the arm that led at each example."""
+        """Learn a batch in every arm (Solver.learn).
+
+        Return for each example the decision values of the arm that led then.
+        """
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         self._count_seen(classes, again=again)
@@ -167,7 +171,10 @@ class Race(Solver):
         return answers
 
     def _learn_again(self, rows: Rows, classes: Array, keys: Array) -> Array:
-        """Learn a batch of a further epoch. Answers to known examples do not show which arm answers best."""
+        """Learn a batch of a further epoch.
+
+        Answers are not counted: on known examples they do not show which arm is best.
+        """
         learning = [arm for arm in self.arms if not (arm.fades and self.rules > 1)]
         scores = {id(arm): arm.machine.learn(rows, classes, keys, again=True) for arm in learning}
         return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
@@ -177,9 +184,9 @@ class Race(Solver):
         self.seen = self.seen + (np.where(self.seen == 0, np.minimum(counts, 1), 0) if again else counts)
 
     def _send_off(self) -> None:
-        """Let arms go: those surely behind, and the last where too many are left.
+        """Remove the arms that are surely behind, and then the worst arms if there are still too many.
 
-        The best arm stays that differs from the leader in whether it fades.
+        The best arm that differs from the leader in whether it fades always stays.
         """
         arms, since = len(self.arms), self.learned - self.opened
         most = min([arms, *(most for examples, most in MOST if since >= examples)])
@@ -194,7 +201,10 @@ class Race(Solver):
             self.arms = [self.arms[a] for a in places]
 
     def _open(self) -> None:
-        """Let arms with settings near the leader's join; they learn what the leader holds and start with its record."""
+        """Add arms with settings near the leader's.
+
+        They learn the leader's points and start with the leader's record.
+        """
         there = {arm.setting for arm in self.arms}
         steps = list(near(self.leader.setting, self.kernel))
         first = NEWCOMERS * self.openings
@@ -212,12 +222,12 @@ class Race(Solver):
         self.led = self.leader.setting
 
     def finish(self) -> Finish:
-        """Finish every arm."""
+        """Run the finishing step of every arm."""
         done = [machine.finish() for machine in self.machines]
         return Finish(sum(each.steps for each in done), all(each.converged for each in done))
 
     def drop(self, keys: Array) -> None:
-        """Take the points of these examples out of every arm (Solver.drop)."""
+        """Remove the points of these examples from every arm (Solver.drop)."""
         held, classes = self._held()
         going = np.isin(held, keys)
         if not going.any():
@@ -229,59 +239,59 @@ class Race(Solver):
         self.seen = seen_without(self.seen, gone, left)
 
     def _held(self) -> tuple[Array, Array]:
-        """The examples whose points any arm holds, each once, and their classes."""
+        """Return the distinct examples that have a point in at least one arm, and their classes."""
         keys = np.concatenate([machine.keys() for machine in self.machines])
         classes = np.concatenate([machine.held_classes() for machine in self.machines])
         found, first = np.unique(keys, return_index=True)
         return found, classes[first]
 
     def fade(self, factor: float) -> None:
-        """Let all that has been learned count less (Solver.fade), in every arm."""
+        """Reduce the weight of everything learned so far (Solver.fade), in every arm."""
         for machine in self.machines:
             machine.fade(factor)
 
     def compact(self) -> None:
-        """Give up the memory of points that have gone."""
+        """Release the memory of removed points."""
         for machine in self.machines:
             machine.compact()
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     def view(self) -> View:
-        """The view of the leader."""
+        """Return the view of the leader."""
         return self.leader.machine.view()
 
     def keys(self) -> Array:
-        """Numbers of the examples whose points any arm holds."""
+        """Return the numbers of the examples that have a point in at least one arm."""
         return self._held()[0]
 
     def row_of(self, key: int) -> Rows | None:
-        """The point of an example as a batch of one row; None where no arm holds it."""
+        """Return the point of an example as a batch of one row, or None if no arm has the point."""
         found = (machine.row_of(key) for machine in self.machines)
         return next((row for row in found if row is not None), None)
 
     def weight_of(self, key: int) -> float:
-        """The weight of an example beside its class's, where an arm that does not fade holds it; else 1."""
+        """Return the example's own weight, without its class weight; 1 if no arm without fading knows it."""
         return next((weight for machine in self.machines if (weight := machine.weight_of(key)) != 1.0), 1.0)
 
     def indices(self, keys: Array) -> Array:
-        """The features of the points of these examples, each at least once."""
+        """Return the features of the points of these examples, each feature at least once."""
         return np.concatenate([machine.indices(keys) for machine in self.machines])
 
     def contributions(self, rows: Rows) -> Contributions | None:
-        """The contribution of each point of the leader to the decision values of a batch of one row."""
+        """Return the contribution of each of the leader's points to the decision values of a batch of one row."""
         return self.leader.machine.contributions(rows)
 
     def point_scores(self) -> PointScores | None:
-        """Decision values at the points that the leader holds."""
+        """Return the decision values at the leader's points."""
         return self.leader.machine.point_scores()
 
     def certificate(self) -> Certificate:
-        """The certificate of the leader."""
+        """Return the certificate of the leader."""
         return self.leader.machine.certificate()
 
     def arms_in_figures(self) -> list[dict[str, Any]]:
-        """Each arm's solver, C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
+        """Return each arm's solver, C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
         rates = accuracies(self.standings, self.learned) if self.learned else [None] * len(self.arms)
         gammas = "gamma" in KERNELS[NAME_OF[self.kernel.code]].parameters
         return [
@@ -298,13 +308,13 @@ class Race(Solver):
         ]
 
     def memory_bytes(self) -> int:
-        """Memory of all arms, in bytes."""
+        """Return the memory of all arms, in bytes."""
         return sum(machine.memory_bytes() for machine in self.machines)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """The standings and the states of all arms."""
+        """Return the standings and the states of all arms."""
         found = {
             "settings": np.array([arm.setting for arm in self.arms], np.float64),
             "led": np.array(self.led, np.float64),
@@ -318,7 +328,10 @@ class Race(Solver):
         return found
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
+        """Load a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest or this configuration.
+        """
         checked = StateReader(state)
         settings = read_settings(checked.take("settings", np.float64, (None, None), 0.0, COUNT_MAX), self.kernel)
         (led,) = read_settings(checked.take("led", np.float64, (None,), 0.0, COUNT_MAX)[None, :], self.kernel)

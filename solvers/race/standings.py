@@ -1,8 +1,8 @@
-"""The standings of a race, from fading counts of correct predictions: the leader, and the arms surely behind.
+"""The standings of a race, from fading counts of correct predictions: the leader, and the arms surely behind it.
 
-Each prediction is made before its label is seen and counts by the weight of its example. The worth of one correct
-answer is then a mean weight, in which each answer counts by its own weight: sum w^2 / sum w (L. Kish, Survey Sampling,
-1965). In these units the bounds below hold for any weights; where all weights are 1, nothing is multiplied.
+Each prediction is made before its label is known, and counts by the weight of its example. The value of one correct
+answer is a mean weight in which each answer is itself weighted: sum w^2 / sum w (L. Kish, Survey Sampling, 1965). In
+this unit the limits below hold for any weights. If all weights are 1, no multiplication is done.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-FADING = 0.999  # factor of the counts per example
+FADING = 0.999  # factor by which the counts shrink per example
 LOG_FADING = -0.0010005003335835344
-ROUNDING = 1e-3  # more than the rounding errors of a count
-LIGHTEST, HEAVIEST = 1e-60, 1e60  # limits of the weight of an answer: beyond, squares are not finite
-# To take the lead, an arm must be ahead by LEAD correct answers plus the smaller of DOUBT standard deviations of what
-# the two arms disagreed on (McNemar's test) and DOUBT_MAX correct answers.
+ROUNDING = 1e-3  # tolerance, larger than the rounding errors of a count
+LIGHTEST, HEAVIEST = 1e-60, 1e60  # limits of the weight of an answer: outside these limits, squares are not finite
+# To take the lead, an arm must be ahead by LEAD correct answers plus a margin for chance. The margin is DOUBT standard
+# deviations of the answers on which the two arms differ (McNemar's test), but at most DOUBT_MAX correct answers.
 LEAD = 0.5
 DOUBT = 0.7
 DOUBT_MAX = 2.0
-BEHIND = 3.0  # correct answers by which a newcomer starts behind the leader
-SURELY = 2.5  # standard deviations (as above) by which an arm must be behind to leave
+BEHIND = 3.0  # number of correct answers by which a new arm starts behind the leader
+SURELY = 2.5  # standard deviations (as above) by which an arm must be behind the leader to be removed
 
 
 @handed
 class Standings(NamedTuple):
-    """Fading counts of the arms' correct answers.
+    """Fading counts of the correct answers of each arm.
 
-    correct (A,): weights of the correct answers of each arm. ahead (A, A): the same of arm a where arm b was wrong.
-    leader (1,). weighed (2,): sum w and sum w^2 of all answers, fading likewise; zeros while all have weighed 1.
+    correct (A,): summed weights of each arm's correct answers. ahead (A, A): entry (a, b) is the summed weight of the
+    answers where arm a was correct and arm b wrong. leader (1,): the leading arm. weighed (2,): fading sums of w and of
+    w^2 over all answers; zeros as long as every weight has been 1.
     """
 
     correct: Array
@@ -47,7 +48,7 @@ class Standings(NamedTuple):
 
 
 def new_standings(arms: int) -> Standings:
-    """Standings before any answer: the first arm leads."""
+    """Return the standings before any answer, in which the first arm leads."""
     return Standings(np.zeros(arms), np.zeros((arms, arms)), np.zeros(1, np.int64), np.zeros(2))
 
 
@@ -74,7 +75,7 @@ def add(standings, right, weights, weighted, leaders):
 
 
 def count(standings: Standings, right: Array, weights: Array, examples: int) -> Array:
-    """Count the answers of a batch, right (m, A) bool, with weights (m,); return each example's leader before it (m,).
+    """Count the answers of a batch: right (m, A) bool, with weights (m,). Return the leader before each example (m,).
 
     examples: number of examples counted before.
     """
@@ -90,42 +91,42 @@ def count(standings: Standings, right: Array, weights: Array, examples: int) -> 
 
 
 def answer_of(standings: Standings) -> float:
-    """The worth of one correct answer."""
+    """Return the value of one correct answer."""
     weight, square = standings.weighed.tolist()
     return square / weight if weight else 1.0
 
 
 def total_of(examples: int) -> float:
-    """The count of an arm that has always been right, after this many examples of weight 1."""
+    """Return the count of an arm that has always been correct, after this many examples of weight 1."""
     left = float(exp(max(LOG_FADING * examples, -100.0)))
     return (1.0 - left) / (1.0 - FADING)
 
 
 def accuracies(standings: Standings, examples: int) -> list[float]:
-    """Fading accuracy of each arm after `examples` >= 1 examples."""
+    """Return the fading accuracy of each arm after `examples` >= 1 examples."""
     total = float(standings.weighed[0]) or total_of(examples)
     return [min(1.0, correct / total) for correct in standings.correct.tolist()]
 
 
 def by_rank(standings: Standings) -> list[int]:
-    """The arms, the leader first, then by their correct answers."""
+    """Return the arms: first the leader, then the other arms by their correct answers."""
     leader = int(standings.leader[0])
     order = np.argsort(-standings.correct, kind="stable").tolist()
     return [leader, *(a for a in order if a != leader)]
 
 
 def kept(standings: Standings, arms: Array) -> Standings:
-    """The standings of these arms alone, ascending, the leader among them."""
+    """Return the standings of these arms only. `arms` must be in ascending order and include the leader."""
     leader = np.flatnonzero(arms == standings.leader[0])
     correct, ahead = standings.correct[arms].copy(), standings.ahead[np.ix_(arms, arms)].copy()
     return Standings(correct, ahead, leader, standings.weighed.copy())
 
 
 def joined_by(standings: Standings, newcomers: int) -> Standings:
-    """The standings with newcomers: each starts with the leader's record, a little behind, and goes on with its own.
+    """Return the standings with new arms. Each starts a little behind the leader's record and then has its own.
 
-    It starts behind by at most the answers that the leader and each other arm both got right, so that no arm is ahead
-    by more than its own count.
+    A new arm starts behind by at most the answers that the leader and every other arm both got right. So no arm is ever
+    ahead of another by more than its own count of correct answers.
     """
     arms, leader = standings.correct.size, standings.leader[0]
     taken = np.append(np.arange(arms), np.full(newcomers, leader))
@@ -138,7 +139,7 @@ def joined_by(standings: Standings, newcomers: int) -> Standings:
 
 
 def surely_behind(standings: Standings) -> Array:
-    """(A,) bool: whether each arm is behind the leader by more than chance makes likely (McNemar 1947)."""
+    """Return (A,) bool: whether each arm is behind the leader by more than chance explains (McNemar 1947)."""
     leader = standings.leader[0]
     won, lost = standings.ahead[leader], standings.ahead[:, leader]
     behind: Array = (won > lost) & ((won - lost) ** 2 > SURELY**2 * (won + lost) * answer_of(standings))
@@ -146,18 +147,18 @@ def surely_behind(standings: Standings) -> Array:
 
 
 def state_of(standings: Standings) -> State:
-    """The standings as arrays; `weighed` only where weights differed from 1."""
+    """Return the standings as arrays, with `weighed` only if weights differed from 1."""
     return {name: a.copy() for name, a in standings._asdict().items() if name != "weighed" or a.any()}
 
 
 def read_standings(checked: StateReader, arms: int, examples: int) -> Standings:
-    """Read the standings of a state after so many examples. ValueError where they are invalid."""
+    """Read the standings of a state after `examples` examples. Raise ValueError if they are invalid."""
     most, weighed = total_of(examples) + ROUNDING, np.zeros(2)
     rounding = ROUNDING
     if "weighed" in checked.state:
         weighed = checked.take("weighed", np.float64, (2,), LIGHTEST**2, HEAVIEST**2 * most)
         weight, square = weighed.tolist()
-        # The mean of the squares is at least the square of the mean, and at most the heaviest times the mean.
+        # The mean square is at least the square of the mean, and at most the heaviest weight times the mean.
         if not weight**2 <= square * most * (1.0 + ROUNDING) or not square <= weight * HEAVIEST * (1.0 + ROUNDING):
             raise ValueError(f"weighed must be the sums of {examples} weights and their squares, got {weighed}")
         rounding *= max(1.0, weight / most)

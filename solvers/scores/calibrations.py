@@ -1,6 +1,6 @@
-"""Several calibrations of three or more classes; the calibration with the lowest recent loss answers.
+"""Several calibrations for three or more classes. The calibration with the lowest recent loss answers.
 
-Each makes probabilities of the decision values f (K,) of an example:
+Each calibration computes probabilities from the decision values f (K,) of an example:
 
     sigmoids      p_c ~ 1 / (1 + exp(A_c f_c + B_c)): Platt's, one per column (sigmoid.py)
     temperature   p_c ~ exp(a f_c)
@@ -12,23 +12,23 @@ Networks, ICML 2017, section 4.2. Over the newest FITTED examples, in units of s
     a          minimises   -sum_i sum_c t_ic log p_ic + RIDGE s^2 a^2 / 2
     a_c, b_c   minimise    -sum_i sum_c t_ic log p_ic + sum_c (s^2 (a_c - a)^2 + b_c^2) / 2
 
-where t_i is the class of example i, smoothed by 1 part in n + 1 over all classes. Each time they are due they go one
-step: a a Newton step, the pairs (a_c, b_c) the Newton step of a quadratic that lies above the loss. For any u (K,) the
-curvature sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d (u_c - u_d)^2, is at most
-2 sum_c p_c (1 - p_c) u_c^2. So the classes separate, with 2 x 2 matrices.
+where t_i is the class of example i, smoothed by 1 part in n + 1 over all classes. Whenever the fits are due, they make
+one step: a Newton step for a, and for the pairs (a_c, b_c) the Newton step of a quadratic that is an upper bound of the
+loss. For any u (K,) the curvature is sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d (u_c -
+u_d)^2. The curvature is at most 2 sum_c p_c (1 - p_c) u_c^2. So the classes separate, with 2 x 2 matrices.
 
-The fits are due whenever a tenth of the examples since there are three columns is new, or BLOCK examples. Before that,
-all three are judged by the new examples, to which none of them was fitted. Their losses fade by FADING per example.
-Another calibration takes over once it has lost AHEAD less.
+The fits are due whenever BLOCK examples are new, or a tenth of the examples since there are three columns. Before each
+fit, all three calibrations are judged on the new examples, on which none of them was fitted. Their losses fade by
+FADING per example. Another calibration takes over once its loss is lower by AHEAD.
 
-fits     (3, K, 2) float64      A, B of each column; -a_c and -b_c of a softmax. The sigmoids' are copies, to be judged.
+fits     (3, K, 2) float64      A, B of each column; -a_c and -b_c of a softmax. The sigmoids' fits are copies.
 losses   (3, 2) float64         log loss and Brier score, fading.
-gaps     (3, K, BINS) float64   probability of a class minus its examples, by tenths of that probability, fading.
+gaps     (3, K, BINS) float64   a class's probabilities minus its examples, by tenths of the probability, fading.
 weight   (1,) float64           weight of all examples judged.
 answers  (1,) int64             the calibration that answers.
-since    (1,) int64             examples learned when the third column came.
-judged   (1,) int64             examples learned when the fits were last due.
-due      (1,) int64             number of examples at which they are due again.
+since    (1,) int64             number of examples learned when the third column was added.
+judged   (1,) int64             number of examples learned when the fits were last due.
+due      (1,) int64             number of examples at which the fits are due again.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ Array = np.ndarray[Any, Any]
 SIGMOIDS, TEMPERATURE, VECTOR = range(3)
 NAMES = ("sigmoids", "temperature", "vector")
 FIGURES = ("log_loss", "brier", "classwise_error")
-COLUMNS = 3  # fewest columns with a choice of calibrations
-FITTED = 500  # newest examples of a fit: with more, the older scores mislead, because models on a budget change fast
+COLUMNS = 3  # minimum number of columns for a choice of calibrations
+FITTED = 500  # newest examples of a fit: older scores would mislead it, because models on a budget change fast
 RIDGE = 1e-3
-FARTHEST = 8.0  # largest factor by which a step may change the temperature: Newton goes astray where p is 0 or 1
-LEAST = 1e-6  # least a s; all classes are equally likely there
+FARTHEST = 8.0  # largest factor by which a step may change the temperature: Newton's method diverges where p is 0 or 1
+LEAST = 1e-6  # minimum of a s, at which all classes are equally likely
 FADING = 0.995
-AHEAD = 1.0  # nats less of fading loss that a calibration needs to take over; the fading loss spans 200 examples
-UNJUDGED = 20  # examples used for the first fits, before any judging
+AHEAD = 1.0  # nats by which a calibration's fading loss must be lower to take over; the fading loss covers 200 examples
+UNJUDGED = 20  # number of examples for the first fits, before any judging
 BINS = 10
-BLOCK = 200  # most examples judged at once
+BLOCK = 200  # maximum number of examples judged together
 
 WEIGHT_MAX = 1.001 / (1.0 - FADING)  # limit of the weights of all examples, with some room for rounding
 OF_ALL = ("losses", "weight", "answers", "since", "judged", "due")  # arrays that do not change with the columns
 
 POWERS = np.multiply.accumulate(np.concatenate(([1.0], np.full(BLOCK, FADING))))
-"""The factor of a weight after 0 ... BLOCK examples."""
+"""The factors of a weight after 0 ... BLOCK examples."""
 
 
 class Contest(NamedTuple):
@@ -78,12 +78,12 @@ class Contest(NamedTuple):
 
 
 def probabilities(fit: Array, number: int, scores: Array) -> Array:
-    """(m, K) of scores (m, K), by the fit (K, 2) of calibration `number`."""
+    """Return the probabilities (m, K) for scores (m, K), by the fit (K, 2) of calibration `number`."""
     return Calibration(fit, softmax=number != SIGMOIDS).classes(scores)
 
 
 def temperature_step(a: float, scores: Array, classes: Array) -> float:
-    """The inverse temperature after a step from `a`; from 0 it first goes to 1 / s."""
+    """Return the inverse temperature after a step from `a`; from 0 it first goes to 1 / s."""
     (n, k), square = scores.shape, _square(scores)
     if not square > 0.0:
         return a
@@ -99,7 +99,7 @@ def temperature_step(a: float, scores: Array, classes: Array) -> float:
 
 
 def vector_step(slopes: Array, biases: Array, a: float, scores: Array, classes: Array) -> tuple[Array, Array]:
-    """The slopes a_c and biases b_c (K,) after a step; no slope is negative. a: the inverse temperature."""
+    """Return the slopes a_c and biases b_c (K,) after a step. No slope is negative. a: the inverse temperature."""
     (n, k), square = scores.shape, _square(scores)
     if not square > 0.0:
         return slopes, biases
@@ -120,22 +120,22 @@ def vector_step(slopes: Array, biases: Array, a: float, scores: Array, classes: 
 
 
 def _square(scores: Array) -> float:
-    """The mean square of the scores."""
+    """Return the mean square of the scores."""
     return _total((scores * scores).sum(axis=0)) / scores.size
 
 
 def _by_example(values: Array) -> Array:
-    """(m,) the sums over the classes of values (m, K), one class after another."""
+    """Return (m,) the sums over the classes of values (m, K), one class after another."""
     return np.asarray(np.ascontiguousarray(values.T).sum(axis=0))
 
 
 def _total(values: Array) -> float:
-    """The sum of values (m,), in their order."""
+    """Return the sum of values (m,), added in their order."""
     return float(np.add.accumulate(values)[-1])
 
 
 class Calibrations:
-    """Sigmoids and, with three or more columns where a choice is wanted, the other calibrations beside them."""
+    """The sigmoids and, if a choice is wanted and there are three or more columns, the other calibrations."""
 
     def __init__(self, *, choosing: bool = True) -> None:
         """choosing: whether calibrations are compared; else the sigmoids answer."""
@@ -145,16 +145,16 @@ class Calibrations:
 
     @property
     def columns(self) -> int:
-        """Columns of the decision values."""
+        """Number of columns of the decision values."""
         return self.sigmoid.columns
 
     @property
     def seen(self) -> int:
-        """Examples learned."""
+        """Number of examples learned."""
         return self.sigmoid.seen
 
     def choose(self, *, choosing: bool) -> None:
-        """Begin or stop to compare calibrations. The sigmoids stay as they are."""
+        """Start or stop the comparison of calibrations. The sigmoids do not change."""
         self._choosing = choosing
         if not choosing:
             self._contest = None
@@ -164,7 +164,7 @@ class Calibrations:
                 self._fit(self._contest)
 
     def widen(self, columns: int) -> None:
-        """Take more columns. Two classes keep their sigmoids; a new column gets the common temperature."""
+        """Add columns. Two classes keep their sigmoids; a new column gets the common temperature."""
         self.sigmoid.widen(columns)
         if self._contest is None:
             self.choose(choosing=self._choosing)
@@ -178,7 +178,7 @@ class Calibrations:
         self._contest = new
 
     def learn(self, columns: Array, classes: Array) -> Array:
-        """As `Sigmoid.learn`, with the probabilities of the calibration that answers."""
+        """Learn as `Sigmoid.learn`, and return the probabilities of the calibration that answers."""
         contest = self._contest
         m, k = columns.shape
         if contest is None or self.seen + m < contest.due[0]:
@@ -204,14 +204,14 @@ class Calibrations:
         return out
 
     def _softmax(self) -> Array | None:
-        """The fit that answers, unless the sigmoids answer."""
+        """Return the fit that answers, or None if the sigmoids answer."""
         if self._contest is None or self._contest.answers[0] == SIGMOIDS:
             return None
         fit: Array = self._contest.fits[self._contest.answers[0]]
         return fit
 
     def _judge(self, contest: Contest) -> None:
-        """Add up the loss of each calibration over the examples since the last time, and choose which answers."""
+        """Add up each calibration's loss over the examples since the last time; choose which calibration answers."""
         m = self.seen - int(contest.judged[0])
         if contest.judged[0] < contest.since[0] + UNJUDGED:
             return
@@ -232,7 +232,7 @@ class Calibrations:
             contest.answers[0] = lost.argmin()
 
     def _fit(self, contest: Contest) -> None:
-        """Take a step of the temperature and of the vector; copy the present sigmoids."""
+        """Do a step of the temperature and of the vector, and copy the present sigmoids."""
         scores, classes = self.sigmoid.newest(min(self.seen, FITTED))
         fits = contest.fits
         before = -float(fits[TEMPERATURE, 0, 0])
@@ -244,17 +244,18 @@ class Calibrations:
         fits[VECTOR, :, 0], fits[VECTOR, :, 1] = -slopes, -biases
 
     def calibration(self) -> Calibration:
-        """The present fit of the calibration that answers; it knows nothing before the first example."""
+        """Return the present fit of the calibration that answers. Before the first example it is empty."""
         softmax = self._softmax()
         if softmax is None or not self.seen:
             return self.sigmoid.calibration()
         return Calibration(softmax.copy(), softmax=True)
 
     def figures(self) -> dict[str, Any] | None:
-        """Name the calibration that answers, and the mean losses of each; None where there is no choice.
+        """Return the name of the calibration that answers, and the mean losses of each; None if there is no choice.
 
-        classwise_error: for a class, the mean gap between its probability and how often it came, by tenths of that
-        probability; averaged over the classes (Kull et al., Beyond temperature scaling, NeurIPS 2019, section 2).
+        classwise_error: for a class, the mean gap between its probability and its frequency, by tenths of that
+        probability. The result is the average over the classes (Kull et al., Beyond temperature scaling, NeurIPS 2019,
+        section 2).
         """
         contest = self._contest
         if contest is None:
@@ -268,11 +269,14 @@ class Calibrations:
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """The state besides the sigmoids' state; empty where there is no choice."""
+        """Return the state without the sigmoids' state; empty if there is no choice."""
         return {} if self._contest is None else {name: a.copy() for name, a in self._contest._asdict().items()}
 
     def load(self, sigmoid: State, state: State) -> None:
-        """Take over a state of the sigmoids and a state of `state`. ValueError where an array does not fit the rest."""
+        """Load a state of the sigmoids and a state that `state` returned.
+
+        Raise ValueError if an array does not fit the rest.
+        """
         self.sigmoid.load(sigmoid)
         self._contest = None
         if not self._choosing or self.columns < COLUMNS:
@@ -305,7 +309,7 @@ def _begun(columns: int, seen: int) -> Contest:
         losses=np.zeros((len(NAMES), 2)),
         gaps=np.zeros((len(NAMES), columns, BINS)),
         weight=np.zeros(1),
-        # Sigmoids that two classes have taught are good at once; without them the temperature is good soonest.
+        # Sigmoids that were fitted with two classes are good at once. Without them, the temperature becomes good first.
         answers=np.full(1, SIGMOIDS if seen else TEMPERATURE, np.int64),
         since=count,
         judged=count.copy(),

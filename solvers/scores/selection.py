@@ -1,17 +1,18 @@
-"""Selection of the examples worth learning, or worth a label, from a solver's decision values.
+"""Selection of the examples worth learning, or worth labelling, from a solver's decision values.
 
 A. Bordes, S. Ertekin, J. Weston and L. Bottou, Fast Kernel Classifiers with Online and Active Learning, JMLR 6, 2005,
-section 4. It needs only a solver's view, decision values (m, K) and delta (K,), so it works with all solvers.
+section 4. The functions need only a solver's view, decision values (m, K) and delta (K,), so they work with all
+solvers.
 
     random      any example not learned yet (section 4.4)
     gradient    the most misclassified: the smallest y f(x), which needs its label (section 4.1, eq. 12)
     active      the closest to the decision boundary: the smallest |f(x)|, without its label (section 4.2, eq. 13)
-    autoactive  as active, among a sample that ends when it holds 5 examples inside the margin (sections 4.3, 4.4)
+    autoactive  as active, in a sample that ends with its fifth example inside the margin (sections 4.3, 4.4)
 
 With one column, f(x) is its decision value and y the sign of the example's class in it. With K >= 3 columns, y f(x) is
-(f_y - largest other f_c) / 2 and |f(x)| is (best - second best) / 2: half a difference of two columns, so that two
-classes in columns f and -f would get the same as one column. The step of eq. 13, |f(x)| = max over y of y f(x), holds
-for both.
+(f_y - largest other f_c) / 2 and |f(x)| is (best - second best) / 2. These are halves of a difference of two columns,
+so two classes in columns f and -f would give the same as one column. The step of eq. 13, |f(x)| = max over y of y f(x),
+is valid for both.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 RANDOM, GRADIENT, ACTIVE, AUTOACTIVE = STRATEGIES = ("random", "gradient", "active", "autoactive")
-SEARCHED = 50  # examples that gradient and active look at per choice: M of section 4.3
-AUTO_SEARCHED = 100  # most examples that autoactive looks at per choice
-AUTO_WANTED = 5  # examples inside the margin at which it stops looking
-SEEDS = 5  # random examples of each class that a solver begins with
+SEARCHED = 50  # number of examples that gradient and active compare per choice: M of section 4.3
+AUTO_SEARCHED = 100  # maximum number of examples that autoactive compares per choice
+AUTO_WANTED = 5  # number of examples inside the margin at which autoactive ends its sample
+SEEDS = 5  # number of random examples of each class with which a solver begins
 AUTO_CHUNK = 10
-TINY = 1e-30  # makes a point at the origin of a linear kernel similar to itself and to no other point
+TINY = 1e-30  # makes a point at the origin of a linear kernel similar to itself and dissimilar to every other point
 
 
 def distances(scores: Array) -> Array:
-    """(m,) |f(x)|, the distance from the decision boundary, for decision values (m, K); 0 without a column."""
+    """Return (m,) |f(x)|, the distance from the decision boundary, for decision values (m, K); 0 without a column."""
     if scores.shape[1] == 0:
         return np.zeros(scores.shape[0])
     if scores.shape[1] == 1:
@@ -52,9 +53,9 @@ def distances(scores: Array) -> Array:
 
 
 def _two_best(scores: Array) -> tuple[Array, Array]:
-    """(m,) the columns of the largest and of the second largest decision value, the first among equals.
+    """Return (m,) the columns of the largest and of the second largest decision value. Of equal values the first wins.
 
-    A partial sort takes either of two equals, and not the same on every processor.
+    A partial sort would select either of two equal values, depending on the processor.
     """
     best = scores.argmax(axis=1)
     others = scores.copy()
@@ -63,7 +64,7 @@ def _two_best(scores: Array) -> tuple[Array, Array]:
 
 
 def margins(scores: Array, classes: Array) -> Array:
-    """(m,) y f(x), negative where the example of that class is misclassified, for decision values (m, K)."""
+    """Return (m,) y f(x) for decision values (m, K). It is negative if the example is misclassified."""
     if scores.shape[1] == 0:
         return np.zeros(scores.shape[0])
     if scores.shape[1] == 1:
@@ -75,10 +76,10 @@ def margins(scores: Array, classes: Array) -> Array:
 
 
 def is_wanted(scores: Array, delta: Array) -> Array:
-    """(m,) whether |f(x)| < 1 + delta / 2: without its label, such an example may become a support vector.
+    """Return (m,) whether |f(x)| < 1 + delta / 2: then the example may become a support vector, whatever its label is.
 
-    Section 3.5, eq. 11, with the worse label. delta (K,) is the view's: the bias is known up to delta / 2. With several
-    columns the delta of the best and of the second best count half each, as in |f(x)|.
+    See section 3.5, eq. 11, with the worse label. delta (K,) comes from the view: the bias is known to within delta /
+    2. With several columns, the deltas of the best and of the second best column count half each, as in |f(x)|.
     """
     if scores.shape[1] == 0:
         return np.ones(scores.shape[0], bool)
@@ -90,7 +91,7 @@ def is_wanted(scores: Array, delta: Array) -> Array:
 
 
 def informativeness(strategy: str, scores: Array, classes: Array | None = None) -> Array:
-    """(m,) how much a strategy wants each example, for decision values (m, K); equal for all if it is random.
+    """Return (m,) how useful each example is to a strategy, for decision values (m, K); equal for all if it is random.
 
     Raises ValueError for an unknown strategy, and for gradient without the examples' classes (m,).
     """
@@ -112,11 +113,11 @@ def pick(
     classes: Array | None = None,
     searched: int | None = None,
 ) -> Array:
-    """The numbers of n rows to learn, or to ask a label for, the most informative first, equals in random order.
+    """Return the numbers of n rows to learn or to label, the most informative first. Equal rows are in random order.
 
-    searched: random rows to look at (section 4.3), None for all. random: one-element uint64 state of core/random.py,
-    advanced by one draw for each row looked at. classes (m,): needed for gradient. Over rows given by the caller,
-    autoactive is the same as active. Raises ValueError where n or searched is not possible.
+    searched: number of random rows to compare (section 4.3), None for all. random: one-element uint64 state of
+    core/random.py, advanced by one draw per compared row. classes (m,): needed for gradient. For rows that the caller
+    gives, autoactive is the same as active. Raises ValueError if n or searched is not possible.
     """
     _check(strategy, classes)
     most = len(rows) if searched is None else min(searched, len(rows))
@@ -131,12 +132,12 @@ def pick(
 
 
 def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0.5) -> Array:
-    """The numbers of n rows that are informative and unlike each other, in the order of choice.
+    """Return the numbers of n rows that are informative and unlike each other, in the order of choice.
 
-    K. Brinker, Incorporating Diversity in Active Learning with Support Vector Machines, ICML 2003, section 4: one after
-    another, the row with the smallest -trade wish + (1 - trade) max |cos|. The cosine in feature space, k(x, z) /
-    sqrt(k(x, x) k(z, z)), is with the rows chosen before. wish (m,): `informativeness`. Among equals the first is
-    taken.
+    See K. Brinker, Incorporating Diversity in Active Learning with Support Vector Machines, ICML 2003, section 4. One
+    row after another is chosen: the row with the smallest -trade wish + (1 - trade) max |cos|. The cosine in feature
+    space, k(x, z) / sqrt(k(x, x) k(z, z)), is computed with the rows chosen before. wish (m,): `informativeness`. Of
+    equal rows the first is chosen.
     """
     points = points_from_rows(rows, rows.dim)
     lengths = np.sqrt(rows.selves.astype(np.float64) + TINY)
@@ -156,14 +157,14 @@ def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0
 
 @compiled
 def shuffle_front(order, left, n, random):
-    """Bring n of order[:left] to its front, each ordered choice being equally likely (Fisher-Yates)."""
+    """Move a random choice of n of order[:left] to its front. Every ordered choice is equally likely (Fisher-Yates)."""
     for p in range(n):
         q = p + random_below(random, left - p)
         order[p], order[q] = order[q], order[p]
 
 
 class Unseen:
-    """The numbers 0..size-1 that have not been removed, to be drawn at random.
+    """The numbers 0..size-1 that have not been removed, for random draws.
 
     random: one-element uint64 state of core/random.py, owned by the caller.
     """
@@ -182,7 +183,7 @@ class Unseen:
         return self._order[:n].copy()
 
     def remove(self, place: int) -> int:
-        """Remove and return the number at `place` of the last draw. The places of that draw are invalid afterwards."""
+        """Remove and return the number at `place` of the last draw. Afterwards the places of that draw are invalid."""
         self.left -= 1
         index = int(self._order[place])
         self._order[place] = self._order[self.left]
@@ -190,9 +191,9 @@ class Unseen:
 
 
 class Selection(NamedTuple):
-    """A chosen example: its number, |f(x)| and `is_wanted` before it is learned, and how many were looked at.
+    """A chosen example: its number, |f(x)| and `is_wanted` before it is learned, and how many examples were compared.
 
-    Where none was looked at (random, and the seeds), distance is NaN and wanted is true.
+    If no examples were compared (random, and the seeds), distance is NaN and wanted is true.
     """
 
     example: int
@@ -212,13 +213,14 @@ def learn_selected(
     seeds: int = SEEDS,
     stop: Callable[[Selection], bool] | None = None,
 ) -> Iterator[Selection]:
-    """Teach a solver the selected examples of a training set, one by one; yield each after it is learned.
+    """Make a solver learn selected examples of a training set, one by one; yield each after it is learned.
 
-    The algorithm of section 4.3 without its finishing step, which is up to the caller: end the iteration, then
-    `finish`. No example is selected twice. rows, classes (m,): as for `learn`; the key of an example is its number.
-    random: one-element uint64 state of core/random.py; the same state gives the same choices. searched: M, for gradient
-    and active. seeds: random examples of each class that come first. stop: called with each choice before it is
-    learned; if it returns true the iteration ends. Raises ValueError (PointsFull where the solver is full).
+    This is the algorithm of section 4.3 without its finishing step. The caller does that step: end the iteration, then
+    call `finish`. No example is selected twice. rows, classes (m,): as for `learn`; the key of an example is its
+    number. random: one-element uint64 state of core/random.py; the same state gives the same choices. searched: M, for
+    gradient and active. seeds: number of random examples of each class that are learned first. stop: called with each
+    choice before it is learned; if it returns true, the iteration ends. Raises ValueError (PointsFull if the solver is
+    full).
     """
     _check(strategy, classes)
     if not searched > 0:
@@ -259,7 +261,7 @@ def _learn_selected(
 
 
 def _seeds(unseen: Unseen, classes: Array, seeds: int) -> list[int]:
-    """Places of the first examples of each class in a random order of all, ascending: remove them from the end."""
+    """Return the ascending places of the first examples of each class in a random order. Remove them from the end."""
     order = classes[unseen.draw(unseen.left if seeds else 0)]
     places = [np.flatnonzero(order == c)[:seeds] for c in np.unique(order)]
     return [int(p) for p in np.sort(np.concatenate(places))] if places else []
@@ -270,7 +272,7 @@ def _blind(unseen: Unseen, place: int) -> Selection:
 
 
 def _search(view: View, rows: Rows, classes: Array, unseen: Unseen, strategy: str, searched: int) -> Selection:
-    """Randomized search (section 4.3): the best of a sample."""
+    """Do a randomised search (section 4.3): choose the best example of a sample."""
     sample = unseen.draw(searched)
     scores = view.decision(rows.take(sample))
     place = int(informativeness(strategy, scores, classes[sample]).argmax())
@@ -278,7 +280,7 @@ def _search(view: View, rows: Rows, classes: Array, unseen: Unseen, strategy: st
 
 
 def _search_until_wanted(view: View, rows: Rows, unseen: Unseen) -> Selection:
-    """The closest of a sample that ends with its fifth example inside the margin."""
+    """Choose the closest example of a sample that ends with its fifth example inside the margin."""
     sample = unseen.draw(AUTO_SEARCHED)
     scores = np.empty((0, view.delta.size))
     for begin in range(0, sample.size, AUTO_CHUNK):

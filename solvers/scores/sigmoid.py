@@ -7,20 +7,20 @@ Vector Machines, Machine Learning 68, 2007 (algorithm 1).
     P(y = +1 | f) = 1 / (1 + exp(A f + B)),   A and B minimise   -sum_i t_i log p_i + (1 - t_i) log(1 - p_i)
 
 over the newest WINDOW examples, with t_i = (N+ + 1) / (N+ + 2) for the N+ positive examples and 1 / (N- + 2) for the N-
-negative examples. The fit is repeated whenever a tenth of the window, or of the examples since the column came, is new.
-Each score was made just before its example was learned, so the fit needs no held-out data; batch learning needs
-cross-validation for that.
+negative examples. The fit is repeated whenever a tenth of the window is new, or a tenth of the examples since the
+column was added. Each score was made just before its example was learned. So the fit needs no held-out data, whereas
+batch learning needs cross-validation.
 
-There is one sigmoid per column. With one column the second class is its positive side. With three or more columns the
-probabilities of the classes are the sigmoids' values divided by their sum: normalised sigmoids. calibrations.py fits
-other calibrations beside them: a softmax with such A and B, where P(y = c | f) is exp(-(A_c f_c + B_c)) divided by the
-sum over all classes.
+There is one sigmoid per column. With one column the second class is its positive side. With three or more columns, the
+probabilities of the classes are the sigmoids' values divided by their sum: normalised sigmoids. calibrations.py also
+fits other calibrations: a softmax with such A and B, where P(y = c | f) is exp(-(A_c f_c + B_c)) divided by the sum
+over all classes.
 
 fit      (K, 2) float64        A, B of each column.
-scores   (K, WINDOW) float32   decision values, a ring; ABSENT where the column came later than the example.
+scores   (K, WINDOW) float32   decision values, a ring; ABSENT for examples older than the column.
 classes  (WINDOW,) int32       class numbers, a ring.
 seen     (1,) int64            examples learned.
-since    (K,) int64            number of examples when the column came.
+since    (K,) int64            number of examples when the column was added.
 due      (K,) int64            number of examples at the column's next fit.
 """
 
@@ -38,8 +38,8 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 WINDOW = 1000
-ABSENT = -1.0  # the value that a hinge column gives to a point of another class
-SCORE_MAX = 1e30  # scores are clipped to this size, so that float32 holds them
+ABSENT = -1.0  # the decision value that a hinge-loss column gives to a point of another class
+SCORE_MAX = 1e30  # scores are clipped to this size, so that float32 can represent them
 SCORE_LIMIT = float(np.float32(SCORE_MAX))  # slightly more
 ITERATIONS_MAX = 50
 GRADIENT_TOL = 1e-4  # relative to the mean loss, with scores in units of their root mean square
@@ -53,7 +53,7 @@ BY_COLUMN = ("fit", "scores", "since", "due")
 
 @handed
 class Sigmoids(NamedTuple):
-    """The arrays as compiled code takes them; see the module's docstring."""
+    """The arrays in the form that compiled code uses; see the module's docstring."""
 
     fit: Array
     scores: Array
@@ -65,7 +65,7 @@ class Sigmoids(NamedTuple):
 
 @compiled
 def positive_part(A, B, f):
-    """P(y = +1 | f) and P(y = -1 | f), each to full precision."""
+    """Return P(y = +1 | f) and P(y = -1 | f), each in full precision."""
     z = A * min(max(f, -SCORE_MAX), SCORE_MAX) + B
     e = exp(-abs(z))
     small, large = e / (1.0 + e), 1.0 / (1.0 + e)
@@ -76,7 +76,7 @@ def positive_part(A, B, f):
 def class_probabilities(fit, f, out):
     """Write the probability of each class, from the decision values f of one example, to the front of `out`.
 
-    f may have fewer columns than there are now, if it was made before a class was announced.
+    f may have fewer columns than there are now, if it was computed before a class was announced.
     """
     columns = f.shape[0]
     if columns == 1:
@@ -93,7 +93,7 @@ def class_probabilities(fit, f, out):
 
 @compiled
 def loss_and_derivatives(f, classes, positive, high, low, inverse, a, b):
-    """The loss at (a, b), its gradient and its Hessian, summed over the examples; f is multiplied by `inverse`."""
+    """Return loss, gradient and Hessian at (a, b), summed over the examples. f is multiplied by `inverse`."""
     loss, g_a, g_b, h_aa, h_ab, h_bb = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(f.shape[0]):
         x = np.float64(f[i]) * inverse
@@ -113,7 +113,7 @@ def loss_and_derivatives(f, classes, positive, high, low, inverse, a, b):
 
 @compiled
 def fit_column(f, classes, positive, A, B):
-    """A and B for scores f (n,), where the examples of class `positive` are +1, starting from the given A and B."""
+    """Return A and B for scores f (n,). Examples of class `positive` are +1. The fit starts from the given A and B."""
     n = f.shape[0]
     n_positive = 0
     square = 0.0
@@ -126,7 +126,7 @@ def fit_column(f, classes, positive, A, B):
     high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n - n_positive + 2.0)
     a, b = A * scale, B
     loss, g_a, g_b, h_aa, h_ab, h_bb = loss_and_derivatives(f, classes, positive, high, low, 1.0 / scale, a, b)
-    # Use the start of algorithm 1, the best constant p, if it is better: the scores may have changed since.
+    # If the start of algorithm 1, the best constant p, is better, use it: the scores may have changed since.
     constant_b = log((n - n_positive + 1.0) / (n_positive + 1.0))
     p = (n_positive + 1.0) / (n + 2.0)
     targets = n_positive * high + (n - n_positive) * low
@@ -158,7 +158,7 @@ def fit_column(f, classes, positive, A, B):
 
 @compiled
 def learn_scores(sigmoids, columns, classes, out):
-    """For each example in order: write its probabilities by the fit so far, then keep its score and its class."""
+    """For each example in order, write its probabilities by the fit so far, then store its score and its class."""
     fit, scores, ring, seen, since, due = sigmoids
     known = columns.shape[1]
     for i in range(columns.shape[0]):
@@ -167,7 +167,7 @@ def learn_scores(sigmoids, columns, classes, out):
         for c in range(scores.shape[0]):
             f = ABSENT
             if known == 1 and c < 2:
-                # The second class keeps the one column; the first gets its negation once there are more.
+                # The second class keeps the single column; the first gets its negation once there are more columns.
                 f = columns[i, 0] if c == min(scores.shape[0], 2) - 1 else -columns[i, 0]
             elif c < known:
                 f = columns[i, c]
@@ -184,7 +184,7 @@ def learn_scores(sigmoids, columns, classes, out):
 
 @compiled
 def probabilities_of_numbers(fit, columns, numbers, row, out):
-    """The probability of class numbers[i] for each example; out[i] is unchanged where numbers[i] is negative."""
+    """Write the probability of class numbers[i] of each example; out[i] is unchanged if numbers[i] is negative."""
     for i in range(columns.shape[0]):
         if numbers[i] >= 0:
             class_probabilities(fit, columns[i], row)
@@ -193,14 +193,14 @@ def probabilities_of_numbers(fit, columns, numbers, row, out):
 
 @compiled
 def probabilities_of(fit, columns, out):
-    """The probabilities of many examples, without learning."""
+    """Compute the probabilities of many examples, without learning."""
     for i in range(columns.shape[0]):
         class_probabilities(fit, columns[i], out[i])
 
 
 @compiled
 def softmax_of(fit, columns, out):
-    """The probabilities by a softmax of A f + B, with three or more columns in the fit."""
+    """Compute the probabilities by a softmax of A f + B, with three or more columns in the fit."""
     known = columns.shape[1]
     for i in range(columns.shape[0]):
         if known == 1:  # the first class has the negated column
@@ -219,14 +219,17 @@ def softmax_of(fit, columns, out):
 
 
 class Calibration:
-    """A fit at one moment. It never changes."""
+    """A fit at one moment, which never changes."""
 
     def __init__(self, fit: Array, *, softmax: bool = False) -> None:
-        """fit (K, 2): A and B of each column; K = 0 if nothing is known. softmax: instead of normalised sigmoids."""
+        """fit (K, 2): A and B of each column; K = 0 before the first example.
+
+        softmax: use a softmax instead of normalised sigmoids.
+        """
         self._fit, self._softmax = fit, softmax
 
     def __call__(self, columns: Array, numbers: Array) -> Array:
-        """(m,) the probability of class `numbers` (m,), by decision values (m, K); NaN for a negative number."""
+        """Return (m,) the probability of class `numbers` (m,), by decision values (m, K); NaN for a negative number."""
         out = np.full(numbers.size, np.nan)
         k = columns.shape[1]
         if self._softmax:
@@ -238,7 +241,10 @@ class Calibration:
         return out
 
     def classes(self, columns: Array) -> Array:
-        """Probabilities (m, classes) by decision values (m, K); two classes for one column. NaN if nothing is known."""
+        """Return probabilities (m, classes) for decision values (m, K); two classes for one column.
+
+        NaN without a fit.
+        """
         m, k = columns.shape
         out = np.full((m, max(k, 2)), np.nan)
         if 0 < k <= self._fit.shape[0]:
@@ -255,20 +261,23 @@ class Sigmoid:
 
     @property
     def columns(self) -> int:
-        """Columns that have a sigmoid."""
+        """Number of columns that have a sigmoid."""
         return int(self._arrays.fit.shape[0])
 
     @property
     def seen(self) -> int:
-        """Examples learned."""
+        """Number of examples learned."""
         return int(self._arrays.seen[0])
 
     def widen(self, columns: int) -> None:
-        """Take more columns. From one to three, the second class keeps its sigmoid; the first gets its mirror image."""
+        """Add columns.
+
+        From one to three columns, the second class keeps its sigmoid; the first gets its mirror image.
+        """
         old, new = self._arrays, _empty(columns)
         new.classes[:], new.seen[:] = old.classes, old.seen
         n = min(self.seen, WINDOW)
-        new.fit[:, 1] = log(n + 1.0)  # none of the n examples is of the new column's class
+        new.fit[:, 1] = log(n + 1.0)  # no example so far belongs to the new column's class
         new.scores[:, :n] = ABSENT
         new.since[:], new.due[:] = self.seen, self.seen + 1
         sources = [0, 0] if self.columns == 1 < columns else range(self.columns)
@@ -281,10 +290,10 @@ class Sigmoid:
         self._arrays = new
 
     def learn(self, columns: Array, classes: Array) -> Array:
-        """Learn scores (m, K) with their classes (m,) in order; return the probabilities from before each was learned.
+        """Learn scores (m, K) with classes (m,) in order; return the probabilities from just before each was learned.
 
-        The result is (m, K), or (m, 2) for one column. K may be smaller than now, for scores made before a class was
-        announced. ValueError where they do not fit, before anything changes.
+        The result is (m, K), or (m, 2) for one column. K may be smaller than now, for scores computed before a class
+        was announced. Raises ValueError before anything changes.
         """
         self.check(columns, classes)
         m, k = columns.shape
@@ -293,7 +302,7 @@ class Sigmoid:
         return out
 
     def check(self, columns: Array, classes: Array) -> None:
-        """Refuse (ValueError) what `learn` cannot take."""
+        """Refuse (ValueError) arguments that are invalid for `learn`."""
         m, k = columns.shape
         if not 0 < k <= self.columns:
             raise ValueError(f"columns must be from 1 to {self.columns}, got {k}")
@@ -301,25 +310,25 @@ class Sigmoid:
             raise ValueError(f"classes must be {m} numbers from 0 to {max(1, self.columns - 1)}, got {classes}")
 
     def newest(self, n: int) -> tuple[Array, Array]:
-        """Scores (n, K) float64 and classes (n,) of the newest n examples, at most WINDOW, the oldest first."""
+        """Return scores (n, K) float64 and classes (n,) of the newest n examples, at most WINDOW, the oldest first."""
         places = np.arange(self.seen - n, self.seen) % WINDOW
         return np.ascontiguousarray(self._arrays.scores[:, places].T, np.float64), self._arrays.classes[places]
 
     @property
     def fit(self) -> Array:
-        """A and B of each column (K, 2), as they are now."""
+        """The present A and B of each column (K, 2)."""
         return self._arrays.fit
 
     def calibration(self) -> Calibration:
-        """The present fit; it knows nothing before the first example."""
+        """Return the present fit. Before the first example it is empty."""
         return Calibration(self._arrays.fit.copy() if self.seen else np.zeros((0, 2)))
 
     def state(self) -> State:
-        """The arrays."""
+        """Return copies of the arrays."""
         return {name: array.copy() for name, array in self._arrays._asdict().items()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the rest."""
+        """Load a state that `state` returned. Raise ValueError if an array does not fit the rest."""
         read = StateReader(state)
         fit = read.take("fit", np.float64, (None, 2), -FIT_MAX, FIT_MAX)
         k = fit.shape[0]

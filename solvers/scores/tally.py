@@ -1,19 +1,19 @@
 """Counts of a stream's predictions: over the whole stream, over its newest WINDOW examples, and fading.
 
 Prequential evaluation: J. Gama, R. Sebastiao and P. P. Rodrigues, On Evaluating Stream Learning Algorithms, Machine
-Learning 90, 2013. A fading count forgets by the factor FADING per example. Here the newest example weighs more instead
-of the older examples less, so a count costs the same whatever the number of classes. When weights get large, all are
-divided by a power of two, which changes no bit of any ratio. C classes, K columns.
+Learning 90, 2013. A fading count shrinks by the factor FADING per example. Here the weight of new examples grows
+instead, so the cost of a count does not depend on the number of classes. When the weights get large, all are divided by
+a power of two, which changes no bit of any ratio. C classes, K columns.
 
-cells         (C, C) int64          examples by class (rows) and predicted class.
+cells         (C, C) int64          number of examples by class (rows) and predicted class.
 faded         (C, C) float64        the same, each with its weight.
-faded_losses  (2,) float64          log loss and Brier score, each times its weight.
+faded_losses  (2,) float64          sums of log loss and Brier score, each times the example's weight.
 weight        (1,) float64          weight of the newest example.
-classes       (WINDOW,) int32       a ring, as are the next three.
+classes       (WINDOW,) int32       true classes, a ring, as are the next three arrays.
 numbers       (WINDOW,) int32       predicted classes.
 losses        (WINDOW, 2) float64   log loss and Brier score.
-scores        (K, WINDOW) float32   decision values, NaN where the column came later than the example.
-seen          (1,) int64            examples counted.
+scores        (K, WINDOW) float32   decision values, NaN for examples older than the column.
+seen          (1,) int64            number of examples counted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ FADING = 0.999
 WEIGHT_MAX = 2.0**40
 FADED_MAX = 1.001 * WEIGHT_MAX / (1.0 - FADING)  # limit of the weights of all examples, with some room for rounding
 PROBABILITY_MIN = 1e-6
-LOSS_MAX = 14.0  # limit of an example's log loss: at most 13.8, and by rounding slightly below 0 at least
+LOSS_MAX = 14.0  # limit of an example's log loss: it is at most 13.8, and rounding can make it slightly negative
 LOG_LOSS, BRIER = range(2)
 
 
 @handed
 class Counts(NamedTuple):
-    """The arrays as compiled code takes them; see the module's docstring."""
+    """The arrays in the form that compiled code uses; see the module's docstring."""
 
     cells: Array
     faded: Array
@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 
 @compiled
 def write_losses(probabilities, classes, out):
-    """See `losses_of`."""
+    """Write the losses: see `losses_of`."""
     width = probabilities.shape[1]
     for i in range(probabilities.shape[0]):
         p = probabilities[i, classes[i]] if classes[i] < width else 0.0
@@ -69,10 +69,9 @@ def write_losses(probabilities, classes, out):
 
 
 def losses_of(probabilities: Array, classes: Array) -> Array:
-    """(m, 2) the log loss and the Brier score (half the squared distance from certainty, 0 to 1) of each example.
+    """Return (m, 2): log loss and Brier score (half the squared distance from certainty, 0 to 1) of each example.
 
-    probabilities (m, width): a class from `width` on was not known then and counts as probability 0. classes (m,)
-    int32.
+    probabilities (m, width): a class from `width` on was unknown at the time and has probability 0. classes (m,) int32.
     """
     out = np.empty((classes.size, 2))
     write_losses(probabilities, classes, out)
@@ -98,14 +97,14 @@ def count(counts, wanted, columns, numbers, classes, losses):
         for c in range(held):
             f = np.nan
             if known == 1 and c < 2:
-                # The second class keeps the one column; the first gets its negation once there are more.
+                # The second class keeps the single column; the first gets its negation once there are more columns.
                 f = columns[i, 0] if c == min(held, 2) - 1 else -columns[i, 0]
             elif c < known:
                 f = columns[i, c]
             counts.scores[c, place] = f
         if weight > WEIGHT_MAX:
             counts.weight[0] /= WEIGHT_MAX
-            # Loops, not slices: see append_point in core/points.py.
+            # These are loops, not slices: see append_point in core/points.py.
             for t in range(counts.faded.shape[0]):
                 for p in range(counts.faded.shape[1]):
                     counts.faded[t, p] /= WEIGHT_MAX
@@ -114,7 +113,7 @@ def count(counts, wanted, columns, numbers, classes, losses):
 
 
 class PrequentialWindow(NamedTuple):
-    """The newest examples in no order: classes, predicted classes, losses (n, 2), decision values (K, n)."""
+    """The newest examples, in any order: classes, predicted classes, losses (n, 2), decision values (K, n)."""
 
     classes: Array
     numbers: Array
@@ -123,39 +122,39 @@ class PrequentialWindow(NamedTuple):
 
 
 class Tally:
-    """Counts of predictions among a number of classes."""
+    """Counts of predictions, for a number of classes."""
 
     def __init__(self, classes: int = 0) -> None:
         self._counts = _empty(classes)
 
     @property
     def seen(self) -> int:
-        """Examples counted."""
+        """Number of examples counted."""
         return int(self._counts.seen[0])
 
     @property
     def cells(self) -> Array:
-        """All examples by class (rows) and predicted class."""
+        """Number of examples by class (rows) and predicted class."""
         return self._counts.cells
 
     @property
     def faded(self) -> Array:
-        """All examples by class (rows) and predicted class, fading: the newest example counts 1."""
+        """Fading number of examples by class (rows) and predicted class. The newest example counts 1."""
         return np.asarray(self._counts.faded / self._counts.weight)
 
     @property
     def faded_losses(self) -> Array:
-        """Sums of log loss and Brier score, fading likewise."""
+        """Fading sums of log loss and Brier score."""
         return np.asarray(self._counts.faded_losses / self._counts.weight)
 
     @property
     def window(self) -> PrequentialWindow:
-        """The newest examples; the next examples overwrite it."""
+        """Return the newest examples. The next examples overwrite them."""
         counts, n = self._counts, min(self.seen, WINDOW)
         return PrequentialWindow(counts.classes[:n], counts.numbers[:n], counts.losses[:n], counts.scores[:, :n])
 
     def widen(self, classes: int) -> None:
-        """Make room for more classes."""
+        """Add room for more classes."""
         old, new = self._counts, _empty(classes)
         before, k = old.cells.shape[0], old.scores.shape[0]
         new.cells[:before, :before], new.faded[:before, :before] = old.cells, old.faded
@@ -170,16 +169,16 @@ class Tally:
     def add(self, wanted: Array, columns: Array, numbers: Array, classes: Array, losses: Array) -> None:
         """Count the examples with the indices `wanted`, in order.
 
-        columns (m, K) float64: decision values. numbers and classes (m,): predicted and true classes. losses (m, 2).
+        columns (m, K) float64: decision values. numbers, classes (m,): predicted and true classes. losses (m, 2).
         """
         count(self._counts, wanted, columns, numbers, classes, losses)
 
     def state(self) -> State:
-        """The arrays."""
+        """Return copies of the arrays."""
         return {name: array.copy() for name, array in self._counts._asdict().items()}
 
     def load(self, state: State, classes: int) -> None:
-        """Take over a state of `state` for this number of classes. ValueError where it is invalid."""
+        """Load a state that `state` returned, for this number of classes. Raise ValueError if it is invalid."""
         read = StateReader(state)
         seen = read.take("seen", np.int64, (1,), 0, COUNT_MAX)
         most = int(seen[0])
@@ -200,7 +199,7 @@ class Tally:
         if sum(counts.cells.ravel().tolist()) != most:
             raise ValueError(f"cells must have the sum {most}, the examples counted")
         total = counts.faded.sum()
-        if 0 < total < 1:  # the newest example alone weighs 1
+        if 0 < total < 1:  # the newest example alone has weight 1
             raise ValueError(f"faded must have a sum of 0, or of 1 and more, got {total:g}")
         if total > counts.weight[0] / (1.0 - FADING) * 1.001 or (counts.faded[counts.cells == 0] != 0).any():
             raise ValueError(f"faded must fit cells, with weights up to {counts.weight[0]:g}")

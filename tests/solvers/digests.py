@@ -1,6 +1,6 @@
-"""Digests of everything that the solvers compute: the same on every processor (tests/solvers/test_bits.py).
+"""Digests of everything that the solvers compute, which are the same on every processor (tests/solvers/test_bits.py).
 
-Run as a program it prints them as JSON:
+As a program, it prints the digests as JSON:
 
     PYTHONPATH=.:tests/solvers .venv/bin/python -m tests.solvers.digests > tests/solvers/digests.json
 """
@@ -22,7 +22,7 @@ from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
 DIM, EXAMPLES, BATCH, CLASSES = 9, 150, 50, 3
-WIDE = 2**21  # features for which a point store keeps no columns
+WIDE = 2**21  # number of features for which a point store creates no columns
 KERNELS = {
     "linear": make_kernel("linear"),
     "polynomial": make_kernel("polynomial", 0.5, 3, 1.0),
@@ -57,7 +57,7 @@ VARIANTS = [
 
 
 def examples(kind, n=EXAMPLES, seed=0):
-    """Rows (n, DIM) and classes, from integers and divisions by powers of two alone: the same bits everywhere."""
+    """Return rows (n, DIM) and classes, from integers and divisions by powers of two, with the same bits everywhere."""
     random = np.random.default_rng(seed)
     X = random.integers(-2048, 2049, (n, DIM)) / 1024.0
     classes = (X[:, 0] * X[:, 1] > 0).astype(int)
@@ -81,7 +81,7 @@ def rows_of(X, kernel, dtype, *, wide):
 
 
 def learned(digest, name, parameters, kernel, kind):
-    """Put into the digest all answers of a solver while it learns, finishes and forgets, and its states."""
+    """Add to the digest all answers of a solver while it learns, finishes and forgets, and its states."""
     X, classes = examples(kind)
     wide = kind == "sparse"
     entry = SOLVERS[name]
@@ -116,14 +116,14 @@ def of_solver(name, parameters):
         learned(digest, name, parameters, KERNELS[kernel], "dense")
     if (
         parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER) and name != "fogd"
-    ):  # its frequencies are as wide as the rows
+    ):  # one frequency has as many numbers as a row
         learned(digest, name, parameters, KERNELS["rbf"], "ones")
         learned(digest, name, parameters, KERNELS[names[-1]], "sparse")
     return digest.hexdigest()[:16]
 
 
 def of_angles():
-    """FOGD with extremely large angles."""
+    """Return the digest of FOGD with extremely large angles."""
     digest = hashlib.sha256()
     solver = make_solver("fogd", KERNELS["laplacian"], DIM, frequencies=50, dtype=np.float64)
     solver.add_class()
@@ -135,7 +135,7 @@ def of_angles():
 
 
 def of_probabilities():
-    """Sigmoids, losses, and the selection of examples to label."""
+    """Return the digest of sigmoids, losses, and the selection of examples to label."""
     digest = hashlib.sha256()
     X, classes = examples("dense", 1500)
     columns, numbers = np.ascontiguousarray(X[:, :CLASSES]), classes.astype(np.int32)
@@ -156,7 +156,7 @@ def of_probabilities():
 
 
 def of_calibrations():
-    """The calibrations of several classes, and the calibration that answers."""
+    """Return the digest of the calibrations of several classes, and of the choice between them."""
     digest = hashlib.sha256()
     X, classes = examples("dense", 1500)
     numbers = np.where(classes == 0, X.argmax(axis=1), classes).astype(np.int32)
@@ -170,7 +170,7 @@ def of_calibrations():
 
 
 def of_names():
-    """The columns and gammas of named features."""
+    """Return the digest of the columns and gammas of named features."""
     digest = hashlib.sha256()
     X, _ = examples("dense", 500)
     vocabulary = Vocabulary(len(X), 50)
@@ -183,7 +183,7 @@ def of_names():
 
 
 def of_words():
-    """The columns of dates and of texts."""
+    """Return the digest of the columns of dates and of texts."""
     digest = hashlib.sha256()
     X, _ = examples("dense", 200)
     kinds = {"when": "time", "note": "text"}
@@ -202,7 +202,7 @@ def of_words():
 
 
 def of_scales():
-    """The scales of dense and sparse features, some with a heavy tail, some with two values or one."""
+    """Return the digest of scales of dense and sparse features: with a heavy tail, two values, or one value."""
     digest = hashlib.sha256()
     X, _ = examples("dense", 500)
     X = X.astype(np.float64)

@@ -1,7 +1,8 @@
-"""The same bits on every processor: digests of every solver, for other compile targets and other library code paths.
+"""The same bits on every processor: digests of every solver, for other compile targets and other library code.
 
-Each kind of processor is imitated in its own process: numba compiles for it, and environment variables keep NumPy, its
-OpenBLAS and the C library from the features it lacks. tests/solvers/digests.json was written once, on one processor.
+Each processor type is imitated in its own process. numba compiles for it, and environment variables make NumPy, its
+OpenBLAS and the C library ignore the features that it lacks. tests/solvers/digests.json was written once, on one
+processor.
 """
 
 import ast
@@ -24,7 +25,7 @@ ROOT = HERE.parents[1]
 
 
 def without(*names):
-    """Variables that keep NumPy and the C library from those features of newer processors that this processor has."""
+    """Return variables that make NumPy and the C library ignore any of these features that this processor has."""
     glibc = ",".join(f"-{name}" for name in ("AVX512F", "AVX2", "AVX2_Usable", "FMA", "FMA_Usable", "FMA4"))
     numpy = " ".join(name for name in __cpu_dispatch__ if name.startswith(names) and __cpu_features__[name])
     return {
@@ -33,7 +34,7 @@ def without(*names):
     }
 
 
-PROCESSORS = {  # features it must have, features for numba, and variables for the libraries
+PROCESSORS = {  # required features, features for numba, and variables for the libraries
     "generic": ([], "", {"OPENBLAS_CORETYPE": "Nehalem", **without("X86_V3", "X86_V4", "AVX")}),
     "x86-64-v3": (["avx2", "fma", "bmi2"], "", {"OPENBLAS_CORETYPE": "Haswell", **without("X86_V4", "AVX512")}),
     "x86-64-v4": (["avx512f", "avx512vl", "avx512bw", "avx512dq"], "+avx512f", {"OPENBLAS_CORETYPE": "SkylakeX"}),
@@ -43,7 +44,7 @@ HERE_TOO = [name for name, (features, _, _) in PROCESSORS.items() if all(HOST.ge
 
 
 def computing(processor):
-    """The process that computes the digests as on another processor."""
+    """Return the process that computes the digests as on another processor."""
     _, features, libraries = PROCESSORS[processor]
     target = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features, **libraries}
     env = {**os.environ, "PYTHONPATH": str(ROOT), **target}
@@ -54,7 +55,7 @@ def computing(processor):
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """The digests of each processor. The processes compile for minutes, so they run side by side."""
+    """Return the digests of each processor. The processes compile for minutes, so they run at the same time."""
     running = {processor: computing(processor) for processor in HERE_TOO}
     return {processor: (process.communicate()[0], process.returncode) for processor, process in running.items()}
 
@@ -69,7 +70,7 @@ def check(found):
     )
 
 
-@pytest.mark.timeout(3600)  # for compiling, beside whatever else the computer does
+@pytest.mark.timeout(3600)  # for compiling on a busy computer
 @pytest.mark.parametrize("processor", HERE_TOO)
 def test_every_solver_has_the_same_bits_on_another_processor(elsewhere, processor):
     printed, code = elsewhere[processor]
@@ -94,11 +95,11 @@ MAY = {
     ("turns.py", "exp"), ("turns.py", "log"), ("figures.py", "exp"),  # about processors alone, and in no state
     ("attributes.py", "@"),  # weights shown by a fitted estimator; nothing is computed from them
 }  # fmt: skip
-JUDGES = "examine"  # checks an imported file within tolerances; its results are kept nowhere
+JUDGES = "examine"  # checks an imported file within tolerances, and stores no result
 
 
 def nodes_of(tree):
-    """All nodes, except for functions that only check."""
+    """Yield all nodes, except for functions that only check."""
     yield tree
     for child in ast.iter_child_nodes(tree):
         if not (isinstance(child, ast.FunctionDef) and child.name == JUDGES):

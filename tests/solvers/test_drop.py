@@ -1,4 +1,4 @@
-"""Taking points out of a solver: what all solvers promise, and comparison with a machine trained without the points."""
+"""Removal of points from a solver: promises of all solvers, and comparison with machines trained without the points."""
 
 import numpy as np
 import pytest
@@ -17,11 +17,11 @@ POINTED = [name for name in SOLVERS if name != "fogd"]
 pointed = pytest.mark.parametrize("name", POINTED)
 DUAL = [name for name, entry in SOLVERS.items() if issubclass(entry.make, DualExpansion)]
 BIASED = [name for name in DUAL if SOLVERS[name].make.biased]
-SAMPLED = 20  # examples of one class that LASVM keeps here
+SAMPLED = 20  # number of examples of one class that LASVM stores here
 
 
 def small(name):
-    """Small parameters, so that few examples reach a solver's corner cases."""
+    """Return small parameters, so that few examples reach a solver's corner cases."""
     return {"lasvm": {"seed_max": SAMPLED}, "bsca": {"extra_steps": 1, "reservoir": 30}}.get(name, {})
 
 
@@ -41,7 +41,7 @@ def test_the_state_holds_nothing_of_dropped_examples(name):
     assert solver.live == solver.keys().size <= before
     for name_of in ("key", "memory_key", "recent_key"):
         assert not np.isin(gone, state.get(name_of, [])).any()
-    # All values of these rows differ.
+    # All values of these rows are different.
     assert not np.isin(X[gone].astype(solver.dtype), numbers_in(state)).any()
     assert solver.certificate()["points"] == solver.live
 
@@ -165,7 +165,7 @@ def test_a_stream_of_one_class_goes_on_after_all_others_were_dropped(name, alone
         assert stream.solver.live <= max(kept, SAMPLED)
     stream.solver.finish()
     assert right() > 0.95
-    for _ in range(2):  # and the other classes may come again
+    for _ in range(2):  # the other classes may be learned again
         stream.learn(200, again=True)
     scores = stream.decision(X)
     found = scores.argmax(axis=1) if count == 3 else scores[:, 0] > 0
@@ -184,7 +184,7 @@ def test_finished_it_is_the_machine_trained_without_them(name, count):
     kept = np.setdiff1d(np.arange(150), gone)
     fresh = stream_of(name, X, classes, batch=10, **parameters)
     for solver in (stream.solver, fresh.solver):
-        for _ in range(4):  # points that are no support vectors leave, and may be support vectors later
+        for _ in range(4):  # removed points may be support vectors later
             if name != "exact":
                 solver.learn(stream.rows(X[kept]), classes[kept], kept, again=True)
             elif solver is fresh.solver and not solver.live:
@@ -208,7 +208,7 @@ def test_points_without_a_coefficient_leave_the_decision_as_it_was(name):
 
 
 def check_dual(stream):
-    """Boxes, sum(alpha), g = y - K alpha, idle list, extremes, bias and gap are right in every column."""
+    """Check that boxes, sum(alpha), g = y - K alpha, idle list, extremes, bias and gap are right in every column."""
     solver = stream.solver
     machine, n = solver.machine, solver.slots
     live = np.flatnonzero(machine.class_of[:n] != NONE)
@@ -240,7 +240,7 @@ def check_dual(stream):
 
 
 def do(stream, action, random):
-    """Change the stream at random; return the keys dropped."""
+    """Change the stream at random; return the dropped keys."""
     solver = stream.solver
     if action == "learn":
         begin = int(random.integers(0, 50))

@@ -1,4 +1,4 @@
-"""After any history, a solver's state determines its future, and no bit depends on where a computation was cut."""
+"""After any history, the solver's state determines its future, and no bit depends on where a computation was cut."""
 
 from copy import deepcopy
 
@@ -16,18 +16,18 @@ names = pytest.mark.parametrize("name", SOLVERS)
 
 
 class History:
-    """A solver to which random things happen, and the queries it answers."""
+    """A solver with random events, and the queries that it answers."""
 
     def __init__(self, name, seed, parameters):
         self.random = np.random.default_rng(seed)
         self.X, self.classes = three_classes(300, seed % 7)
-        self.X[::5] = np.round(self.X[::5])  # some points come more than once
+        self.X[::5] = np.round(self.X[::5])  # some points are repeated
         self.X *= self.random.choice([1.0, 5.0])  # if all points are far from each other, all are free
         self.stream = stream_of(name, self.X, self.classes, announced=2, seed=seed, **parameters)
         self.fresh = np.flatnonzero(self.classes < 2)[:200].tolist()
 
     def happens(self, what, number):
-        """Let one thing happen. `number` makes all further choices, so that the same can happen to a twin."""
+        """Do one event. `number` determines all further choices, so that a twin can repeat the event."""
         random, solver = np.random.default_rng(number), self.stream.solver
         held = solver.keys()
         if what in {"learn", "learn many", "learn again"}:
@@ -60,7 +60,7 @@ class History:
                 solver.change_kernel(solver.kernel._replace(gamma=float(random.choice([0.5, 1.0, 2.0]))))
 
     def twin(self):
-        """The same history, with a solver made from the state alone."""
+        """Return the same history, with a solver made from the state alone."""
         other = deepcopy(self)
         other.stream.solver = stream_of(other.stream.name, self.X, self.classes, announced=0, **PARAMETERS).solver
         other.stream.solver.load(self.stream.solver.state())

@@ -1,4 +1,4 @@
-"""The promises of every solver: solvers/core/solver.py."""
+"""The promises of every solver, which solvers/core/solver.py states."""
 
 import ctypes
 import gc
@@ -28,7 +28,7 @@ names = pytest.mark.parametrize("name", SOLVERS)
 def test_any_learned_state_passes_examine(name, kernel):
     X, classes = three_classes(300)
     X += np.random.default_rng(2).standard_normal(X.shape)
-    X[::9] = X[0]  # one point under all labels
+    X[::9] = X[0]  # the same point under all labels
     stream = stream_of(name, X, classes, kernel=kernel, batch=25)
     solver = stream.solver
     solver.examine()
@@ -51,7 +51,7 @@ def test_any_learned_state_passes_examine(name, kernel):
 @names
 def test_a_third_class_may_come_later(name):
     X, classes = three_classes()
-    order = np.argsort(classes == 2, kind="stable")  # the third class comes last
+    order = np.argsort(classes == 2, kind="stable")  # the third class is learned last
     order = np.concatenate((order[:100], np.random.default_rng(1).permutation(order[100:])))
     stream = stream_of(name, X[order], classes[order], announced=2, batch=10)
     stream.learn(0, 100)
@@ -178,7 +178,7 @@ def test_one_class_alone_is_predicted(name, first):
 )
 @pytest.mark.long
 def test_late_positives_are_learned(name, parameters):
-    """1,500 negatives, then 1 % positives: these are not outliers, and no reason to keep all negatives."""
+    """Learn 1,500 negatives, then 1 % positives: they must not count as outliers, nor keep all negatives as points."""
     random = np.random.default_rng(3)
     y = np.where(random.random(4000) < 0.01, 1, 0)
     y[:1500] = 0
@@ -204,7 +204,9 @@ def test_all_columns_share_the_kernel_row_of_an_example(name):
     solver = stream.solver
     solver.finish()
     sides = np.where(np.arange(3) == classes[:, None], 1, -1)
-    sure = (stream.decision(stream.X) * sides).min(axis=1).argmax()  # changes no column, so only its row is computed
+    sure = (
+        (stream.decision(stream.X) * sides).min(axis=1).argmax()
+    )  # learning it changes no column, so only its row is computed
     before = solver.certificate()
     solver.learn(stream.rows(stream.X[[sure]] + 0.001), classes[[sure]], np.array([999]))
     taken = solver.certificate()["kernel_evaluations"] - before["kernel_evaluations"]
@@ -226,7 +228,7 @@ def test_a_view_stays_what_it_was_while_learning_goes_on(name):
 
 
 def arrays_of(stream):
-    """The arrays that the machines of a solver hold."""
+    """Return the arrays that the machines of a solver contain."""
     parts = [part for solver in machines(stream.solver) for part in vars(solver).values()]
     flat = [array for part in parts for array in (part if isinstance(part, tuple) else (part,))]
     return [array for array in flat if isinstance(array, np.ndarray)]
@@ -235,7 +237,7 @@ def arrays_of(stream):
 @names
 def test_the_arrays_of_a_solver_are_freed_with_it(name):
     X, classes = three_classes()
-    gc.freeze()  # objects from before need not be searched, which takes longer than everything else
+    gc.freeze()  # earlier objects are not searched, which would take longer than the test
     stream, other = (stream_of(name, X, classes).learn() for _ in range(2))
     stream.learn(again=True)
     stream.solver.finish()
@@ -259,7 +261,7 @@ def test_a_second_epoch_enters_no_example_twice(name):
     state = stream.solver.state()
     if "key" in state:
         held = state["key"][state["class_of"] >= 0]
-        held = held[held >= 0]  # a merged point is no example
+        held = held[held >= 0]  # a merged point is not an example
         assert np.unique(held).size == held.size
     assert (stream.decision(X).argmax(axis=1) == classes).mean() > 0.8
 
@@ -297,7 +299,7 @@ def test_a_certificate_has_all_fields(name):
 
 
 def resident_bytes(array):
-    """Memory that the system has given for the pages of an array, in bytes."""
+    """Return the memory that the system has provided for the pages of an array, in bytes."""
     begin = array.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
     size = array.ctypes.data + array.nbytes - begin
     pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
@@ -313,7 +315,7 @@ def test_the_memory_reported_is_what_kernel_rows_take_after_any_use(name):
     solver = stream.solver
     for change in (lambda: None, solver.finish, lambda: solver.drop(solver.keys()[:100]), solver.finish):
         change()
-        # Smaller arrays have their pages from the heap, which other code has written before.
+        # Smaller arrays get their pages from the heap, where other code has written before.
         taken = resident_bytes(solver.cache.lines) if solver.cache.lines.nbytes >= ADVISED_BYTES else 0
         assert taken - 2 * mmap.PAGESIZE <= touched_bytes(solver.cache) <= solver.memory_bytes()
 

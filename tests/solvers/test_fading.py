@@ -1,4 +1,4 @@
-"""Fading: the optimum is the optimum of weighted examples, and a solver follows a change."""
+"""Fading: the optimum is the optimum of weighted examples, and a solver adapts to a change."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.helpers.solvers.streams import stream_of, two_moons
 
 FADING = [name for name, entry in SOLVERS.items() if entry.make.fades]
 BIASED = ["lasvm"]
-KEPT = {"lasvm-g": {"idle_max": 1000}}  # no point leaves
+KEPT = {"lasvm-g": {"idle_max": 1000}}  # no point is removed
 
 
 def test_these_solvers_fade():

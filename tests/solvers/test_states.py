@@ -1,4 +1,4 @@
-"""A state taken anywhere in a random history of learning, dropping and finishing goes on to the bit."""
+"""From any state in a random history of learning, dropping and finishing, a solver continues to the bit."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from tests.helpers.solvers.streams import same, settled, stream_of
 
 KERNELS = {"linear": {}, "rbf": {"gamma": 0.5}, "polynomial": {"gamma": 0.5, "degree": 2, "coef0": 1.0}}
 RADIAL = {"bsca", "bsgd", "fogd"}  # solvers whose small parameters need a radial kernel
-FAR = {"exact": 1e4}  # 3 for all other solvers, which would take millions of steps
+FAR = {"exact": 1e4}  # the other solvers use 3: here they would take millions of steps
 DATA = ("spread", "copies", "flat", "far")
 
 
 def examples(name, data, n, random):
-    """Rows (n, 3): in general position, many alike, on a line, or so far apart that rounding outweighs a margin."""
+    """Return rows (n, 3): in general position, many alike, on a line, or extremely far apart."""
     X = random.integers(-1, 2, (n, 3)).astype(float) if data == "copies" else random.standard_normal((n, 3))
     if data == "flat":
         X[:, 1:] = X[:, :1]
@@ -24,7 +24,7 @@ def examples(name, data, n, random):
 
 
 def labels_of(classes, n, random, *, rare):
-    """Classes of examples: equally frequent, or each a third as frequent as the class before."""
+    """Return the classes of examples: equally frequent, or each a third as frequent as the class before."""
     return random.choice(
         classes, n, p=[3.0**-k / sum(3.0**-j for j in range(classes)) for k in range(classes)] if rare else None
     )
@@ -70,7 +70,7 @@ def change(streams, random, places, n):
 )
 @example(
     seed=50, kernel="linear", classes=2, data="far", C=1.0, rare=False
-)  # a path that rounding leads astray, beside holes
+)  # a path that rounding leads astray, with holes
 @pytest.mark.long
 def test_wherever_a_state_is_taken_it_goes_on_to_the_bit(name, seed, kernel, classes, data, C, rare):
     if name in RADIAL:

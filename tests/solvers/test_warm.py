@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.compiles, pytest.mark.longest]
 
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
-MISSING = "/nonexistent/python"  # starting it fails, which is logged
+MISSING = "/nonexistent/python"  # its start fails and is logged
 
 WARM_UP = """
 import json, logging, sys
@@ -75,21 +75,24 @@ def python(arguments, cache, root=ROOT, **environment):
 
 
 def warmed_up(cache, others=sys.executable, root=ROOT, do=ALL_AT_ONCE):
-    """The functions that a process compiled while it warmed up, and its log; `others` is the program it starts."""
+    """Return the functions that a process compiled while it warmed up, and its log.
+
+    `others`: the program that it starts.
+    """
     said, logged = python(["-c", WARM_UP.format(do=do), others], cache, root).communicate()
     return SimpleNamespace(compiled=json.loads(said), logged=logged)
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    """The first warm-up on a cache: the part of a new model, before the rest."""
+    """Return the result of the first warm-up on a cache: the part for a new model."""
     cache = tmp_path_factory.mktemp("first") / "cache"
     return SimpleNamespace(cache=cache, **vars(warmed_up(cache, do=FIRST_THINGS_FIRST)))
 
 
 @pytest.fixture
 def lacking(first, tmp_path):
-    """A cache that lacks one function."""
+    """Return a cache that lacks one function."""
     cache = tmp_path / "cache"
     shutil.copytree(first.cache, cache)
     for file in cache.rglob("tally.write_losses-*"):
@@ -119,7 +122,7 @@ def test_a_new_model_does_not_wait_for_functions_needed_later(first, tmp_path):
     shutil.copytree(first.cache, cache)
     for file in cache.rglob("points._fill_slots-*"):
         file.unlink()
-    silent = script(tmp_path / "others", "exec cat > /dev/null")  # a compiling process that never compiles
+    silent = script(tmp_path / "others", "exec cat > /dev/null")  # a compiler process that never compiles
     found = warmed_up(cache, silent, do=f"warm_up_first('{SOLVER}'); assert load('{SOLVER}')")
     assert (found.compiled, found.logged) == ([], "")
 
@@ -131,7 +134,7 @@ def test_where_nothing_is_lacking_no_process_is_started(first):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """The same sources in another folder, with other file times."""
+    """Return the same sources in another folder, with other file times."""
     root = tmp_path / "elsewhere"
     for folder in ("solvers", "hinged"):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -190,7 +193,7 @@ def test_if_other_processes_fail_this_process_compiles_and_says_so_once(lacking,
 
 @pytest.fixture
 def processes(tmp_path, monkeypatch):
-    """Wait for a number of compiling processes; return what they were asked to compile, and their numbers.
+    """Wait for a number of compiler processes; return their arguments and process ids. They compile nothing.
 
     They compile nothing.
     """

@@ -1,4 +1,4 @@
-"""Examples of different weights: each has its own C."""
+"""Examples with different weights: each has its own C."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ from tests.helpers.solvers.naive import box_optimum, gram
 from tests.helpers.solvers.streams import machines, same, stream_of, three_classes, two_moons
 
 BIASED = ["lasvm", "smo", "exact"]
-KEPT = {"lasvm": {"idle_max": 1000}, "lasvm-g": {"idle_max": 1000}}  # no point leaves
+KEPT = {"lasvm": {"idle_max": 1000}, "lasvm-g": {"idle_max": 1000}}  # no point is removed
 BOXED = [*BIASED, "full", "lasvm-g", "tracking-1", "tracking-2", "tracking-batch"]
-AT_ONCE = {"smo", "tracking-batch"}  # a batch is entered before anything is optimised
+AT_ONCE = {"smo", "tracking-batch"}  # a whole batch is stored before anything is optimised
 
 
 def weights_of(n, seed):
-    """Weights from 1/8 to 8, with runs of equal weights."""
+    """Return weights from 1/8 to 8, with runs of equal weights."""
     random = np.random.default_rng(seed)
     return np.repeat(2.0 ** random.uniform(-3, 3, n), random.integers(1, 4, n))[:n]
 
@@ -32,7 +32,7 @@ def exactly(name, X, classes, **parameters):
 
 
 def optimum(name, X, y, box):
-    """Decision values at X of the machine at the optimum, with these boxes (n,)."""
+    """Return decision values at X of the machine at the optimum with these boxes (n,)."""
     K = gram("rbf", X, gamma=4.0)
     if name in BIASED:
         return SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(K, y, sample_weight=box).decision_function(K)

@@ -1,8 +1,8 @@
-"""Sums in lanes: the only place where terms are added in an order other than their index.
+"""Sums in lanes. Only here are terms added in an order other than the order of their index.
 
-A sum of floats depends on the order of its additions, and added one at a time, each addition waits for the one before.
-A compiler that may reorder uses as many partial sums as the processor's vectors hold, so each kind of processor would
-give its own bits. Here the number of partial sums is fixed:
+A sum of floats depends on the order of its additions. If terms are added one at a time, each addition waits for the one
+before. A compiler that may reorder uses as many partial sums as fit in the processor's vectors, so different processors
+would give different bits. Here the number of partial sums is fixed:
 
     lane_l = ((t_l + t_(l + LANES)) + t_(l + 2 LANES)) + ...    for 0 <= l < LANES, as long as terms fill all lanes
 
@@ -29,7 +29,7 @@ from hinged.solvers.core.simd.vectors import Value, data_of, filled, halves, loo
 from hinged.solvers.jit.compiled import in_place
 
 LANES = 16
-VECTOR = 4  # lanes of a vector: 256 bits, because some processors lower their clock at 512
+VECTOR = 4  # lanes of a vector: 256 bits, because some processors reduce their clock rate for 512
 
 DOUBLE = ir.DoubleType()
 TYPES = (types.float64, types.float32, types.int8)
@@ -37,19 +37,20 @@ TYPES = (types.float64, types.float32, types.int8)
 
 
 def larger(a: Any, b: Any) -> Any:
-    """The larger of two numbers of a term."""
+    """Return the larger of two numbers of a term."""
     return a.larger(b) if isinstance(a, Value) else np.where(a > b, a, b)
 
 
 def nonzero(a: Any) -> Any:
-    """1 where the number is not 0, else 0."""
+    """Return 1 if the number is not 0, else 0."""
     return a.nonzero() if isinstance(a, Value) else np.where(a != 0.0, 1.0, 0.0)
 
 
 def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
-    """A function for compiled code: from a tuple of contiguous arrays (n,), the sums of their `terms`, a tuple.
+    """Return a function for compiled code that maps a tuple of contiguous arrays (n,) to the tuple of sums of `terms`.
 
-    terms: makes the terms of one index from one number of each array, taken as float64, by +, -, * and `larger`.
+    terms: computes the terms of one index from one number of each array, converted to float64, with +, -, * and
+    `larger`.
     """
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -60,7 +61,7 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
         size = n.type
 
         def terms_at(s: Any, lanes: int) -> list[list[Any]]:
-            """For each term `lanes` values from s on, VECTOR to a vector."""
+            """Return for each term `lanes` values from s on, VECTOR to a vector."""
             width = min(lanes, VECTOR)
             vectors = [vector_at(builder.add(s, size(first)), width) for first in range(0, lanes, width)]
             return [list(term) for term in zip(*vectors, strict=True)]
@@ -78,7 +79,7 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
             return [term.value for term in terms(*taken)]
 
         def added(begin: Any, end: Any, lanes: int, sums: list[list[Any]]) -> list[list[Any]]:
-            """`sums` plus the terms begin..end, `lanes` at a time."""
+            """Return `sums` plus the terms begin..end, `lanes` at a time."""
 
             def body(s: Any, before: list[Any]) -> list[Any]:
                 more = [part for term in terms_at(s, lanes) for part in term]
@@ -122,5 +123,5 @@ _products = lane_sums(lambda a, b: (a * b,))
 
 @in_place
 def dot(alpha, row):
-    """sum_s alpha_s row_s in float64, for alpha (n,) float64 and a kernel row (n,)."""
+    """Return sum_s alpha_s row_s in float64, for alpha (n,) float64 and a kernel row (n,)."""
     return _products((alpha, row))[0]

@@ -1,7 +1,8 @@
 """Products of many rows with many points, whose sums stay in registers or in the first-level cache.
 
-One multiplication and one addition per feature, never fused, in the order in which the callers (dense.py, ahead.py) go
-through the features: each sum has the bits of kernels.py. numba cannot do this: it keeps no array in registers.
+Each sum gets one multiplication and one addition per feature, never fused. The callers (dense.py, ahead.py) determine
+the order of the features, so each sum has the same bits as in kernels.py. numba cannot do this, because it keeps no
+array in registers.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from hinged.solvers.core.simd.vectors import VECTOR_BYTES, WIDE, data_of, loop, 
 
 TILE_ROWS_MOST = 16
 TILE_ROWS = TILE_ROWS_MOST if WIDE else 8
-"""Rows of a tile, each with a vector of sums: half of the registers."""
+"""Number of rows in a tile.
+
+Each row needs one vector register for its sums; together they use half of the registers.
+"""
 
 VECTORS = 8
-"""Vectors of points that `add_feature` takes at once: their numbers stay in registers."""
+"""Number of vectors of points that `add_feature` handles at once. Their numbers stay in registers."""
 
 
 def _tile(_: Any, rows: Any, columns: Any, features: Any, out: Any, r: Any, s: Any) -> Any:
-    """out[r + i, s + j] += sum_f rows[f, i] columns[f, j], i < TILE_ROWS, j in one vector, f < features.
+    """Do out[r + i, s + j] += sum_f rows[f, i] columns[f, j], i < TILE_ROWS, j in one vector, f < features.
 
-    rows (F, TILE_ROWS) and columns (F, lanes) are contiguous, and so is out's last axis; features >= 1.
+    rows (F, TILE_ROWS), columns (F, lanes) and out's last axis must be contiguous; features >= 1.
     """
     item_bytes = columns.dtype.bitwidth // 8
     lanes = VECTOR_BYTES // item_bytes
@@ -64,9 +68,9 @@ def _tile(_: Any, rows: Any, columns: Any, features: Any, out: Any, r: Any, s: A
 def _add_feature(
     _: Any, columns: Any, feature: Any, later: Any, s: Any, row: Any, value: Any, first: Any, last: Any, sums: Any
 ) -> Any:
-    """sums[row[p]] += value[p] columns[feature, s : s + block] for p = first, ... < last.
+    """Do sums[row[p]] += value[p] columns[feature, s : s + block] for p = first, ... < last.
 
-    It prefetches the same numbers of the feature `later`. All arrays are contiguous; sums (rows, block).
+    The function prefetches the same numbers of the feature `later`. All arrays are contiguous; sums (rows, block).
     """
     item_bytes = columns.dtype.bitwidth // 8
     lanes = VECTOR_BYTES // item_bytes

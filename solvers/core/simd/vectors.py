@@ -1,7 +1,7 @@
 """The processor's vectors in LLVM's instructions, for the few loops that numba compiles badly. Internal.
 
-A vector is as wide as the registers of the processor that compiles. The width never shows in a result: in these loops
-each number has its own sum, product or place, or is a maximum. (Sums over lanes have a fixed order: lanes.py.) No
+A vector is as wide as the registers of the processor that compiles the code. The width never affects a result: in these
+loops each number has its own sum, product or place, or is a maximum. (Sums over lanes have a fixed order: lanes.py.) No
 instruction may be reordered or fused.
 """
 
@@ -20,19 +20,22 @@ _CHOSEN = cast("Any", config).CPU_FEATURES
 _FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
 
 WIDE = "+avx512f" in _FEATURES
-"""Whether there are 32 registers of 512 bits; else there are sixteen of 256 bits, or pairs of 128."""
+"""Whether the processor has 32 registers of 512 bits. If not, it has sixteen of 256 bits, or pairs of 128."""
 
 VECTOR_BYTES_MOST = 64
 VECTOR_BYTES = VECTOR_BYTES_MOST if WIDE else 32
-"""Bytes of a vector. Only compiled code may use VECTOR_BYTES: a wheel's code may be compiled for narrower vectors than
-the processor has, so no array that Python makes may depend on it.
+"""Number of bytes in a vector. Only compiled code may use VECTOR_BYTES. A wheel's code may be compiled for narrower
+vectors than this processor has, so no array that Python makes may depend on VECTOR_BYTES.
 """
 
 INT = ir.IntType(32)
 
 
 class Value:
-    """A number in compiled code, or a vector of numbers. A plain number beside it becomes a constant of its type."""
+    """A number or a vector of numbers in compiled code.
+
+    A plain number combined with it becomes a constant of its type.
+    """
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder, self.value = builder, value
@@ -57,20 +60,20 @@ class Value:
         return self._of(self.builder.select(self.builder.fcmp_ordered(way, self.value, b), self.value, b))
 
     def larger(self, other: Any) -> Value:
-        """The larger of both."""
+        """Return the larger of both."""
         return self._where(">", other)
 
     def smaller(self, other: Any) -> Value:
-        """The smaller of both."""
+        """Return the smaller of both."""
         return self._where("<", other)
 
     def nonzero(self) -> Value:
-        """1 where the number is not 0, else 0."""
+        """Return 1 if the number is not 0, else 0."""
         is_nonzero = self.builder.fcmp_unordered("!=", self.value, filled(self.value.type, 0.0))
         return self._of(self.builder.select(is_nonzero, *(filled(self.value.type, number) for number in (1.0, 0.0))))
 
     def times_power(self, rounded: Value, exponent: int) -> Value:
-        """The number times 2^k, with k in the lowest bits of `rounded`; exponent: first bit of a float's exponent."""
+        """Return the number times 2^k, with k in the lowest bits of `rounded`. exponent: first exponent bit."""
         number = getattr(self.value.type, "element", self.value.type)
         bits = of_lanes(ir.IntType(32 if number == ir.FloatType() else 64), getattr(self.value.type, "count", 1))
         mine, power = (self.builder.bitcast(value, bits) for value in (self.value, rounded.value))
@@ -79,17 +82,17 @@ class Value:
 
 
 def of_lanes(number: Any, lanes: int) -> Any:
-    """The type of a vector of `lanes` numbers; the number's own type for one lane."""
+    """Return the type of a vector of `lanes` numbers; for one lane, the number's own type."""
     return number if lanes == 1 else ir.VectorType(number, lanes)
 
 
 def filled(kind: Any, number: float) -> Any:
-    """A constant of a number's or a vector's type with this number in all lanes."""
+    """Return a constant of a number's or a vector's type with this number in all lanes."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
 def spread(builder: Any, value: Any, lanes: int) -> Any:
-    """A vector with the value in all lanes; the value itself for one lane."""
+    """Return a vector with the value in all lanes; for one lane, the value itself."""
     if lanes == 1:
         return value
     vector = ir.VectorType(value.type, lanes)
@@ -98,13 +101,13 @@ def spread(builder: Any, value: Any, lanes: int) -> Any:
 
 
 def place_of(builder: Any, base: Any, index: Any, lanes: int) -> Any:
-    """A pointer to the `lanes` numbers from `index` behind the pointer `base` on."""
+    """Return a pointer to `lanes` numbers, starting `index` numbers after the pointer `base`."""
     place = builder.gep(base, [index])
     return builder.bitcast(place, of_lanes(base.type.pointee, lanes).as_pointer())
 
 
 def halves(builder: Any, vector: Any) -> list[Any]:
-    """The lower and the upper half of a vector; for two lanes the two numbers."""
+    """Return the lower and the upper half of a vector; for two lanes, the two numbers."""
     width = vector.type.count // 2
     if width == 1:
         return [builder.extract_element(vector, INT(lane)) for lane in (0, 1)]
@@ -116,7 +119,7 @@ def halves(builder: Any, vector: Any) -> list[Any]:
 
 
 def prefetch(builder: Any, place: Any) -> None:
-    """Prefetch the line of memory at this pointer, which may be any address."""
+    """Prefetch the cache line at this pointer, which may be any address."""
     byte = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -126,7 +129,7 @@ def prefetch(builder: Any, place: Any) -> None:
 def loop(
     builder: Any, begin: Any, end: Any, step: int, values: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]
 ) -> list[Any]:
-    """`values` after `body(s, values)` for s = begin, begin + step, ... < end."""
+    """Return `values` after `body(s, values)` for s = begin, begin + step, ... < end."""
     entry, inside, done = builder.block, *(builder.append_basic_block(name) for name in ("inside", "done"))
     builder.cbranch(builder.icmp_signed("<", begin, end), inside, done)
     builder.position_at_end(inside)
@@ -147,7 +150,7 @@ def loop(
 
 
 def data_of(context: Any, builder: Any, kinds: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """Pointers to the numbers of arrays; other arguments unchanged."""
+    """Return pointers to the numbers of arrays, and other arguments unchanged."""
     return [
         context.make_array(kind)(context, builder, argument).data if isinstance(kind, types.Array) else argument
         for kind, argument in zip(kinds, arguments, strict=True)
@@ -155,10 +158,10 @@ def data_of(context: Any, builder: Any, kinds: Sequence[Any], arguments: Sequenc
 
 
 def elementwise(function: Callable[..., Value]) -> Any:
-    """A function for compiled code: first[s] = function(first[s], second[s], ..., numbers...) for s < n.
+    """Return a function for compiled code: first[s] = function(first[s], second[s], ..., numbers...) for s < n.
 
-    It takes a tuple of contiguous arrays (n or more,), a tuple of numbers, all of one float type, and n. function: uses
-    the operations of `Value`.
+    Its arguments are a tuple of contiguous arrays (n or more,), a tuple of numbers, all of one float type, and n.
+    function: uses the operations of `Value`.
     """
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

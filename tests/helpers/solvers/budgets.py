@@ -1,4 +1,4 @@
-"""Solvers on a budget, for their tests."""
+"""Solvers with a budget, for their tests."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ PLAIN = {"averaging": None, "step_max": None}
 
 
 class Budgeted:
-    """A solver on a budget and its examples; classes are numbers."""
+    """A solver with a budget, and its examples. Classes are numbers."""
 
     def __init__(self, X, classes, solver=BSCA, kernel=None, columns=None, **parameters):
         self.kernel = kernel or make_kernel("rbf", 1.0)
@@ -36,12 +36,12 @@ class Budgeted:
         return self.solver.decision(self.rows(X))
 
     def keys(self):
-        """The numbers of the examples that the points held represent."""
+        """Return the numbers of the examples that the points represent."""
         held = self.solver.machine.key[: self.solver.slots]
         return held[held != NONE].tolist()
 
     def points(self):
-        """The points held, dense, and their coefficients (K, n) and classes."""
+        """Return the points, dense, and their coefficients (K, n) and classes."""
         machine, n = self.solver.machine, self.solver.slots
         live = np.flatnonzero(machine.class_of[:n] != NONE)
         indptr, indices, values = rows_of(self.solver.points, live)
@@ -52,14 +52,14 @@ class Budgeted:
 
 
 def degradation(Z, old, X, new, kernel="rbf", **parameters):
-    """|sum_s old_s phi(z_s) - sum_s new_s phi(x_s)|^2 summed over the columns, from kernel values alone."""
+    """Return |sum_s old_s phi(z_s) - sum_s new_s phi(x_s)|^2, summed over the columns, from kernel values alone."""
     K = naive.gram(kernel, np.r_[Z, X], **parameters)
     beta = np.c_[old, -new]
     return float(np.einsum("ci,ij,cj->", beta, K, beta))
 
 
 def brute_force(aa, bb, ab, kappa):
-    """The largest |a p + b q|^2 over a fine grid of h."""
+    """Return the largest |a p + b q|^2 over a fine grid of h."""
     h = np.linspace(0.0, 1.0, 20_001)
     p, q = kappa ** ((1.0 - h) ** 2), kappa ** (h**2)
     f = aa * p * p + 2.0 * ab * p * q + bb * q * q

@@ -1,4 +1,4 @@
-"""Streams of the exact solver, and checks that it stands at the optimum after any change."""
+"""Streams of the exact solver, and checks that the solver is at the optimum after any change."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def exact_stream(X, classes, kernel="rbf", **parameters):
 
 
 def check_kkt(solver, K):
-    """Box, sum(alpha) = 0, g = y - K alpha, KKT to 1e-8 in every column; K (examples, examples) by key."""
+    """Check the box, sum(alpha) = 0, g = y - K alpha, and KKT to 1e-8 in every column. K: kernel matrix by key."""
     machine, n = solver.machine, solver.slots
     live = np.flatnonzero(machine.class_of[:n] != NONE)
     keys = machine.key[live]
@@ -39,7 +39,7 @@ def check_kkt(solver, K):
 
 
 def check_decisions(solver, scores, K, classes, held, asked):
-    """Decision values (asked, columns) are right to 1e-6, compared with an optimum found from scratch."""
+    """Check that decision values (asked, columns) are right to 1e-6, by an optimum computed from the start."""
     for c in range(solver.columns):
         positive = 1 if solver.columns == 1 else c
         y = np.where(classes == positive, 1.0, -1.0)
@@ -49,7 +49,7 @@ def check_decisions(solver, scores, K, classes, held, asked):
 
 
 class Doing:
-    """A solver and the examples that it holds, changed at random and checked after every change."""
+    """A solver and its examples, changed at random and checked after every change."""
 
     def __init__(self, seed, n, classes, kernel, C, copies):
         self.random = np.random.default_rng(seed)

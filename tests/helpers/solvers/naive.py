@@ -1,4 +1,4 @@
-"""Plain loops that compute what the compiled solvers compute, for comparison. Slow and obvious."""
+"""Plain loops that compute the same as the compiled solvers, for comparison. Slow and obvious."""
 
 import math
 
@@ -18,10 +18,10 @@ def kernel_value(name, x, z, gamma=1.0, degree=3, coef0=0.0):
 
 
 class NaiveTracking:
-    """One column of averaged tracking as the paper lists it; no K_ii is 0.
+    """One column of averaged tracking as in the paper's listing; no K_ii is 0.
 
-    slots: the example in each slot, None where it has gone. draw: (slots in use) -> a slot. alpha, average:
-    dictionaries over the examples held. draws, delta_max, before: extensions of the paper (tracking.py).
+    slots: the example in each slot, None if it was removed. draw: (slots in use) -> a slot. alpha, average:
+    dictionaries from examples. draws, delta_max, before: extensions of the paper (tracking.py).
     """
 
     def __init__(self, K, y, C, updates, algorithm, draw, draws=1, delta_max=None, before=1000):
@@ -58,7 +58,7 @@ class NaiveTracking:
             i = self.slots[self.draw(len(self.slots))]
             found += [i] if i is not None else []
         gains = {i: self.gain(i) for i in set(found)}
-        return max(found, key=gains.__getitem__)  # the first among equals
+        return max(found, key=gains.__getitem__)  # of equal slots the first
 
     def violates(self, i):
         g, (lower, upper) = self.gradient(i), self.box(i)
@@ -101,11 +101,11 @@ NEAR = 1e-9
 
 
 class NaiveLASVM:
-    """One column of LASVM as the paper lists it, one example at a time from a given state.
+    """One column of LASVM as in the paper's listing, one example at a time from a given state.
 
-    After a free step g_i = g_j up to rounding. So rounding decides which of two equal extremes comes next, and the rest
-    of the run depends on it. A step therefore has several right outcomes, one for each choice among extremes that are
-    equal within NEAR; `outcomes` lists them all. alpha and g are dictionaries over S.
+    After a free step g_i = g_j up to rounding. So rounding determines which of two equal extremes is next, and with it
+    the rest of the run. Therefore a step has several right outcomes, one for each choice between extremes that are
+    equal within NEAR. `outcomes` lists them all. alpha and g are dictionaries over S.
     """
 
     def __init__(self, K, y, C, tol, delta_max=math.inf):
@@ -146,7 +146,7 @@ class NaiveLASVM:
         return alpha, g
 
     def outcomes(self, alpha, g, k):
-        """Every right (alpha, g) of PROCESS(k) and REPROCESS, before the removal step."""
+        """Return every right (alpha, g) of PROCESS(k) and REPROCESS, before the removal step."""
         f = sum(alpha[s] * self.K[s, k] for s in alpha)
         alpha, g = {**alpha, k: 0.0}, {**g, k: self.y[k] - f}
         i, j = self.extremes(alpha, g)
@@ -167,7 +167,7 @@ class NaiveLASVM:
         return ends
 
     def blatant(self, alpha, g, s):
-        """How far s, with alpha_s = 0, is beyond the extreme that lets it go; negative if it must stay."""
+        """Return how far s, with alpha_s = 0, is beyond the extreme that allows its removal; else negative."""
         i, j = self.extremes(alpha, g)
         if alpha[s] != 0:
             return -math.inf
@@ -181,16 +181,20 @@ def gram(name, X, **parameters):
 
 
 def box_optimum(K, y, lower, upper):
-    """The alpha that maximises alpha.y - 1/2 alpha.K.alpha over a box, by an active-set method; K is not singular."""
+    """Return the alpha that maximises alpha.y - 1/2 alpha.K.alpha over a box, by an active-set method.
+
+    K must not be singular.
+    """
     root = np.linalg.cholesky(K).T
     return lsq_linear(root, np.linalg.solve(root.T, y), (lower, upper), method="bvls", tol=1e-15, max_iter=10_000).x
 
 
 def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
-    """The alpha of `box_optimum` subject to sum(alpha) = 0, found pair by pair from zero, and the ends of b's interval.
+    """Return the alpha of `box_optimum` subject to sum(alpha) = 0, and the ends of b's interval.
 
-    K may be singular. A pair is the point that most wants to rise, and the point with which it gains most. Where K
-    hardly curves, pairs creep, so now and then all coefficients that are off their bounds move at once.
+    The search starts from zero and moves pairs. K may be singular. A pair is the point with the largest gradient that
+    may rise, and the partner with which it gains most. Where K has little curvature, pairs move slowly, so now and then
+    all coefficients that are off their bounds move at once.
     """
     alpha, g, diagonal = np.zeros(len(y)), np.array(y, float), np.diag(K)
     for number in range(1, steps):
@@ -201,7 +205,7 @@ def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
         i = up[g[up].argmax()] if up.size else 0
         lead = np.where(down, g[i] - g, 0.0)
         if not up.size or lead.max() <= tol:
-            # A coefficient that is off its bound by rounding alone does not fix b.
+            # A coefficient that is off its bound only by rounding does not determine b.
             rises, falls = g[alpha < upper - 1e-9], g[alpha > lower + 1e-9]
             return alpha, (rises.max(initial=-np.inf), falls.min(initial=np.inf))
         curvature = np.maximum(K[i, i] + diagonal - 2 * K[i], 1e-12)
@@ -216,7 +220,7 @@ def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
 
 
 def move_face(K, y, alpha, lower, upper):
-    """Move all coefficients off their bounds to their optimum or, without curvature, as far as the box lets."""
+    """Move all coefficients off their bounds to their optimum or, without curvature, as far as the box allows."""
     free = np.flatnonzero((alpha > lower) & (alpha < upper))
     ones = np.ones((free.size, 1))
     system = np.block([[K[np.ix_(free, free)], ones], [ones.T, np.zeros((1, 1))]])
@@ -233,10 +237,10 @@ def move_face(K, y, alpha, lower, upper):
 
 
 def right_decisions(K, y, C, held, asked):
-    """Least and largest right decision value at `asked`, of an SVM of the examples `held`; C (n,) by example.
+    """Return the least and the largest right decision value at `asked` of an SVM of the examples `held`.
 
-    The two differ where no coefficient is free: then any b between two ends is optimal. With one class alone only the
-    sign of b is determined.
+    C (n,): by example. The two values differ if no coefficient is free: then any b between two ends is optimal. With
+    one class, only the sign of b is determined.
     """
     bound = C[held] * y[held]
     part = K[np.ix_(held, held)]

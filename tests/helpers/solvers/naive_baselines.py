@@ -1,7 +1,7 @@
 """Plain loops of the online baselines, for comparison with the compiled solvers. Slow and obvious.
 
-Each takes K (n, n), Y (n, columns) of +-1 and w (n,), the weight of each example's class. After each example t it
-yields three things: the values f(x_t) from before the example (columns,), the values at all n examples after it (n,
+Each loop takes K (n, n), Y (n, columns) of +-1 and w (n,), the class weight of each example. After each example t it
+yields three things: the values f(x_t) just before the example (columns,), the values at all n examples after it (n,
 columns), and the examples that are points. Coefficients are a dictionary from example to (columns,).
 """
 
@@ -112,7 +112,7 @@ def bpas(K, Y, w, budget, C):
 
 
 def bpas_swap(K, a, f, y, C, r, t):
-    """The least 1/2 |f' - f|^2 + C loss of f' = f - alpha_r k_r + beta k_t over beta, and that beta."""
+    """Return the least 1/2 |f' - f|^2 + C loss of f' = f - alpha_r k_r + beta k_t over beta, and that beta."""
     objective, betas = 0.0, []
     for c, alpha in enumerate(a[r]):
         slope = alpha * K[r, t] / K[t, t]
@@ -169,7 +169,7 @@ def projectron(K, Y, w, budget, novelty, plus=False):
 
 
 def nogd(K, Y, w, budget, rank, eta):
-    """As in the paper: weights W over the features D^-1/2 V' k once there are `budget` points."""
+    """Do NOGD as in the paper: weights W of the features D^-1/2 V' k once there are `budget` points."""
     a, M, W = {}, None, None
     for t, y in enumerate(Y):
         on = list(a)

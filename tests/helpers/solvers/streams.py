@@ -6,12 +6,12 @@ from hinged.solvers.core.rows import rows_from_dense
 
 
 def settled(X):
-    """Round to whole 2^-30: NumPy's cosines and normal numbers differ in the last bit between processors."""
+    """Round to multiples of 2^-30: NumPy's cosines and normal numbers differ in the last bit between processors."""
     return np.rint(X * 2.0**30) / 2.0**30
 
 
 def two_moons(n, noise=0.25, seed=0):
-    """Two interleaved half circles and their labels -1, +1."""
+    """Return two interleaved half circles and their labels -1, +1."""
     random = np.random.default_rng(seed)
     angle = random.uniform(0, np.pi, n)
     y = random.choice([-1, 1], n)
@@ -20,7 +20,7 @@ def two_moons(n, noise=0.25, seed=0):
 
 
 class Stream:
-    """A solver and its examples, of +-1 labels or class numbers, learned in batches."""
+    """A solver and its examples, with +-1 labels or class numbers, learned in batches."""
 
     def __init__(self, X, classes, kernel=None, batch=64, name="lasvm", announced=None, weights=None, **parameters):
         self.name, self.dtype = name, parameters.get("dtype", np.float32)
@@ -33,7 +33,7 @@ class Stream:
         self.scores = []
 
     def rows(self, X):
-        return rows_from_dense(X, self.solver.kernel, self.X.shape[1], self.dtype)  # which may have changed
+        return rows_from_dense(X, self.solver.kernel, self.X.shape[1], self.dtype)  # the kernel may have changed
 
     def learn(self, begin=0, end=None, again=False):
         end = len(self.X) if end is None else end
@@ -51,19 +51,19 @@ class Stream:
 
 
 def stream_of(name, X, classes, **changes):
-    """A stream into a solver of this name, with its small parameters, in its first allowed precision."""
+    """Return a stream into a solver of this name, with its small parameters, in its first allowed precision."""
     parameters = {"C": 10.0, **SOLVERS[name].trial, **changes}
     parameters["dtype"] = SOLVERS[name].fixed.get("dtype", np.float32)
     return Stream(X, classes, name=name, **parameters)
 
 
 def machines(solver):
-    """The solver itself, or the machines it is made of."""
+    """Return the solver itself, or the machines that it consists of."""
     return getattr(solver, "machines", [solver])
 
 
 def three_classes(n=240, seed=0):
-    """Three round clouds and their class numbers."""
+    """Return three round clouds and their class numbers."""
     random = np.random.default_rng(seed)
     classes = random.integers(0, 3, n)
     centres = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])

@@ -33,7 +33,7 @@ def test_each_step_of_bsca_is_that_of_a_plain_loop_until_the_budget_is_full(extr
         alpha[i] = y[i] * clipped(y[i] * alpha[i] + step, 0.0, C)
         smooth += max(4.0 / (t + 3.0), 1.0 / 1000.0) * (alpha - smooth)
     held = stream.solver.machine.key[: stream.solver.slots]
-    assert len(set(held.tolist())) == held.size  # a point visited again is not entered twice
+    assert len(set(held.tolist())) == held.size  # an example visited again does not become a second point
     np.testing.assert_allclose(stream.solver.machine.alpha[0, : held.size], alpha[held], atol=1e-12)
 
 
@@ -160,7 +160,7 @@ def test_projection_is_the_least_squares_answer(kernel):
     how=st.sampled_from(["apart", "whole", "near"]),
 )
 def test_projection_accounts_for_what_it_costs_and_for_its_ridge(seed, kernel, dtype, classes, how):
-    """Accounted |dw|^2 + ridge (a^2 k(x, x) of the point that goes + the same of the coefficients taken over)."""
+    """Compare |dw|^2 + ridge (a^2 k(x, x) of the removed point + the same for the coefficients taken over)."""
     random = np.random.default_rng(seed)
     parameters = {"gamma": 0.3, "degree": 2, "coef0": 1.0}
     X = random.integers(-2, 3, (50, 3)) if how == "whole" else random.standard_normal((50, 3))

@@ -1,4 +1,4 @@
-"""Merging: which points merge, into which point, and how the average that predicts changes."""
+"""Merging: which points are merged, into which point, and how the average that predicts changes."""
 
 import itertools
 import math
@@ -57,7 +57,7 @@ def test_partners_are_ranked_by_the_degradation_that_a_merge_brings(a, kappa):
 
 
 def test_far_points_are_merged_at_the_higher_of_two_maxima():
-    # kappa = e^-4: the objective has a maximum near either point, and a point that stays unmerged is worth more there.
+    # kappa = e^-4: the objective has a maximum near either point. An unmerged point contributes more there.
     kappa = math.exp(-4.0)
     for table in (merging.table_of("golden"), merging.table_of("table")):
         for m in (0.5, 0.501, 0.55, 0.7):
@@ -81,7 +81,7 @@ def test_leaving_out_partners_that_are_too_far_never_misses_the_best(columns):
         i = int((alpha**2).sum(axis=0).argmin())
         row[i] = 1.0
         lost = {j: merging.rank(table, *merging.products(alpha, i, j), row[j]) for j in range(n) if j != i}
-        near = random.permutation(np.delete(np.arange(n), i))[:3]  # any points will do
+        near = random.permutation(np.delete(np.arange(n), i))[:3]  # any points are suitable
         found = merging.find_partner(table, alpha, np.zeros(n, np.int32), i, row, n, near)
         assert lost[found] <= min(lost.values()) + 1e-4 * (alpha[:, i] ** 2).sum()
 
@@ -104,7 +104,7 @@ def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(
             continue
         merges += 1
         at = k % memory.key.size
-        delta = stream.solver.memory.alpha[:, at]  # the example's whole alpha, because it is visited for the first time
+        delta = stream.solver.memory.alpha[:, at]  # the example's whole alpha, because this is its first visit
         Z, old, class_of = np.r_[Z, X[k : k + 1]], np.c_[old, delta], np.append(class_of, own[k])
         lost = stream.solver.certificate()["weight_degradation"] - former
         assert lost == pytest.approx(degradation(Z, old, after, new), abs=1e-9)
@@ -118,7 +118,7 @@ def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(
                 best = min(best, aa + bb + 2.0 * kappa * ab - brute_force(aa, bb, ab, kappa)[1])
             if mates:
                 break
-        # With several columns the h that ranks partners is only near the best h.
+        # With several columns, the h that ranks partners is only close to the best h.
         assert lost <= best * (1.0 if classes == 2 else 1.1) + 1e-3 * size.min()
         gone = sorted(set(map(tuple, Z)) - set(map(tuple, after)))
         (z,) = set(map(tuple, after)) - set(map(tuple, Z))
@@ -163,18 +163,19 @@ def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_
         live = machine.class_of[:slots] != NONE
         rho = max(4.0 / (k + 4.0), 1.0 / 20)
         after = stream.points()[0]
-        # Before the running average took in the new coefficients.
+        # Compute the average without the new coefficients.
         found = (machine.smooth[:, :slots][:, live] - rho * machine.alpha[:, :slots][:, live]) / (1.0 - rho)
         Z, smooth = np.r_[Z, X[k : k + 1]], np.c_[smooth, np.zeros(len(smooth))]
         gone = [s for s in range(len(Z)) if not (after == Z[s]).all(axis=1).any()]
         stays = [s for s in range(len(Z)) if s not in gone]
         K = naive.gram("rbf", np.r_[Z, after])
         wanted = []
-        # The result does not show which of the two was smallest; above a few points, the number taken is approximate.
+        # The result does not show which of the two was smallest. With more than a few points, the number is
+        # approximate.
         sizes = [nearest] if nearest <= FEW else range(nearest * 3 // 4, nearest + 1)
         for (i, j), size in itertools.product((gone, gone[::-1]), sizes):
             near = sorted(stays, key=lambda s, i=i: -K[i, s])[:size]
-            basis = [*(stays.index(s) for s in near), len(after) - 1]  # a merged point takes the newest slot
+            basis = [*(stays.index(s) for s in near), len(after) - 1]  # a merged point gets the newest slot
             p, q = (K[t, len(Z) + len(after) - 1] for t in (i, j))
             expected = np.c_[smooth[:, stays], p * smooth[:, i] + q * smooth[:, j]]
             inner = K[len(Z) :, : len(Z)] @ smooth.T - K[len(Z) :, len(Z) :] @ expected.T
@@ -216,7 +217,7 @@ def test_a_point_without_a_coefficient_leaves_its_part_of_the_average_behind():
     stream.learn(0, 9)
     machine = stream.solver.machine
     machine.alpha[0, 4], machine.smooth[0, :9] = 0.0, 1.0
-    stream.solver.upkeep.counts[VISITED] = 10**9  # so that the average stops moving by itself
+    stream.solver.upkeep.counts[VISITED] = 10**9  # so that new examples no longer change the average
     before = stream.decision(X[:9])[:, 0]
     stream.learn(9, 10)
     assert stream.keys() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
@@ -276,11 +277,11 @@ def test_values_that_fall_by_less_than_rounding_each_are_not_all_equal():
 
 
 def test_of_points_that_were_never_merged_bsgd_removes_the_oldest():
-    X = 30.0 * np.arange(40)[:, None] * [1.0, 1.0]  # all at the margin: every example enters
+    X = 30.0 * np.arange(40)[:, None] * [1.0, 1.0]  # all at the margin: every example becomes a point
     stream = Budgeted(X, np.arange(40) % 2, BSGD, budget=10, maintenance="remove", dtype=np.float32)
     for k in range(40):
         stream.learn(k, k + 1)
-        # The newest coefficient is as large as the older coefficients, which have shrunk to it.
+        # The newest coefficient equals the older coefficients, which have shrunk to its size.
         assert stream.keys() == list(range(max(0, k - 9), k + 1))
 
 

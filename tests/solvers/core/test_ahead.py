@@ -1,4 +1,4 @@
-"""Kernel rows computed together have the bits of rows computed one by one."""
+"""Kernel rows computed together have the same bits as rows computed one by one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Decision values over the points with a coefficient, against plain sums over all slots: to the bit."""
+"""Decision values over the points with a coefficient, compared to the bit with plain sums over all slots."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def kernel_rows(kernel, points, n, spread, indptr, indices, values, norms, found
 
 
 def in_lanes(terms):
-    """The sum of the terms, in the order of lanes.py."""
+    """Return the sum of the terms, in the order of lanes.py."""
     width, begin = LANES, len(terms) - len(terms) % LANES
     lanes = np.zeros(width)
     for s in range(0, begin, width):
@@ -42,7 +42,7 @@ def in_lanes(terms):
 
 
 def plainly(view, rows):
-    """Decision values by their definition: the sums of all blocks of slots, one after another."""
+    """Return decision values by their definition: the sums of all blocks of slots, one after another."""
     n, alpha = view.n, view.coefficients()
     found = np.empty((len(rows), n), rows.values.dtype)
     spread = np.zeros(view.dim, rows.values.dtype)
@@ -56,7 +56,7 @@ def plainly(view, rows):
 
 
 def has_the_bits_of_all_slots(solver, batches):
-    """Ask again and again, the first time over all slots; return the number of points used at last, and of all."""
+    """Predict repeatedly, the first time over all slots; return (points used at last, all points)."""
     view = solver.view()
     if not isinstance(view, ExpansionView):
         return None

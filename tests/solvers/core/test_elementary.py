@@ -1,4 +1,4 @@
-"""Functions that replace a library's, against arithmetic of fifty digits."""
+"""Functions that replace library functions, compared with arithmetic of fifty digits."""
 
 import math
 from decimal import Decimal, localcontext
@@ -12,7 +12,7 @@ TWO_PI = Decimal("6.283185307179586476925286766559005768394338798750211641949889
 
 
 def true_cosine(x):
-    """To some forty digits: the angle modulo 2 pi, then the series."""
+    """Return the cosine to some forty digits, from the angle modulo 2 pi and the series."""
     with localcontext(prec=60) as context:
         r = context.remainder_near(Decimal(x), TWO_PI)
         total = term = Decimal(1)
@@ -29,7 +29,7 @@ def true_sine(x):
 
 
 def ulps(found, true):
-    """The error of a result, in units in its last place."""
+    """Return the error of a result in units in its last place."""
     with localcontext(prec=60):
         return float(abs(Decimal(float(found)) - true) / Decimal(math.ulp(float(true))))
 
@@ -100,7 +100,7 @@ def test_an_angle_of_any_size_is_reduced_to_an_angle_with_the_same_sine():
         for angle in (x, -x):
             within = angle_within(angle)
             assert abs(within) <= ANGLE_MOST
-            # 2 pi is rounded: that moves the angle by less than its own last place.
+            # The rounding of 2 pi moves the angle by less than the angle's own last place.
             assert abs(float(Decimal(cosine_and_sine(within)[1]) - true_sine(angle))) < math.ulp(angle) + 3e-16
     assert angle_within(12.5) == 12.5
     assert angle_within(math.inf) == angle_within(-math.inf) == angle_within(math.nan) == 0.0

@@ -1,4 +1,4 @@
-"""The family of a kernel (solvers/core/families.py) is the only place that describes the kernel."""
+"""Only the family of a kernel (solvers/core/families.py) describes the kernel."""
 
 import json
 

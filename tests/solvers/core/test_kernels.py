@@ -108,7 +108,7 @@ def test_bytes_count_while_every_non_zero_is_1_and_rows_are_short():
         for s in range(order.size):
             expected = [naive.kernel_value("rbf", X[order[s]], z, gamma=0.01) for z in X[order]]
             np.testing.assert_allclose(row_of(kernel, points, part, s), expected, rtol=3e-5)
-        # Without the points that prevented it, bytes count again, with the same bits.
+        # Without the points that prevented it, bytes are used again, with the same results.
         again = compacted(points, np.arange(2), dim, 256, 4096)
         assert again.only_ones[0]
         for s in range(2):
@@ -133,7 +133,7 @@ def test_long_rows_have_the_same_bits_as_short_ones():
 @pytest.mark.parametrize("name", KERNELS)
 def test_dense_rows_in_a_batch_are_predicted_with_the_same_bits_as_one_by_one(name, dtype, m, work, monkeypatch):
     monkeypatch.setattr(turns, "WORK_MAX", work)
-    # Of rows, features and points more than a block each, never whole blocks; a tenth of the features is zero.
+    # There is more than one block of rows, features and points, never whole blocks. A tenth of the features is zero.
     random = np.random.default_rng(0)
     X = random.standard_normal((700, 301)) * (random.random((700, 301)) < 0.9)
     kernel = make_kernel(name, gamma=1e-3)
@@ -157,7 +157,7 @@ def test_the_float32_exponential_is_within_two_units_in_the_last_place():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_kernel_value_is_the_same_wherever_it_stands_in_a_row(dtype):
-    """In a whole vector of the processor, in a part of a vector, or alone."""
+    """The value may be in a whole vector of the processor, in a part of a vector, or alone."""
     x = -np.linspace(0.0, 90.0, 150).astype(dtype)
     alone = np.concatenate([run_exp(x[s : s + 1].copy()) for s in range(x.size)])
     for n in range(x.size + 1):

@@ -1,4 +1,4 @@
-"""Arrays that begin at a line of the processor's caches."""
+"""Arrays that start at the beginning of a cache line."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The row cache: the rows it keeps when points move, and the memory it takes."""
+"""The row cache: the rows it keeps when points move, and the memory it uses."""
 
 import mmap
 import re
@@ -28,7 +28,7 @@ def points_of(n, cap):
 @settings(deadline=None)
 @given(st.data())
 def test_rows_carried_along_equal_rows_computed_again(data):
-    """Also where longer or shorter lines go into the memory of the former cache, whatever the two lengths are."""
+    """The new lines may be longer or shorter and use the memory of the former cache, for any two lengths."""
     n = data.draw(st.integers(2, 40))
     cap = data.draw(st.integers(n, 60))
     longer = data.draw(st.integers(cap, 130))
@@ -50,7 +50,7 @@ def test_rows_carried_along_equal_rows_computed_again(data):
 
 
 def test_no_row_is_lost_while_a_line_is_free():
-    """Also where rows that went have left their lines to other rows."""
+    """Other rows may have taken the lines of removed rows."""
     points = points_of(40, 40)
     cache = new_cache(points, DIM, 40 * 40 * 4)
     for slot in range(40):
@@ -103,7 +103,7 @@ def test_the_line_of_a_point_that_was_taken_back_is_the_next_to_be_used():
 
 
 def touched_kib(array):
-    """Memory that the system has given for the mapping in which the middle of an array lies."""
+    """Return the memory that the system has provided for the mapping that contains the middle of an array."""
     middle = array.__array_interface__["data"][0] + array.nbytes // 2
     for part in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
         first, last = (int(at, 16) for at in re.match(r"([0-9a-f]+)-([0-9a-f]+)", part).groups())

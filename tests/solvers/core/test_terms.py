@@ -1,4 +1,4 @@
-"""Sums over non-zero terms, against sums over all terms."""
+"""Sums over non-zero terms, compared with sums over all terms."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from hinged.solvers.core.terms import Terms, gathered, sum_of_terms
 
 
 def sparse(shape, part, seed):
-    """Numbers of very different sizes, of which this part is not 0."""
+    """Return numbers of very different sizes, of which the fraction `part` is not 0."""
     random = np.random.default_rng(seed)
     return np.where(
         random.random(shape) < part, random.standard_normal(shape) * 10.0 ** random.integers(-8, 9, shape), 0
@@ -42,7 +42,7 @@ def test_a_sum_over_terms_has_the_bits_of_the_sum_over_all(n, part, seed, first)
 @pytest.mark.parametrize("listed", ["all", "some"])
 def test_a_view_of_terms_decides_as_a_view_of_all_coefficients(listed, dtype, rows_at_once, work, monkeypatch):
     monkeypatch.setattr(turns, "WORK_MAX", work)
-    # More than two blocks of points, the last not whole; columns with many, few and no points in a block.
+    # There are more than two blocks of points, the last not whole. Columns have many, few and no points in a block.
     random = np.random.default_rng(0)
     kernel, X = make_kernel("rbf", 0.1), random.standard_normal((700, 4))
     rows = rows_from_dense(X, kernel, 4, dtype)
@@ -58,7 +58,7 @@ def test_a_view_of_terms_decides_as_a_view_of_all_coefficients(listed, dtype, ro
 
 
 def terms_of(alpha, listed) -> Terms:
-    """The terms of some columns."""
+    """Return the terms of some columns."""
     slots, values = np.zeros(alpha.shape, np.int32), np.zeros(alpha.shape)
     for c, column in enumerate(alpha):
         held = np.flatnonzero(column)

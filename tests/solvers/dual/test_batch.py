@@ -1,4 +1,4 @@
-"""Batch SMO as a solver, and points that make way."""
+"""Batch SMO as a solver, and the removal of points at points_max."""
 
 import numpy as np
 import pytest

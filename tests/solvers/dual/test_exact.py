@@ -1,4 +1,4 @@
-"""The exact solver against a quadratic program solved from scratch, after any change."""
+"""The exact solver compared with a quadratic program solved from the start, after any change."""
 
 from fractions import Fraction
 
@@ -190,7 +190,7 @@ def test_the_numbers_in_a_hole_change_no_bit():
 
 
 def true_violation(solver, c=0):
-    """The largest violation of a pair in exact arithmetic, relative to what C and the kernel values allow."""
+    """Return the largest violation of a pair in exact arithmetic, relative to the size of C and the kernel values."""
     n, machine = solver.slots, solver.machine
     K = [cached_row(solver.kernel, solver.points, solver.cache, s, NONE).copy() for s in range(n)]
     alpha = [Fraction(float(a)) for a in machine.alpha[c, :n]]
@@ -224,7 +224,7 @@ def test_kernel_values_of_any_size_cost_it_a_bounded_number_of_steps(spread, gri
 
 @pytest.mark.parametrize(("seed", "C"), [(31, 1.0), (76, 1.0), (115, 1.0), (259, 1.0), (1500, 0.1), (1649, 10.0)])
 def test_a_few_examples_of_a_class_amid_many_of_another_are_learned_and_forgotten(seed, C):
-    """w = 0 is optimal then, and every other point stands on the margin: rounding leads some paths astray."""
+    """w = 0 is optimal then, and every other point is at the margin. Rounding leads some paths astray."""
     random, kernel = np.random.default_rng(seed), make_kernel("linear")
     dim = int(random.integers(2, 5))
     X, y = random.standard_normal((50, dim)), (random.random(50) < 0.15).astype(int)

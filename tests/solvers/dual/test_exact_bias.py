@@ -1,4 +1,4 @@
-"""The bias of the exact solver, where a coefficient is free and where none is."""
+"""The bias of the exact solver, with and without a free coefficient."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.helpers.solvers.streams import Stream
 
 
 def free_and_middle(solver, c=0):
-    """Whether a coefficient is strictly free in a column, and the middle of the interval of b."""
+    """Return whether a coefficient is strictly free in a column, and the middle of the interval of b."""
     n, machine = solver.slots, solver.machine
     live = machine.class_of[:n] != NONE
     alpha, lower, upper, g = (getattr(machine, name)[c, :n][live] for name in ("alpha", "lower", "upper", "g"))
@@ -26,7 +26,7 @@ def free_and_middle(solver, c=0):
 
 
 def balanced(n, seed, copies):
-    """Examples of two classes in turn, among them copies under either label."""
+    """Return examples of two classes in turn, including copies with either label."""
     random = np.random.default_rng(seed)
     y = np.arange(n) % 2
     X = random.standard_normal((n, 2)) + np.where(y == 1, 0.8, -0.8)[:, None]
@@ -64,7 +64,7 @@ def test_where_no_coefficient_is_free_b_is_in_the_middle_as_in_libsvm(seed, n, k
     assert free or stream.solver.machine.b[0] == pytest.approx(middle, abs=1e-9)
     svc = SVC(C=stream.solver.C, kernel="precomputed", tol=1e-10).fit(K[np.ix_(held, held)], y[held])
     expected = svc.decision_function(K[:, held])
-    scale = 1.0 + np.abs(expected).max()  # LIBSVM holds kernel values in float32
+    scale = 1.0 + np.abs(expected).max()  # LIBSVM stores kernel values in float32
     assert np.allclose(stream.decision(X)[:, 0], expected, atol=1e-3 * scale)
 
 
@@ -84,7 +84,7 @@ def test_a_free_vector_determines_b_and_without_one_b_is_in_the_middle():
     stream.solver.add_class(1.5)
     stream.solver.add_class(1.0)
     stream.learn()
-    free, _ = free_and_middle(stream.solver)  # 0.1 for each positive example, at most 0.15 against them
+    free, _ = free_and_middle(stream.solver)  # 0.1 per positive example, and at most 0.15 for the negatives
     assert free
     stream.solver.change_C(0.1, [2.0, 1.0])  # all three are at their bounds now, w = 0.3
     free, middle = free_and_middle(stream.solver)

@@ -1,4 +1,4 @@
-"""Decision values of the exact solver without some examples: one by one, in folds, over a grid."""
+"""Decision values of the exact solver without some examples: one by one, in folds, and over a grid."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,10 @@ def test_leaving_one_out_is_an_optimum_of_the_rest(seed, n, classes, kernel, C, 
 @example(seed=207, n=5, classes=2, C=1.0, whole=True)
 @example(seed=37, n=8, classes=2, C=0.25, whole=False)
 def test_leaving_one_out_is_unlearning_it(seed, n, classes, C, whole):
-    """Where no point is free, b is the middle of its interval; an example without a coefficient may be an end of it."""
+    """If no point is free, b is the middle of its interval.
+
+    An example without a coefficient may be an end of the interval.
+    """
     random = np.random.default_rng(seed)
     X = random.integers(-2, 3, (n, 2)).astype(float) if whole else random.standard_normal((n, 2))
     labels = np.where(random.random(n) < 0.6, 0, np.arange(n) % classes)

@@ -1,4 +1,4 @@
-"""LASVM-G, FULL, LASVM-NC, LASVM-I, and the steps without a bias that they take."""
+"""LASVM-G, FULL, LASVM-NC and LASVM-I, and their steps without a bias."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def held(stream):
 
 
 def check_invariants(stream, K):
-    """Boxes, masks, idle list, g = y - K alpha, gap >= 0, support vectors by class and pace are right."""
+    """Check that boxes, masks, idle list, g = y - K alpha, gap >= 0, support vectors by class and pace are right."""
     machine, live, keys = held(stream)
     solver, n = stream.solver, stream.solver.slots
     for c in range(solver.columns):
@@ -131,12 +131,12 @@ def test_after_each_example_the_gap_is_below_its_target_or_nothing_violates():
         machine, live, _ = held(stream)
         gap = box_gap(*(getattr(machine, a)[0, live] for a in ("alpha", "g", "lower", "upper")))
         certificate = stream.solver.certificate()
-        # The example itself may stay within tau of its box.
+        # The example itself may remain within tau of its box.
         assert gap <= before + 10.0 * 1e-3 * (k + 1) or certificate["kkt_violation"] <= 1e-3
 
 
 def heaps(classes, n, seed=0):
-    """Clusters of normal numbers, one per class, that overlap somewhat; a tenth of the labels are random."""
+    """Return clusters of normal numbers, one per class, that overlap somewhat; a tenth of the labels are random."""
     random = np.random.default_rng(seed)
     y = random.integers(0, classes, n)
     X = random.standard_normal((classes, 8))[y] + 0.6 * random.standard_normal((n, 8))

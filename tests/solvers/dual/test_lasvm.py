@@ -1,4 +1,4 @@
-"""LASVM against a plain loop and LIBSVM: its steps, its optimum, its state, what it refuses."""
+"""LASVM compared with a plain loop and with LIBSVM: its steps, its optimum, its state, and its refusals."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ PAPER = {"delta_max": None, "delta_min": 0, "idle_max": 0}
 
 
 def column(stream):
-    """alpha and g by example number, and b, of a machine with one column."""
+    """Return alpha and g by example number, and b, of a machine with one column."""
     machine, n = stream.solver.machine, stream.solver.slots
     live = np.flatnonzero(machine.class_of[:n] != NONE)
     keys = machine.key[live].tolist()
@@ -59,7 +59,7 @@ def test_each_iteration_is_an_outcome_of_a_plain_loop(C, delta_min, delta_max, t
 @pytest.mark.long
 def test_while_there_is_room_every_point_stays_and_finishing_is_the_batch_optimum():
     X, y = two_moons(300, noise=0.5, seed=4)
-    y = np.random.default_rng(0).choice([-1, 1], 300)  # labels are random: with a large C most coefficients are free
+    y = np.random.default_rng(0).choice([-1, 1], 300)  # with random labels and a large C most coefficients are free
     stream = Stream(X, (y > 0).astype(int), batch=7, C=1000.0, tol=1e-5, dtype=np.float64)
     finished, former = Stream(X, (y > 0).astype(int), batch=7, C=1000.0, tol=1e-5, dtype=np.float64), 0.0
     for begin in range(0, 300, 10):
@@ -97,7 +97,7 @@ def test_the_farthest_idle_points_leave():
     X, y = two_moons(600, noise=0.2, seed=6)
     solver = Stream(X, (y > 0).astype(int), C=1.0).learn().solver
     before = distances(solver)
-    for leaving in (30, 5):  # 30 leave by their mean, 5 one by one
+    for leaving in (30, 5):  # 30 points are removed by their mean, 5 one by one
         solver.parameters = solver.parameters._replace(idle_max=solver.live - leaving)
         remove_blatant(solver.points, solver.cache, solver.machine, NONE, solver.parameters)
         after = distances(solver)
@@ -107,7 +107,7 @@ def test_the_farthest_idle_points_leave():
 
 
 def distances(solver):
-    """How far beyond the extremes each idle point lies, by its key."""
+    """Return how far beyond the extremes each idle point lies, by its key."""
     idle = solver.machine.idle[: solver.machine.counts[IDLE]]
     return {int(solver.machine.key[s]): beyond_extremes(solver.machine, s, -np.inf) for s in idle}
 
@@ -158,7 +158,7 @@ def test_converged_lasvm_reaches_the_optimum_of_libsvm(kernel):
     gamma, degree, coef0, C = 0.7, 2, 1.0, 5.0
     stream = Stream(X, (y > 0).astype(int), make_kernel(kernel, gamma, degree, coef0), C=C, tol=1e-7, dtype=np.float64)
     stream.learn()
-    for _ in range(6):  # points that the first pass dropped come back in further epochs
+    for _ in range(6):  # further epochs add points that the first pass removed
         stream.learn(again=True)
         stream.solver.finish()
     K = naive.gram(kernel, X, gamma=gamma, degree=degree, coef0=coef0)
@@ -192,7 +192,7 @@ def test_converged_on_any_data_the_dual_equals_that_of_libsvm(name, seed, n, ker
     stream.learn()
     stream.solver.finish()
     K, former, dual = naive.gram(kernel, X, **parameters), -1.0, 0.0
-    while dual > former:  # points that LASVM dropped come back in further epochs
+    while dual > former:  # further epochs add points that LASVM removed
         stream.learn(again=True)
         stream.solver.finish()
         former, dual = dual, stream.solver.certificate()["dual"]
@@ -201,7 +201,7 @@ def test_converged_on_any_data_the_dual_equals_that_of_libsvm(name, seed, n, ker
     optimum = signed @ y[on] - 0.5 * signed @ K[np.ix_(on, on)] @ signed
     assert dual <= optimum * (1 + 1e-6)
     alpha = np.abs(stream.solver.machine.alpha[0, : stream.solver.slots])
-    if name == "smo" or ((alpha > 0) & (alpha < C)).any():  # else two points that leave one by one might stay together
+    if name == "smo" or ((alpha > 0) & (alpha < C)).any():  # else two points removed one by one might stay together
         assert dual == pytest.approx(optimum, rel=1e-6)
 
 
@@ -255,7 +255,7 @@ def test_the_size_of_the_cache_leaves_no_trace(moons):
 
 @pytest.mark.parametrize("cache_bytes", [2**26, 2**19])
 def test_rows_in_the_cache_stay_true_when_points_move_together_and_arrays_grow(cache_bytes):
-    # The labels are flipped half way: many points leave, so that there are compactions, and more than 512 stay.
+    # The labels flip half way. So many points are removed that slots are compacted, and more than 512 points stay.
     X, y = two_moons(1500, noise=0.5)
     stream = Stream(X, ((y > 0) ^ (np.arange(1500) > 700)).astype(int), C=1.0, cache_bytes=cache_bytes, **PAPER)
     caps, fewer = set(), 0
@@ -369,7 +369,10 @@ def test_a_view_stays_true_while_learning_goes_on(moons):
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_two_labels_of_the_first_point_do_not_prevent_learning(C, kernel):
-    """Two labels of one point: both coefficients go to the box, cancel, and leave every later example level."""
+    """With two labels of one point, both coefficients move to the box and cancel.
+
+    Every later example is level with them.
+    """
     random = np.random.default_rng(3)
     classes = random.integers(0, 2, 400)
     X = random.standard_normal((400, 2)) + np.where(classes, 2.5, -2.5)[:, None]

@@ -1,4 +1,4 @@
-"""Rows that LASVM computes ahead do not change its results."""
+"""The rows that LASVM computes ahead do not change its results."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ DIM = 8
 
 
 def clouds(classes, n, seed):
-    """Examples of clouds that overlap, whose labels change half way: many points leave then."""
+    """Return examples of overlapping clouds whose labels change half way, so that many points are removed."""
     random = np.random.default_rng(seed)
     y = random.integers(0, classes, n)
     X = random.standard_normal((classes, DIM))[y] + 0.8 * random.standard_normal((n, DIM))
@@ -46,7 +46,7 @@ class Watched(Stream):
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_rows_that_were_computed_ahead_leave_no_trace(data):
-    """For any batches, where points leave, make way or move together, and wherever learning is cut."""
+    """This is true for any batches, for removed or moved points, and wherever learning is cut."""
     classes, n = data.draw(st.sampled_from([2, 3, 5])), 1200
     X, y = clouds(classes, n, data.draw(st.integers(0, 99)))
     parameters = {
@@ -116,7 +116,10 @@ def test_lines_of_a_cache_that_cannot_hold_all_rows_are_as_long_as_needed(cache_
 
 
 def test_lines_are_as_short_as_the_points_while_columns_are_finished():
-    """More rows fit then. The result has the bits of a cache that holds all rows, and learning goes on as before."""
+    """More rows then fit in the cache.
+
+    The result has the same bits as with a cache of all rows, and learning continues.
+    """
     X, y = clouds(3, 3000, 5)
     narrow, roomy = (Watched(X, y, batch=256, C=100.0, idle_max=0, cache_bytes=size) for size in (2**20, 2**28))
     for stream in (narrow, roomy):

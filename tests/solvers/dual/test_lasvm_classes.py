@@ -1,4 +1,4 @@
-"""LASVM with one class for a long time, with rare classes, with several, and with weights."""
+"""LASVM with only one class for a long time, with rare classes, with several classes, and with weights."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_one_class_for_long_keeps_a_bounded_sample_and_answers_with_that_class()
     assert (stream.decision(X[:10])[:, 0] == -1.0).all()
     kept = stream.solver.machine.key[: stream.solver.slots]
     kept = kept[kept != NONE]
-    # A uniform sample: its mean rank lies within five standard errors of the middle.
+    # In a uniform sample, the mean rank lies within five standard errors of the middle.
     assert abs(kept.mean() - n / 2) < 5 * n / np.sqrt(12 * seed_max)
     assert stream.solver.finish() == Finish(0, converged=True)
     assert stream.solver.live == seed_max
@@ -60,7 +60,7 @@ def test_several_classes_are_one_versus_rest_over_shared_points():
 
 
 def heaps(classes, n, seed=0):
-    """Clusters of normal numbers, one per class, that overlap somewhat."""
+    """Return clusters of normal numbers, one per class, that overlap somewhat."""
     random = np.random.default_rng(seed)
     y = random.integers(0, classes, n)
     return settled(random.standard_normal((classes, 8))[y] + 0.6 * random.standard_normal((n, 8))), y

@@ -1,4 +1,4 @@
-"""The order in which points make way: solvers/dual/making_way.py."""
+"""The order in which points are removed at points_max: solvers/dual/making_way.py."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.helpers.solvers.streams import Stream
 
 
 def in_order(solver):
-    """The slots in the order in which they make way, by a plain loop over points and columns."""
+    """Return the slots in the order of their removal, by a plain loop over points and columns."""
     machine, ranked = solver.machine, []
     for s in range(solver.slots):
         if machine.class_of[s] == NONE:

@@ -1,4 +1,4 @@
-"""Machines of many columns: the lists and memories that save work do not change results."""
+"""Machines with many columns: the lists and memories that save work do not change results."""
 
 from copy import deepcopy
 from functools import partial
@@ -14,14 +14,14 @@ CLASSES, N = 12, 420
 
 
 def heaps(seed=0):
-    """Examples of overlapping clusters, and their classes."""
+    """Return examples of overlapping clusters, and their classes."""
     random = np.random.default_rng(seed)
     classes = random.integers(0, CLASSES, N)
     return settled(random.normal(size=(CLASSES, 3))[classes] + 0.5 * random.standard_normal((N, 3))), classes
 
 
 def lived(name, meanwhile, **changes):
-    """A solver after learning, forgetting, finishing and a further epoch, with `meanwhile` called in between."""
+    """Return a solver after learning, forgetting, finishing and a further epoch. `meanwhile` is called in between."""
     X, classes = heaps()
     stream = stream_of(name, X, classes, announced=CLASSES - 2, batch=20, **changes)
     late = classes >= CLASSES - 2
@@ -88,7 +88,7 @@ def test_a_list_that_is_too_short_is_given_up_and_made_again_where_it_has_room()
 
 
 def test_classes_that_come_one_by_one_have_the_columns_of_classes_that_come_together():
-    """The third splits the only column. The arrays may have room for a later row, or not: a copy has none."""
+    """The third class splits the only column. The arrays may have room for a later row or not: a copy has none."""
     X, classes = heaps()
     first = classes < 2
     stream = stream_of("lasvm", X[first], classes[first], announced=2).learn()

@@ -45,7 +45,7 @@ def rows(solver, X):
 
 
 def held(solver):
-    """Slots that hold a point."""
+    """Return the slots that contain a point."""
     return np.flatnonzero(solver.machine.class_of[: solver.slots] != NONE)
 
 
@@ -55,7 +55,7 @@ def by_key(solver, coefficients):
 
 
 def check_invariants(solver, X):
-    """The box, the average in it, g = y - K alpha, no bias, a gap that is not negative."""
+    """Check the box, the average within it, g = y - K alpha, no bias, and a gap that is not negative."""
     machine, slots = solver.machine, held(solver)
     assert slots.size == solver.live
     for coefficients in (machine.alpha, solver.smooth):
@@ -94,7 +94,7 @@ def test_each_time_step_is_that_of_a_plain_loop(algorithm, kernel, C, K, more):
 
 
 def test_in_float32_each_time_step_is_that_of_a_plain_loop_over_the_same_kernel_values():
-    """Over exact kernel values, the solver parts from the plain loop on this stream after 77 examples."""
+    """With exact kernel values, the solver differs from the plain loop on this stream after 77 examples."""
     X, y = two_moons(260, noise=0.4, seed=4)
     X, y = X[:90], y[:90]
     classes, K, known = (y > 0).astype(int), np.zeros((90, 90)), {"C": 100.0, "seed": 11, "dtype": np.float32}
@@ -233,7 +233,7 @@ def test_the_cached_variant_holds_only_points_with_a_coefficient():
     for k in range(len(X)):
         learn(solver, X, (y > 0).astype(int), k, k + 1)
         left = (solver.machine.alpha[0, held(solver)] == 0).sum()
-        assert left <= solver.K  # they go once their average has served
+        assert left <= solver.K  # they are removed once their average is no longer used
     assert solver.live < 50
 
 

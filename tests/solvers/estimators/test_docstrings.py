@@ -14,7 +14,7 @@ CLASSES = [each for each in PUBLIC if inspect.isclass(each)]
 
 
 def members(kind):
-    """The public methods and properties of a class that this package defines."""
+    """Yield the public methods and properties of a class that this package defines."""
     for name, each in inspect.getmembers(kind):
         function = each.fget if isinstance(each, property) else getattr(each, "fn", each)
         if not name.startswith("_") and getattr(function, "__module__", "").startswith("hinged."):
@@ -22,7 +22,7 @@ def members(kind):
 
 
 def section(text, title):
-    """The lines of a section of a numpydoc docstring."""
+    """Return the lines of a section of a numpydoc docstring."""
     head = rf"^{title}\n-+\n"
     return re.split(r"\n\n(?=[A-Z]\w+( \w+)?\n-+\n)", re.split(head, text, flags=re.MULTILINE)[1])[0].split("\n")
 
@@ -58,6 +58,16 @@ def test_a_parameter_has_one_description():
         for name, rest in re.findall(r"^(\w+) : (.*(?:\n .*)*)", text, flags=re.MULTILINE):
             described.setdefault(name, set()).add(re.sub(r", default .*", "", rest))
     several = {name for name, texts in described.items() if len(texts) > 1}
-    # C is a bound, a step or a price; the rest differ between papers, or FOGD does not use them.
-    meanings = {"C", "budget", "class_weight", "delta_max", "delta_min", "idle_max"}
-    assert several <= meanings | {"kernel", "degree", "coef0", "precision"}
+    # C is a bound, a step or a price; the rest differ in what their papers mean.
+    assert several <= {
+        "C",
+        "budget",
+        "class_weight",
+        "coef0",
+        "degree",
+        "delta_max",
+        "delta_min",
+        "idle_max",
+        "kernel",
+        "precision",
+    }

@@ -1,4 +1,4 @@
-"""Estimators as files: written, read, and learning on as if uninterrupted."""
+"""Estimators that are saved to files, loaded, and then learn as if uninterrupted."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Probabilities of the estimators, and settings that an estimator finds by itself."""
+"""Probabilities of the estimators, and parameters that an estimator finds by itself."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""sample_weight: examples that count more or less than usual, or not at all."""
+"""sample_weight: examples with a larger or smaller weight than usual, or with weight 0."""
 
 import pickle
 
@@ -27,13 +27,13 @@ WITH_BIAS = [SMOClassifier, LASVMClassifier, ExactSVMClassifier]
 
 
 def exactly(Estimator, **parameters):
-    """The estimator reaches the optimum of all examples."""
+    """Let the estimator reach the optimum of all examples."""
     digits = {"tol": 1e-7, "precision": "float64"} if "tol" in Estimator().get_params() else {}
     return Estimator(C=0.7, gamma=2.0, random_state=0, **digits, **parameters)
 
 
 def some_weights(n, seed=0):
-    """From 0.1 to 10, and a fifth of them 0."""
+    """Return weights from 0.1 to 10, of which a fifth are 0."""
     random = np.random.default_rng(seed)
     return 10.0 ** random.uniform(-1, 1, n) * (random.random(n) > 0.2)
 

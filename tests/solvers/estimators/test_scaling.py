@@ -36,7 +36,7 @@ def test_any_values_become_finite_and_clipped(X, form):
 def test_a_power_of_two_on_a_column_changes_no_bit(X, powers, form):
     X = np.where((np.abs(X) < 1e-200) | (np.abs(X) > 1e50), 0.0, X)
     factors = 2.0 ** np.array(powers[: X.shape[1]])
-    if form == SPARSE:  # rows of one length would stay as they are; the lengths of these two always differ
+    if form == SPARSE:  # rows of equal length would stay unchanged; these two lengths differ
         X = np.vstack((X, np.full(X.shape[1], 1.0), np.full(X.shape[1], 3.0)))
     assert np.array_equal(scaled(form, X), scaled(form, X * factors))
 

@@ -90,14 +90,16 @@ def unpickled(model):
 
 
 def one_pass(Estimator, **parameters):
-    """The estimator learns each example once, in order, and does nothing more."""
+    """Let the estimator learn each example once, in order, and do nothing else."""
     finish = {"finish": False} if "finish" in Estimator().get_params() else {}
     return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
 
 
 WITHIN_A_TOLERANCE = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
-"""A weight equals a repetition only up to the solver's tolerance, and probabilities depend on the order. As with SVC,
-machines of repeated examples agree within a tolerance (test_sample_weight.py); these checks want every digit."""
+"""For these estimators, a weight equals a repetition only up to the solver's tolerance, and probabilities depend on the
+order. As with SVC, machines of repeated examples agree within a tolerance (test_sample_weight.py), but these checks
+require every digit.
+"""
 
 
 @pytest.mark.long
@@ -287,7 +289,7 @@ def test_it_offers_what_its_solver_takes_with_the_same_defaults(Estimator):
     }.get(name, set())
     assert taken.keys() - offered.keys() == kept | idle | entry.fixed.keys() - {"algorithm"}
     differ = {name for name in taken.keys() & offered.keys() if taken[name] != offered[name]}
-    assert differ <= {"examples"}  # None: fit counts the examples
+    assert differ <= {"examples"}  # with None, fit counts the examples
 
 
 def test_gamma_is_that_of_SVC():

@@ -48,7 +48,7 @@ for x in map(eval, sys.argv[1:]):
     assert type(double(x)) is type(x)
 print(sum(double.stats.cache_hits.values()))
 """
-"""All variants of a function get one file name, as if their digests were equal."""
+"""This gives all variants of a function one file name, as if their digests were equal."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def program(tmp_path_factory):
 
 
 def run(program, cache, *how, **environment):
-    """How many functions a process found in a cache, and its other output."""
+    """Return how many functions a process found in a cache, and its other output."""
     env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)} | environment
     done = forked_programs.run([program, *how], env, ROOT)
     assert done.returncode == 0, done.stderr
@@ -134,7 +134,7 @@ def test_files_that_cannot_be_read_are_skipped(program, cache):
     found, said = run(program, cache)
     assert found == COMPILED
     assert said.startswith("compiled code cannot be kept, and each start compiles it again: ")
-    assert [*filter(Path.is_file, cache.rglob("*"))] == []  # nothing is left of files that could not be written
+    assert [*filter(Path.is_file, cache.rglob("*"))] == []  # files that could not be written leave no trace
     for file in files:
         file.rmdir()
     assert run(program, cache) == (COMPILED, "")

@@ -72,7 +72,7 @@ WITH_OBJECTS = "print(checked_twice(1.0), refusal(checked_twice, -1.0), forms(ch
 
 
 def said(folder, line):
-    """The output of a process that finds these functions in the same file as earlier processes."""
+    """Return the output of a process that finds these functions in the same file as earlier processes."""
     file = folder / "functions.py"
     if not file.exists():
         file.write_text(FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Tuples that compiled code is handed by one pointer."""
+"""Tuples that compiled code receives by one pointer."""
 
 import sys
 from typing import NamedTuple
@@ -55,13 +55,13 @@ def pair(n=5):
 
 
 def test_a_tuple_is_one_argument_of_what_compiled_code_calls():
-    add_up.inner.compile((typeof(pair()), intp, intp))  # callers that find `halves` compiled do not need it
+    add_up.inner.compile((typeof(pair()), intp, intp))  # not needed by callers that find `halves` compiled
     (variant,) = add_up.inner.overloads.values()
     function = variant.library.get_function(variant.fndesc.llvm_func_name)
     *_, tuple_, _, _ = function.arguments  # after the pointers to the result and to an exception
     assert len(list(function.arguments)) == 2 + 3
     assert str(tuple_.type) == "ptr"
-    # No write through another pointer changes the tuple, so loops need not read it again.
+    # No write through another pointer changes the tuple, so loops need not read the tuple again.
     assert {b"noalias", b"readonly"} <= set(tuple_.attributes)
 
 

@@ -1,6 +1,6 @@
-"""The parts of numba that solvers/jit overrides, and whether they are still as recorded.
+"""The parts of numba that solvers/jit overrides, and whether they are unchanged.
 
-After one has changed: read the change, adapt solvers/jit if need be, and record it:
+If a part has changed: read the change, adapt solvers/jit if needed, and record it:
 
     PYTHONPATH=. python tests/solvers/jit/test_insides.py
 """
@@ -34,7 +34,7 @@ RELIED_ON = {
 
 
 def overridden():
-    """Pairs of a numba class and a method of it that a class in solvers/jit overrides."""
+    """Yield pairs of a numba class and one of its methods that a class in solvers/jit overrides."""
     for file in ROOM.glob("*.py"):
         module = importlib.import_module(f"hinged.solvers.jit.{file.stem}")
         for own in vars(module).values():
@@ -46,7 +46,7 @@ def overridden():
 
 
 def insides():
-    """A digest of each part's lines, without comments, by its name."""
+    """Return a digest of each part's lines, without comments, by its name."""
     pairs = [*overridden(), *((base, name) for base, names in RELIED_ON.items() for name in names)]
     return {f"{base.__module__}.{base.__name__}.{name}": digest(getattr(base, name, None)) for base, name in pairs}
 

@@ -163,7 +163,7 @@ def test_the_projection_is_that_of_least_squares():
     np.testing.assert_allclose(made.inverse[:n, :n] @ K, np.eye(n), atol=1e-8)
     new_points = blobs(20, 2, seed=9)[0]
     k = np.array([[naive.kernel_value("rbf", a, b) for b in new_points] for a in points])
-    # min_d |k(x, .) - sum_i d_i k(x_i, .)|^2 in coordinates: K = L L'.
+    # Compute min_d |k(x, .) - sum_i d_i k(x_i, .)|^2 in coordinates: K = L L'.
     L = np.linalg.cholesky(K)
     d = np.linalg.lstsq(L.T, np.linalg.solve(L, k), rcond=None)[0]
     np.testing.assert_allclose(made.inverse[:n, :n] @ k, d, atol=1e-6)
@@ -176,7 +176,7 @@ def test_fourier_features_approximate_the_kernel(kernel):
     D = 20_000
     made = FOGD(make_kernel(kernel, 0.3), 4, frequencies=D, seed=7)
     Z = np.concatenate([np.cos(X @ made.omega), np.sin(X @ made.omega)], axis=1) / np.sqrt(D)
-    # An entry is the mean of D cosines, of variance at most 1: six standard errors.
+    # An entry is the mean of D cosines with a variance of at most 1: allow six standard errors.
     np.testing.assert_allclose(Z @ Z.T, naive.gram(kernel, X, gamma=0.3), atol=6 / np.sqrt(D))
 
 
@@ -232,7 +232,7 @@ def test_without_a_budget_points_max_refuses_or_removes(solver):
     removing = new(solver, make_kernel("rbf", 0.5), 2, (1.0, 1.0), points_max=20, when_full="remove")
     learn(removing, X, classes)
     assert removing.live == 20
-    assert removing.machine.key[removing.machine.key != NONE].min() > 0  # the oldest among equals goes
+    assert removing.machine.key[removing.machine.key != NONE].min() > 0  # of equal points the oldest is removed
 
 
 @pytest.mark.parametrize(

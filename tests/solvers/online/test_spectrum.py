@@ -1,4 +1,4 @@
-"""Eigenvectors in plain arithmetic, against LAPACK's."""
+"""Eigenvectors in plain arithmetic, compared with LAPACK's."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def gram(n, dim, gamma, seed=0):
     return np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
 
 
-@pytest.mark.parametrize("gamma", [0.01, 1.0, 100.0])  # nearly of rank one, with fast decay, nearly the identity
+@pytest.mark.parametrize("gamma", [0.01, 1.0, 100.0])  # K nearly of rank one, with fast decay, nearly 1
 @pytest.mark.parametrize("count", [1, 40, 200])
 def test_eigenvectors_of_gram_matrices_equal_lapacks(gamma, count):
     check(gram(200, 3, gamma), count)

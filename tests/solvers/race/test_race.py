@@ -1,4 +1,4 @@
-"""The race: arms against separate machines; leader and leaving arms against plain loops; its state."""
+"""The race: arms compared with separate machines; leader and removed arms compared with plain loops; its state."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ RBF = make_kernel("rbf", 0.5)
 
 
 def wavy(n, seed=0, noise=0.1):
-    """A stream that needs a larger gamma than 1/2."""
+    """Return a stream that needs a larger gamma than 1/2."""
     random = np.random.default_rng(seed)
     X = settled(random.uniform(-3, 3, (n, 2)))
     return X, ((np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 0) ^ (random.random(n) < noise)).astype(int)
@@ -49,9 +49,9 @@ def raced(X, classes, batch=40, **parameters):
 
 
 def led(right, weights):
-    """A plain loop over the rows of right (m, A) and their weights (m,).
+    """Compute the standings by a plain loop over the rows of right (m, A) and their weights (m,).
 
-    Returns the leader before each answer; at the end correct, ahead and leader; the worth of an answer; and sum w.
+    Return the leader before each answer; at the end correct, ahead and leader; the value of an answer; and sum w.
     """
     arms, leaders = right.shape[1], []
     correct, ahead, leader, total, squares = np.zeros(arms), np.zeros((arms, arms)), 0, 0.0, 0.0
@@ -161,7 +161,7 @@ def test_a_fading_arm_holds_what_its_half_lives_leave_with_boxes_of_their_age():
         assert keys.size
         assert keys.min() >= learned - 5 * 48 - 4 * 3
         widths = np.maximum(held.machine.upper, -held.machine.lower)[0, : held.slots]
-        age = learned // 3 - keys // 3  # in steps of a sixteenth
+        age = learned // 3 - keys // 3  # in steps of 1/16 half-life
         slots = np.flatnonzero(held.machine.class_of[: held.slots] >= 0)
         np.testing.assert_allclose(widths[slots], 3.0 * 2.0 ** (-age / 16), rtol=1e-9)
 
@@ -305,7 +305,7 @@ RARE = 49.0
 
 
 def rare(n, seed):
-    """A stream in which a fiftieth of the examples is of the second class, which weighs 49 times as much."""
+    """Return a stream in which 1/50 of the examples belong to the second class, with weight 49."""
     X, _ = wavy(60 * n, seed, noise=0.0)
     near = np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 0.7
     random = np.random.default_rng(seed)
@@ -315,7 +315,7 @@ def rare(n, seed):
 
 
 def weighted_accuracy(X, classes, *, by_class, **parameters):
-    """Weighted accuracy of a race with these rules, with weights of classes or of single examples."""
+    """Return the weighted accuracy of a race with these rules, with weights of classes or of single examples."""
     weights = np.where(classes == 1, RARE, 1.0)
     race = raced(X, classes, **parameters, **({"announced": 0} if by_class else {"weights": weights}))
     for weight in (1.0, RARE) if by_class else ():
@@ -350,7 +350,7 @@ def test_weights_of_examples_and_of_their_classes_make_the_same_race():
 
 
 def turning(n):
-    """A plane that rotates one and a half times."""
+    """Return a plane that rotates one and a half times."""
     random = np.random.default_rng(0)
     X, turn = settled(random.standard_normal((n, 4))), np.linspace(0, 3 * np.pi, n)
     return X, (X[:, 0] * np.cos(turn) + X[:, 1] * np.sin(turn) > 0).astype(int)
@@ -374,7 +374,7 @@ def test_a_further_epoch_brings_nothing_back_that_has_faded():
 
 
 def damaged(state):
-    """States that a race cannot reach."""
+    """Yield states that a race cannot reach."""
     yield "settings", np.zeros((0, 3))
     yield "settings", np.repeat(state["settings"][:1], len(state["settings"]), axis=0)
     yield "settings", state["settings"] * 1e6
@@ -410,7 +410,7 @@ def test_a_state_that_no_race_can_reach_is_refused_and_changes_nothing():
 
 
 SMALL = {"LOOK": 6, "MOST": ((12, 4), (24, 3), (48, 2)), "PATIENCE": 60, "PATIENCE_MAX": 240}
-"""A small race: arms leave and join within some dozens of examples."""
+"""A small race: arms are removed and join within some dozens of examples."""
 
 
 @pytest.fixture
@@ -490,7 +490,7 @@ def test_after_any_history_it_is_consistent_and_goes_on_to_the_bit_from_its_stat
 
 @pytest.mark.long
 def test_it_costs_as_much_as_a_few_machines():
-    """In kernel values, which do not depend on the speed of the computer."""
+    """Measure the cost in kernel values, which do not depend on the speed of the computer."""
     X, classes = wavy(12_000)
     race = raced(X, classes, batch=200).learn()
     plain = LASVM(RBF, 2, C=1.0)

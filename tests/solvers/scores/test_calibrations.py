@@ -36,7 +36,7 @@ def fresh(columns=3, **options):
 
 
 def stream(n, slopes=2.0, biases=0.0, seed=0, columns=3):
-    """Scores, and classes drawn with the probabilities of a softmax of slopes * scores + biases."""
+    """Return scores, and classes drawn with the probabilities of a softmax of slopes * scores + biases."""
     random = np.random.default_rng(seed)
     f = random.normal(0, 1, (n, columns))
     z = slopes * f + biases
@@ -109,7 +109,7 @@ def test_each_step_of_the_vector_lowers_its_loss_until_it_is_least():
         losses.append(vector_loss(slopes, biases, a, f, classes))
     assert (np.diff(losses) < 1e-9).all()
     found = minimize(lambda v: vector_loss(v[:3], v[3:], a, f, classes), np.ones(6), tol=1e-10)
-    assert losses[-1] == pytest.approx(found.fun, abs=0.01)  # equal biases change next to nothing
+    assert losses[-1] == pytest.approx(found.fun, abs=0.01)  # equal biases have almost no effect
     least = softmax(found.x[:3] * f + found.x[3:], axis=1)
     assert softmax(slopes * f + biases, axis=1) == pytest.approx(least, abs=2e-3)
 
@@ -124,7 +124,7 @@ def test_with_scores_of_0_no_step_is_made():
 
 
 def plain(f, classes):
-    """The probabilities of a stream and the figures at its end, example by example."""
+    """Return the probabilities of a stream and the figures at its end, computed example by example."""
     k, sigmoid = f.shape[1], Sigmoid()
     sigmoid.widen(k)
     fits = [sigmoid.calibration(), (np.zeros(k), np.zeros(k)), (np.zeros(k), np.zeros(k))]
@@ -197,7 +197,7 @@ def test_the_calibration_that_answers_comes_near_the_true_probabilities(slopes, 
 
 
 def test_where_sigmoids_are_right_they_answer():
-    """Two of three scores are above 0. Their size says nothing, and either class may be right."""
+    """Two of three scores are above 0. Their size carries no information, and either class may be right."""
     random = np.random.default_rng(0)
     away = random.integers(0, 3, 3000)
     f = random.uniform(1, 10, (3000, 3)) * np.where(np.arange(3) == away[:, None], -1, 1)
@@ -302,7 +302,7 @@ def test_scores_from_before_a_class_was_announced_are_taken():
     calibrations.widen(4)
     assert calibrations.calibration().classes(f[:5]) == pytest.approx(before)
     assert calibrations.learn(f[:5], classes[:5]) == pytest.approx(before)
-    # Two classes in one column: as the first two columns, with either sign.
+    # The two classes in one column are like the first two columns, with opposite signs.
     one = calibrations.learn(f[:5, :1], np.array([0, 1, 2, 3, 0]))
     both = calibrations.calibration().classes(np.column_stack((-f[:5, 0], f[:5, 0], np.full(5, -1e9))))
     assert one == pytest.approx(both[:, :2])
@@ -336,7 +336,7 @@ def test_invalid_input_is_refused_before_anything_changes():
             calibrations.learn(columns, wrong)
     assert all(before[k].tobytes() == v.tobytes() for k, v in calibrations.state().items())
     upside_down, skewed, biased = before["fits"].copy(), before["fits"].copy(), before["fits"].copy()
-    upside_down[TEMPERATURE, :, 0] *= -1.0  # from there each step goes eight times as far, and at last beyond FIT_MAX
+    upside_down[TEMPERATURE, :, 0] *= -1.0  # then each step is eight times as long, until it exceeds FIT_MAX
     skewed[TEMPERATURE, 0, 0] *= 2.0
     biased[TEMPERATURE, 0, 1] = 1.0
     rising = before["fits"].copy()

@@ -141,14 +141,14 @@ def test_randomized_search_looks_at_so_many_rows_and_no_more():
     random = generator(1)
     best = [int(pick("active", view, rows, 1, random, searched=50)[0]) for _ in range(400)]
     assert set(view.asked) == {50}
-    # Row k is the best of 50 if it is among them and none before it is: the mean is (200 - 50) / 51.
+    # Row k is the best of 50 if it is in the sample and no better row is: the mean is (200 - 50) / 51.
     assert abs(np.mean(best) - 150 / 51) < 0.5
 
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_can_be_asked(name):
     X, y = two_moons(200)
-    # The first steps of a stream that expects many examples are long: bsgd's scores are large for a while.
+    # The first steps of a stream that expects many examples are long, so bsgd's scores are large for a while.
     expected = {"examples": len(X)} if name == "bsgd" else {}
     solver = taught(X, (y > 0).astype(np.int64), name, **expected)
     view, rows = solver.view(), rows_of(X, solver.dtype)
@@ -210,7 +210,7 @@ def test_random_selection_makes_every_order_equally_likely(seeds):
             pass
         order = tuple(k for k, _ in solver.order)
         counts[order] = counts.get(order, 0) + 1
-    # A seed of each class leaves the orders that begin with both classes: 4 * 2 * 2 of 24.
+    # One seed of each class leaves the orders that begin with both classes: 4 * 2 * 2 of 24.
     orders = 16 if seeds else 24
     assert len(counts) == orders
     assert max(abs(n - 4800 / orders) for n in counts.values()) < 5 * np.sqrt(4800 / orders)

@@ -12,7 +12,7 @@ def fresh(columns=1):
 
 
 def stream(n, seed=0, scale=1.0):
-    """Scores whose class is 1 with probability 1 / (1 + exp(-2 f / scale + 0.5))."""
+    """Return scores whose class is 1 with probability 1 / (1 + exp(-2 f / scale + 0.5))."""
     random = np.random.default_rng(seed)
     f = random.normal(0, 1.5, n)
     p = 1 / (1 + np.exp(-2 * f + 0.5))
@@ -24,7 +24,7 @@ def log_loss(p, classes):
 
 
 def platt(f, positive):
-    """A and B by a general optimiser, with the loss as Platt wrote it."""
+    """Return A and B by a general optimiser, with the loss in Platt's form."""
     n = positive.sum()
     t = np.where(positive, (n + 1) / (n + 2), 1 / (f.size - n + 2))
 
@@ -79,7 +79,7 @@ def test_the_third_class_gives_the_first_two_their_columns():
     state = sigmoid.state()
     assert state["fit"][:2].tolist() == [[A, -B], [A, B]]
     assert (state["scores"][:2] == [-ring, ring]).all()
-    # A class without an example is as improbable as n examples make it; the other classes share the rest as before.
+    # A class without an example is as improbable as n examples make it. The other classes share the rest as before.
     p = sigmoid.calibration().classes(np.array([[-0.7, 0.7, -1.0]]))[0]
     assert p[2] == pytest.approx(1 / (WINDOW + 2), rel=0.01)
     assert p[1] / p[0] == pytest.approx(np.exp(-A * 0.7 - B))

@@ -1,4 +1,4 @@
-"""Sums in lanes, against the order that solvers/core/simd/lanes.py states."""
+"""Sums in lanes, compared with sums in the order that solvers/core/simd/lanes.py states."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hinged.solvers.dual.pace import gap_target
 
 
 def in_lanes(terms):
-    """The sum in the order of the module's docstring, one number at a time."""
+    """Return the sum in the order of the module's docstring, one number at a time."""
     lanes, left = [0.0] * LANES, list(terms)
     while len(left) >= LANES:
         lanes = [lane + left.pop(0) for lane in lanes]
