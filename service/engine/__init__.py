@@ -1,1 +1,3 @@
-"""The engine runs models: a worker and a journal for each, jobs beside them, and recovery after a crash."""
+"""The engine runs models: each has a worker and a journal, jobs that run at the same time, and recovery
+after a crash.
+"""

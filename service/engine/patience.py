@@ -1,4 +1,6 @@
-"""Waiting for a store that is away: the model asks again after a while, and each wait is twice as long."""
+"""Waits for a store that is away: the model asks again after a wait, and each wait is twice as long as the
+wait before.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from hinged.service.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0
-"""Seconds until a model asks a store that is away again: the first wait, and the longest, reached by doubling. Waiting
-models go on at most the longest wait after the store is back; a shorter wait burdens a store that has just come up."""
+"""Seconds until a model asks a store again that was away: at first RETRY_FIRST_S, then doubled up to RETRY_MAX_S. After
+the store is back, a waiting model continues within RETRY_MAX_S. A shorter wait burdens a store that has just come
+up."""
 
 
 class Patience:
@@ -21,7 +24,7 @@ class Patience:
         self._wait_s = RETRY_FIRST_S
 
     def after(self, error: StoreUnavailable) -> float:
-        """Seconds to wait before asking the store again, which has just raised this error."""
+        """Return the seconds to wait before the model asks the store again. error: what the store has just raised."""
         log.warning("model %s waits for the store: %s", self._model, error.message)
         wait_s = self._wait_s
         self._wait_s = min(2 * wait_s, RETRY_MAX_S)

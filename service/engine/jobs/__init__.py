@@ -1,1 +1,1 @@
-"""Jobs that a change leaves behind after its answer: retraining learners, and erasing what was forgotten."""
+"""Jobs that a change starts and that end after its answer: retraining learners and erasing forgotten examples."""

@@ -35,10 +35,10 @@ from hashlib import sha1
 from typing import Any
 
 Steps = Callable[..., tuple[str, list[Any]]]
-"""Runs a script, with arguments, on one model as its writer: the answered word, and the values. NoModel, Fenced.
+"""Runs a script, with arguments, on one model as its writer; returns the answered word and the values. May raise
+NoModel or Fenced.
 
-`lasting`: the answer comes once the writes are fsynced.
-"""
+`lasting`: the call returns once the writes are fsynced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ if held ~= epoch then
 end
 """
 
-# ARGV: number of this append, position after which it goes, count of events; for each event its kind, payload,
+# ARGV: number of this append, position after which the events come, count of events; for each event its kind, payload,
 # checksum, count of ids, and ids.
 _APPEND = """
 local at = tonumber(ARGV[4])
@@ -126,7 +126,7 @@ return {'ok', at}
 
 APPEND = Script(_NAMES + ALIVE + _APPEND)
 
-# ARGV: as in _APPEND, then the owner, '' if none.
+# ARGV: as in _APPEND, then the owner, or '' if no server owns the model.
 CREATE = Script(
     _NAMES
     + """
@@ -138,8 +138,8 @@ if ARGV[#ARGV] ~= '' then redis.call('HSET', meta, 'owner', ARGV[#ARGV]) end
     + _APPEND
 )
 
-# ARGV: appends with a number up to this are given up. The script always writes, so that waiting for its write to last
-# also waits for all earlier writes.
+# ARGV: appends with at most this number are given up. The script always writes: waiting until its write is durable also
+# waits for all earlier writes.
 GIVE_UP = Script(FREEING + ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
 
 DELETE = Script(
@@ -154,7 +154,7 @@ return {'ok'}
 """
 )
 
-# A new writer begins: remove everything that the last writer left unfinished.
+# A new writer begins: remove everything that the previous writer left unfinished.
 BEGIN = """
 redis.call('HSET', meta, 'void', 0)
 drop_rebuilt()
@@ -163,7 +163,7 @@ each_snapshot(function(field, record)
 end)
 """
 
-# A server that has the whole store to itself takes over every model when it starts.
+# A server that has the whole store takes over every model when it starts.
 TAKE_OVER = Script(
     FREEING
     + """
@@ -178,7 +178,7 @@ redis.call('HDEL', meta, 'owner')
     + "return {'ok'}"
 )
 
-# ARGV: name of the new snapshot, its position, names of the snapshots being written. Answers `short` and the end of the
+# ARGV: name of the new snapshot, its position, names of the snapshots being written. Returns `short` and the end of the
 # log if the log does not reach the position.
 BEGIN_SNAPSHOT = Script(
     _NAMES
@@ -237,7 +237,8 @@ local function drop_before(position)
 end
 """
 
-# ARGV: position through which to forget, most events. Answers whether there is more, and the position used.
+# ARGV: position up to which events are removed, maximum number of events. Returns whether there is more, and the
+# position used.
 TRIM = Script(
     FREEING
     + ALIVE
@@ -257,7 +258,7 @@ return {'ok', to < through and 1 or 0, through}
 """
 )
 
-# ARGV: position through which to forget, cursor to go on at. Answers the next cursor, 0 at the end.
+# ARGV: position up to which ids are removed, cursor at which to continue. Returns the next cursor, 0 at the end.
 TRIM_IDS = Script(
     FREEING
     + ALIVE
@@ -270,7 +271,7 @@ return {'ok', on}
 """
 )
 
-# ARGV: position through which to redact, name of the new stream. Answers the position from which to copy, and the end.
+# ARGV: position up to which to redact, name of the new stream. Returns the position from which to copy, and the end.
 # Snapshots are dropped first, which may free the memory that the copy needs.
 BEGIN_REBUILDING = Script(
     FREEING
@@ -286,7 +287,7 @@ return {'ok', trimmed, last}
 """
 )
 
-# Forgets ids. ARGV: position through which to forget; the ids are the arguments `first` to `final`.
+# Removes ids. ARGV: position up to which ids are removed; the ids are the arguments `first` to `final`.
 _FORGET = """
 local function forget(first, final)
     for i = first, final do
@@ -298,9 +299,9 @@ end
 
 FORGET_IDS = Script(FREEING + ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
 
-# Copies events to the new stream. ARGV after the first: name of the stream, position that it has reached, position up
-# to which to copy or '' for the end, most bytes, most events, count of replaced events; for each its position, kind,
-# payload, checksum.
+# Copies events to the new stream. ARGV after the first: name of the stream; position that the stream has reached;
+# position up to which to copy, or '' for the end; maximum bytes; maximum number of events; count of replaced events;
+# for each its position, kind, payload, checksum.
 _COPY = """
 local name, at, bytes, most = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[8])
 -- An answer may have been lost, another rebuilding begun, a failover have forgotten a step.
@@ -327,11 +328,12 @@ end
 redis.call('HSET', meta, 'rebuilding', name .. ' ' .. string.format('%d', at))
 """
 
-# ARGV: anything, then as in _COPY. Answers the position that the new stream has reached.
+# ARGV: anything, then as in _COPY. Returns the position that the new stream has reached.
 COPY = Script(_NAMES + ALIVE + _COPY + "return {'ok', at, 0}")
 
-# ARGV: position through which to redact, then as in _COPY, then ids. Copies the rest; when all is copied, forgets the
-# ids and replaces the log by the new stream. Answers the position that the copy has reached, and whether it is done.
+# ARGV: position up to which to redact, then as in _COPY, then ids. Copies the remaining events. When all events are
+# copied, removes the ids and replaces the log by the new stream. Returns the position that the copy has reached, and
+# whether the copy is complete.
 FINISH_REBUILDING = Script(
     _NAMES
     + ALIVE
@@ -361,7 +363,8 @@ return {'ok'}
 """
 )
 
-# The next two only read. ARGV: born; for READ first and last position, most bytes, most events; for FIND ids.
+# The next two scripts only read. ARGV: born; for READ first and last position, maximum bytes, maximum number of events;
+# for FIND ids.
 READ = Script(
     """#!lua flags=no-writes
 if redis.call('HGET', KEYS[2], 'born') ~= ARGV[1] then return {'gone'} end
@@ -389,11 +392,12 @@ return {'ok', trimmed, redis.call('HMGET', KEYS[4], unpack(ARGV, 2))}
 """
 )
 
-# The list of models has a slot of its own. KEYS: epoch, models, rewriting. A model is listed before it is created and
-# until it is gone: a listed name may have no model, but every model is listed. rewriting is a hash: the `run_id` of a
-# Redis server that rewrites its files for us, to its name, until it is done.
+# The list of models has its own slot. KEYS: epoch, models, rewriting. A name is listed before its model is created and
+# until the model is gone: a listed name may have no model, but every model is listed.
+# rewriting is a hash from the `run_id` of a Redis server to its name. The entry exists while the server rewrites its
+# files for us.
 
-# ARGV: least epoch. The epoch is the time, so that an epoch lost in a failover does not come again; and it is higher
+# ARGV: minimum epoch. The epoch is the time, so that an epoch that a failover lost is not used again. It is also higher
 # than the last epoch, in case the clock is wrong.
 OPEN = Script("""#!lua flags=allow-oom
 local now = redis.call('TIME')
@@ -403,8 +407,8 @@ redis.call('SET', KEYS[1], epoch)
 return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
 """)
 
-# KEYS: epoch, workers. ARGV: number of processes to divide the namespace, 0 for no division. Answers the number of
-# processes that divide it, which the first caller settles. A namespace that is not divided has an epoch, at first 0.
+# KEYS: epoch, workers. ARGV: number of processes to divide the namespace, 0 for no division. Returns the number of
+# processes that divide it, which the first caller decides. A namespace that is not divided has an epoch, at first 0.
 DIVISION = Script("""#!lua flags=allow-oom
 local count = redis.call('GET', KEYS[2]) or (redis.call('EXISTS', KEYS[1]) == 1 and '0')
 if not count then
