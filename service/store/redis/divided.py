@@ -24,6 +24,6 @@ def settle(nodes: Nodes, namespace: str, wanted: int) -> int:
 
 
 def divide(url: str, wanted: int, *, namespace: str, durable: bool, timeout_s: float, **_: Any) -> int:
-    """Call `settle` for a Redis to which there is no connection yet. Raise StoreUnavailable if none is open."""
+    """Connect to a Redis and call `settle` for it. Raise StoreUnavailable if it cannot be reached."""
     with closing(Nodes(url, durable=durable, timeout_s=timeout_s)) as nodes:
         return settle(nodes, namespace, wanted)
