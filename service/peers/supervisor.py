@@ -78,7 +78,7 @@ class _Supervisor:
         began: set[str] = set()
 
         def may_go_on(process: Child, code: int) -> bool:
-            if code == TAKEN_OVER:  # a restart would take the store back, and the other server would do the same
+            if code == TAKEN_OVER:  # otherwise each server would take the store back from the other
                 enough.set()
                 return False
             if code != REFUSED:

@@ -1,4 +1,4 @@
-"""The store on Redis: what its server must promise, how it is reached, and which server writes."""
+"""The store on Redis: how durable its server must be, how the store is reached, and which server writes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_write_that_is_not_fsynced_in_time_is_of_unknown_outcome(tmp_path):
     ):
         store.create("m", CREATED)
         with server.client() as client:
-            client.config_set("appendfsync", "no")  # no fsync will ever come
+            client.config_set("appendfsync", "no")  # no fsync will ever happen
             store._nodes._wait_ms = 1
             with pytest.raises(OutcomeUnknown, match="has not written to disk within 1 ms"):
                 store.append("m", 1, [ONE])

@@ -1,4 +1,4 @@
-"""The store on a cluster of Redis servers, and behind a failover."""
+"""The store on a cluster of Redis servers, and after a failover."""
 
 from __future__ import annotations
 
