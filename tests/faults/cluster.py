@@ -3,11 +3,11 @@
     python -m tests.faults.cluster --faults 50 --models 30
     python -m tests.faults.cluster --faults 50 --models 30 --apart
 
-Clients learn and predict on all models, each request through a server chosen at random; a request that is not
-acknowledged is sent again with its ids. Meanwhile servers are killed (and restarted), or stopped with SIGSTOP until
-other servers have their models, and models are moved. With --apart (Linux, as root) each server is in a network
-namespace of its own (tests/networks.py). Then some faults cut a server off, from everything or from Redis alone, until
-other servers have its models. At the end each log is read by itself:
+Clients learn and predict on all models, each request through a random server. A request that is not acknowledged is
+sent again with the same ids. Meanwhile servers are killed and restarted, or stopped with SIGSTOP until other servers
+have their models, and models are moved. With --apart (Linux, as root) each server is in its own network namespace
+(tests/networks.py). Then some faults cut a server off, from everything or only from Redis, until other servers have its
+models. At the end each log is read without a server:
 
 acknowledged   examples that clients know to be learned.
 lost           acknowledged examples that are not in the log.
@@ -75,7 +75,7 @@ class Writer(threading.Thread):
                 self.until_answered(http, f"/models/{name}/predict", {"examples": [{"x": xs[0]}]})
 
     def until_answered(self, http, path, body):
-        """Send a request until it is answered; false if the end comes first."""
+        """Send a request until it is answered; return false if the run ends first."""
         while True:
             server = self.rng.choice(self.nodes.servers)
             try:
@@ -94,7 +94,7 @@ class Writer(threading.Thread):
 
 
 def owners_of(nodes, among):
-    """The address of each model's owner, from a living server."""
+    """Return the address of each model's owner, as a living server reports it."""
     for server in among:
         try:
             answer = httpx.get(f"{server.url}/cluster", timeout=TRY_S, verify=PLAIN)
@@ -113,7 +113,9 @@ class Times:
         self._nodes, self._victim = nodes, victim
 
     def look(self, since):
-        """Whether the victim's sign of life has run out, noted once: until then the victim itself may have answered."""
+        """Return whether the victim's sign of life has expired; record the time once. Until then the victim itself may
+        answer.
+        """
         if self._victim is None or self.noticed:
             return True
         with self._nodes.redis.client() as client:
@@ -125,7 +127,7 @@ class Times:
 
 
 def until_again(server, names, since, times):
-    """Note for each model the seconds until it answers again, through a living server."""
+    """Record for each model the seconds until it answers again through a living server."""
     left = set(names)
     with httpx.Client(timeout=TRY_S, verify=PLAIN) as http:
         while left:
@@ -149,11 +151,11 @@ AWAY = {
     "cut": (lambda server: server.namespace.cut_off(), lambda server: server.namespace.reach_again()),
     "store": (lambda server: server.namespace.lose_store(), lambda server: server.namespace.find_store()),
 }  # fmt: skip
-"""How a server is taken away for a while, and brought back."""
+"""Functions that take a server away for a while, and bring it back."""
 
 
 def disturb(nodes, models, rng, kind, found):
-    """Let one fault happen, and wait until its models answer again; note the times by the kind of fault."""
+    """Cause one fault, and wait until the victim's models answer again. Record the times by the kind of fault."""
     owners = owners_of(nodes, nodes.servers)
     victim = rng.choice([server for server in nodes.servers if kind == "move" or server.url in owners.values()])
     others = [server for server in nodes.servers if server is not victim]
@@ -180,7 +182,7 @@ def disturb(nodes, models, rng, kind, found):
 
 
 def learned_in(store, name):
-    """How often each id was learned."""
+    """Return how often each id was learned."""
     found = Counter()
     for _, event in store.read(name, 0):
         if event.kind == ExamplesLearned.KIND:
@@ -189,7 +191,7 @@ def learned_in(store, name):
 
 
 def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes):
-    """The figures of a run."""
+    """Run the servers and the faults; return the figures."""
     rng, stop, found = random.Random(seed), threading.Event(), {}
     names = [f"m{k}" for k in range(models)]
     with make(folder, servers) as nodes:
@@ -222,18 +224,18 @@ def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes):
 
 
 def summary(seconds):
-    """Median and worst."""
+    """Return the median and the worst."""
     return {"median": round(median(seconds), 2), "worst": round(max(seconds), 2)} if seconds else None
 
 
 def judge(nodes, names, writers, served):
-    """Compare the logs with the answers that the clients got."""
+    """Compare the logs with the answers that the clients got; return the figures."""
     with closing(RedisStore(nodes.redis.url)) as store:
         return judge_by(dict.fromkeys(names, store), writers, served)
 
 
 def judge_by(stores, writers, served):
-    """Like `judge`, for models in one of several stores."""
+    """Do the same as `judge`, for models in several stores."""
     figures = dict.fromkeys(("acknowledged", *NONE), 0) | {"wrong": [w for writer in writers for w in writer.wrong]}
     for name, store in stores.items():
         learned = learned_in(store, name)
@@ -252,7 +254,7 @@ def judge_by(stores, writers, served):
 
 
 class WithoutSnapshots:
-    """A store whose logs are folded from their beginning."""
+    """A store whose logs are applied from their beginning."""
 
     def __init__(self, store):
         self._store = store

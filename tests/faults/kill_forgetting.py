@@ -3,9 +3,9 @@
     python -m tests.faults.kill_forgetting --fault kill-server --times 50
     python -m tests.faults.kill_forgetting --store redis --fault kill-both --times 50
 
-Clients learn examples, forget some of theirs and correct some: of a model that does so in place, and of a model that is
-retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At the end the
-server is killed and restarted, and jobs in progress may end. The figures are
+Clients learn examples, forget some of their examples and correct some. One model forgets and corrects in place; the
+other model is retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At
+the end the server is killed and restarted, and jobs in progress may end. The figures are
 
 forgotten   answered with 200, or with 202 and then the job is done.
 undone      forgotten examples for which the server does not answer that they are gone (410).
@@ -40,8 +40,11 @@ SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 
 @dataclass
 class Told:
-    """The answers about one model: learned (x and y by id), asked to be forgotten, forgotten, jobs by id, and by id
-    the parts that were reported as unwritten."""
+    """The answers about one model.
+
+    learned: x and y by id. asked: ids that a client asked to forget. forgotten: ids that were forgotten. jobs: by id.
+    unwritten: by id, the parts that were reported as unwritten.
+    """
 
     learned: dict = field(default_factory=dict)
     asked: set = field(default_factory=set)
@@ -76,7 +79,7 @@ class Traffic:
             self.errors.append(error)
 
     def send(self, http, method, path, body=None):
-        """Send a request until it is answered; None once the run is over."""
+        """Send a request until it is answered; return None once the run is over."""
         while True:
             self.requests += 1
             try:
@@ -136,7 +139,7 @@ def ended(url, told, seconds=120):
     while left and time.monotonic() < end:
         for job in list(left):
             answer = httpx.get(f"{url}{job}", timeout=60, verify=PLAIN)
-            # The server remembers the newest hundred jobs; older jobs are covered by `undone`.
+            # The server remembers the newest hundred jobs. `undone` also checks the older jobs.
             old = answer.status_code == 404 and len(told.jobs) > 100
             if old or answer.json()["state"] == "done":
                 left.remove(job)
@@ -163,7 +166,7 @@ def asked_again(url, name, told):
 
 
 def in_files(folder, told):
-    """Count the examples that left bytes in a file, for the forgotten and for all other examples."""
+    """Count the examples that left bytes in a file: the forgotten examples, and all other examples."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     left = b"\0".join(path.read_bytes() for path in files if path.name.startswith("temp-"))
     content = b"\0".join(path.read_bytes() for path in files if not path.name.startswith("temp-"))
@@ -181,7 +184,7 @@ def in_files(folder, told):
 
 
 def check_state(store, name):
-    """Whether a snapshot and the log behind it give the same state as the log alone."""
+    """Return whether a snapshot and the log after it give the same state as the log alone."""
     recovered, folded = load_model(store, name, **SIZES), load_model(WithoutSnapshots(store), name, **SIZES)
     return {
         "snapshots": len(store.snapshots(name)),
@@ -190,7 +193,7 @@ def check_state(store, name):
 
 
 def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
-    """Let `faults` happen one after the other; return the figures by model, and the traffic."""
+    """Cause `faults` one after the other; return the figures by model, and the traffic."""
     rng, traffic = random.Random(seed), Traffic(scene.url, seed)
     for name, body in MODELS.items():
         answer = httpx.put(f"{scene.url}/models/{name}", json=body, timeout=300)
@@ -225,7 +228,7 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
 
 
 def faultless(found):
-    """Whether exactly the forgotten examples are gone."""
+    """Return whether exactly the forgotten examples are gone."""
     counts = found["undone"], found["unfinished"], found["lost"], found["bytes"], found["untold"]
     return not any(counts) and found["recovered = folded"]
 

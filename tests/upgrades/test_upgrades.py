@@ -27,7 +27,7 @@ SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
 def left(request, tmp_path):
     """A server on the store of an earlier version, not yet started; a function that opens the store; the answers.
 
-    "later" of the answers: parameters that the version did not know, by solver.
+    "later" in the answers: for each solver, the parameters that the version did not know.
     """
     version, kind = request.param
     place = HERE / version
