@@ -84,7 +84,7 @@ class Actor:
 
     @property
     def stopped(self) -> bool:
-        """Whether the actor takes no more work."""
+        """Return whether the actor takes no more work."""
         return self._stopping or self.failed is not None
 
     def check_running(self) -> None:

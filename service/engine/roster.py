@@ -141,7 +141,7 @@ class Roster:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def lacks(self, name: str) -> bool:
-        """Whether there is no model of this name."""
+        """Return whether there is no model of this name."""
         return name not in self.running and name not in self.loads and name not in self.broken
 
     def check_compiled(self, name: str) -> None:

@@ -33,7 +33,7 @@ class Unlogged:
         self._waiting.extend(predictions)
 
     def due_in_s(self) -> float:
-        """Seconds until the predictions must be written."""
+        """Return the seconds until the predictions must be written."""
         return self._write_at - asyncio.get_running_loop().time() if self._waiting else math.inf
 
     def take(self) -> list[Made]:

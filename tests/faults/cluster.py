@@ -9,14 +9,16 @@ have their models, and models are moved. With --apart (Linux, as root) each serv
 (tests/networks.py). Then some faults cut a server off, from everything or only from Redis, until other servers have its
 models. At the end each log is read without a server:
 
-acknowledged   examples that clients know to be learned.
-lost           acknowledged examples that are not in the log.
-invented       examples in the log that were never sent.
-twice          examples that are in the log more than once.
-fenced         snapshots or ends of logs that contradict the living servers: another server than the owner wrote them.
-state          states that the owner serves and that differ from a fold of the log in any bit.
-again_s        seconds until a model answered again after its owner was taken away: median and worst.
-noticed_s      seconds until the owner's sign of life had run out in Redis, which comes first: median and worst.
+acknowledged   Number of examples that clients know to be learned.
+lost           Number of acknowledged examples that are not in the log.
+invented       Number of examples in the log that were never sent.
+twice          Number of examples that are in the log more than once.
+fenced         Number of snapshots or ends of logs that contradict the living servers, because a server that is not the
+               owner wrote them.
+state          Number of states that the owner serves and that differ in any bit from the state that the log alone
+               gives.
+again_s        Seconds until a model answered again after its owner was taken away: median and maximum.
+noticed_s      Seconds until the owner's sign of life had expired in Redis, which happens first: median and maximum.
 """
 
 import argparse

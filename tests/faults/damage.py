@@ -4,12 +4,12 @@
 
 A server learns for a moment and is killed. A copy of its store is damaged in one place and then opened:
 
-refused     the database did not open, or the log could not be read: an error says so.
-whole       the state is the state after the last event, to the bit.
-shorter     the state is the state after an earlier event, to the bit: the tail of the log is gone, like after a torn
-            write.
-older       cases among these in which the newest snapshot was unreadable, and an older snapshot or the log was used.
-WRONG       any other state. There must be no such case.
+refused     The database did not open, or the log could not be read. An error says so.
+whole       The state is equal to the bit to the state after the last event.
+shorter     The state is equal to the bit to the state after an earlier event. The end of the log is gone, as after an
+            incomplete write.
+older       Those of these cases in which the newest snapshot was unreadable, and an older snapshot or the log was used.
+WRONG       Any other state. There must be no such case.
 """
 
 import argparse

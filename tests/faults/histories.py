@@ -10,13 +10,16 @@ ids, predictions and their late labels, candidates, leases, votes. They change p
 limits. They use challengers, promotions, rollbacks and imports. They finish with epochs, forget and correct. In the
 middle the process is killed, or ends cleanly, and another process continues. The figures at the end:
 
-raised      answers with unforeseen errors, errors in the server's log, models that stand before an event.
-hung        servers that had to be killed because they did not end.
-lost        acknowledged examples that are not in the log, although nobody forgot them.
-invented    examples in the log that were never sent.
-misread     examples in the log that differ from what the configuration at their position makes of the sent example.
-reverted    annotations of Label Studio that an older version, sent late or again, has restored.
-unequal     states that differ: recovered (newest snapshot and log behind it), folded from the log alone, or running.
+raised      Number of answers with unforeseen errors, errors in the server's log, and models that stopped before an
+            event.
+hung        Number of servers that had to be killed because they did not end.
+lost        Number of acknowledged examples that are not in the log, although nobody forgot them.
+invented    Number of examples in the log that were never sent.
+misread     Number of examples in the log that differ from the sent example as the configuration at that position reads
+            it.
+reverted    Number of annotations of Label Studio that were set back by an older version, which was sent late or again.
+unequal     Number of states that differ: the recovered state (newest snapshot and the log after it), the state from the
+            log alone, and the running state.
 """
 
 import argparse

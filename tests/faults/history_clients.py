@@ -283,7 +283,7 @@ CHANGES = (
 
 
 def configuration_of(rng):
-    """A random configuration for a new model."""
+    """Return a random configuration for a new model."""
     form = rng.choice(["dense", "dense", "sparse", "named"])
     scale = rng.choice([{}, {"scale": "auto", "warmup": rng.choice([1, 7, 40])}, {"scale": "auto"}])
     features = {

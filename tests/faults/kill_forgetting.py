@@ -7,15 +7,16 @@ Clients learn examples, forget some of their examples and correct some. One mode
 other model is retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At
 the end the server is killed and restarted, and jobs in progress may end. The figures are
 
-forgotten   answered with 200, or with 202 and then the job is done.
-undone      forgotten examples for which the server does not answer that they are gone (410).
-unfinished  answered with 202, but the job is not done.
-bytes       forgotten examples whose id or numbers are in a file of the store. Files `temp-*` of a Redis that was killed
-            while it rewrote its files are counted separately.
-untold      forgotten examples in `temp-*`, if neither the answer nor the job said that they may be there.
-lost        examples that were acknowledged and never to be forgotten, and that are unknown.
-state       the recovered state (newest snapshot and log behind it) and the log folded from its beginning: equal to the
-            bit.
+forgotten   Number of requests that were answered with 200, or with 202 and whose job is done.
+undone      Number of forgotten examples for which the server does not answer that they are gone (410).
+unfinished  Number of requests that were answered with 202 and whose job is not done.
+bytes       Number of forgotten examples whose id or numbers are in a file of the store. Files `temp-*` of a Redis that
+            was killed while it rewrote its files are counted separately.
+untold      Number of forgotten examples in `temp-*` for which neither the answer nor the job said that they may be
+            there.
+lost        Number of unknown examples that were acknowledged and that no client asked to forget.
+state       Whether the recovered state (newest snapshot and the log after it) and the state from the log alone are
+            equal to the bit.
 """
 
 import itertools

@@ -8,15 +8,16 @@ labels for a candidate and keeps predictions durably. The other model has named 
 Each request is sent again until it is answered. Meanwhile the server is killed at random moments and restarted. At the
 end the log is read without a server, and compared with a plain pool and with the annotators' answers:
 
-lost answers      acknowledged, but neither learned nor among the collected labels.
-learned twice     in the log more than once, or without the majority of as many different annotators as needed (one more
-                  where no label led).
-collisions        candidates on which more annotators than labels needed held a lease at once.
-lost candidates   acknowledged, but neither learned, nor in the pool, nor dropped by a full pool.
-lost leases       acknowledged, but missing or different in the log or the recovered state, or refused too early.
-lost predictions  acknowledged as durable, but their label was refused.
-state             the recovered state (newest snapshot and log behind it) and the log folded from its beginning: equal
-                  to the bit.
+lost answers      Acknowledged answers that are neither learned nor among the collected labels.
+learned twice     Examples that are in the log more than once, or without the majority of as many different annotators
+                  as needed (one more if no label led).
+collisions        Candidates on which more annotators than needed labels had a lease at the same time.
+lost candidates   Acknowledged candidates that are neither learned, nor in the pool, nor dropped by a full pool.
+lost leases       Acknowledged leases that are missing or different in the log or the recovered state, or that were
+                  refused too early.
+lost predictions  Predictions that were acknowledged as durable, but whose label was refused.
+state             Whether the recovered state (newest snapshot and the log after it) and the state from the log alone
+                  are equal to the bit.
 """
 
 import argparse

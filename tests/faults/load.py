@@ -8,14 +8,15 @@ send a body very slowly, do not read their answers, or send bodies beyond the li
 streams that they never read, and create more models than the server may have. Before and after, the server rests. The
 figures are
 
-answered    requests of the good clients by status, which must be in GOOD.
-refused     outcomes of the bad clients, which must be documented.
-lost        examples acknowledged to good clients that are neither learned nor forgotten after the server was killed.
-back        forgotten examples (200, or a job that is done) that are in the log.
-seconds     times of answers to the good clients: the median, the 99th percentile, the longest.
-memory      MiB resident: at rest, at most, and at rest after each wave; the models' own figures; and the slope over the
-            second half in MiB a minute.
-files       open descriptors at rest, at most, and at rest after each wave.
+answered    Requests of the good clients by status. Each status must be in GOOD.
+refused     Outcomes of the bad clients. Each outcome must be documented.
+lost        Number of examples that were acknowledged to good clients, but are neither learned nor forgotten after the
+            server was killed.
+back        Number of forgotten examples (200, or a job that is done) that are in the log.
+seconds     Seconds until the good clients got their answers: the median, the 99th percentile and the maximum.
+memory      Resident MiB at rest, the maximum, and at rest after each wave; the models' own figures; and the slope over
+            the second half in MiB per minute.
+files       Open descriptors at rest, the maximum, and at rest after each wave.
 """
 # ruff: noqa: ARG002  all actions of clients have the same arguments
 

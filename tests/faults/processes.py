@@ -7,9 +7,10 @@ client asks for predictions over a new connection each time, only of models whos
 answers. At the end each log is read without a server. The figures acknowledged, lost, invented, twice, fenced and state
 are as in cluster.py, and
 
-refused     predictions of models whose owner lived that were not answered.
-waited_s    seconds of these predictions, with a second try if the connection's process was killed: median and worst.
-again_s     seconds until a model whose owner was killed answered again: median and worst.
+refused     Number of predictions that were not answered although the owner of the model lived.
+waited_s    Seconds until these predictions were answered, with a second try if the connection's process was killed:
+            median and maximum.
+again_s     Seconds until a model whose owner was killed answered again: median and maximum.
 """
 
 import argparse

@@ -7,12 +7,12 @@ Clients learn examples of two models in requests of random size. Most examples h
 off is sent again until it is answered. Meanwhile the fault happens repeatedly. At the end the server is killed, and its
 log is compared with the requests and the answers of the clients:
 
-lost        acknowledged, but not in the log.
-invented    in the log, but never sent.
-twice       in the log more than once.
-state       the recovered state (newest snapshot and log behind it), the log folded from its beginning, and an
-            uninterrupted model that got the examples one by one: equal to the bit.
-answers     predictions and scores of the clients' answers: equal to the uninterrupted model's.
+lost        Number of acknowledged examples that are not in the log.
+invented    Number of examples in the log that were never sent.
+twice       Number of examples that are in the log more than once.
+state       Whether three states are equal to the bit: the recovered state (newest snapshot and the log after it), the
+            state from the log alone, and the state of an uninterrupted model that learned the examples one by one.
+answers     Whether the clients' answers contain the same predictions and scores as the uninterrupted model gives.
 """
 
 import functools

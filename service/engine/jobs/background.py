@@ -48,7 +48,7 @@ class JobHost(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """Whether the worker takes no more work."""
+        """Return whether the worker takes no more work."""
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """Ask the model a question between two changes."""

@@ -55,12 +55,12 @@ class Retraining:
         return any(job.kind in URGENT for job in self.jobs)
 
     def gives_way(self, model: Model) -> bool:
-        """Whether an urgent job of the model must go before this retraining."""
+        """Return whether an urgent job of the model must go before this retraining."""
         return not self.urgent and any(job.kind in URGENT for job in model.jobs.running())
 
     @property
     def erases(self) -> bool:
-        """Whether examples must be erased from the log."""
+        """Return whether examples must be erased from the log."""
         return any(job.kind == "forget" for job in self.jobs)
 
     def advance(self, through: int, seconds: float = math.inf) -> None:
@@ -188,7 +188,7 @@ class Retraining:
         return [name for name in self.learners if name in self.failed or not self.whole]
 
     def error_of(self, job: Job) -> str | None:
-        """Why a job has failed; None if it has not. Forgetting never fails."""
+        """Return why a job has failed; None if it has not. Forgetting never fails."""
         if job.kind in URGENT:
             return None
         if not self.whole:

@@ -67,7 +67,7 @@ class GivenUp(Unavailable):
 
 
 def processors() -> int:
-    """Number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -213,12 +213,12 @@ class Turns:
 
     @property
     def contested(self) -> bool:
-        """Whether all places of long calls are taken."""
+        """Return whether all places of long calls are taken."""
         return len(self._holding) >= self._long_places
 
     @property
     def _long_places(self) -> int:
-        """Number of places for long calls."""
+        """Return the number of places for long calls."""
         return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
 
     def leave(self, call: _Call) -> None:
@@ -379,7 +379,7 @@ class Turns:
             call.place = None
 
     def _gives_way(self, call: _Call) -> bool:
-        """Whether a computing call must give its place to the first waiting call."""
+        """Return whether a computing call must give its place to the first waiting call."""
         if call.is_short and call.place is self._holding and self._first(short=False) is not None:
             return True
         first = self._first(short=call.is_short)

@@ -100,8 +100,8 @@ def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_has_not_happened(j
 
 @pytest.mark.parametrize("solver", ["lasvm", "exact"])
 def test_a_swap_that_is_not_written_changes_nothing(journal, store, monkeypatch, solver):
-    """The queued predictions stay, although they would be read for another kernel. So does a challenger that forgets in
-    place.
+    """It changes neither the queued predictions, which would be converted for another kernel, nor a challenger that
+    forgets in place.
     """
     learn(journal, 1)
     rows = to_inputs([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)

@@ -107,7 +107,7 @@ async def test_no_request_waits_for_ever_for_a_model_that_failed(worker, monkeyp
 
 
 def test_numbers_of_examples_that_were_set_aside_are_never_reused(monkeypatch, tmp_path):
-    """Some version, perhaps an earlier one, may have applied events after the obstacle."""
+    """Another version of the server may once have applied the events after the obstacle."""
     store = SQLiteStore(tmp_path / "data")
 
     async def scenario():
