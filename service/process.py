@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 OTHERS_TAKE_S = 10.0
 """Seconds for which a restarted process leaves new connections to the other processes while it loads. The other
-processes may predict for it. With a larger value, a server whose processes all ended at once answers nothing for that
-time, not even a probe."""
+processes may be able to predict for it. With a larger value, a server whose processes all ended at once answers no
+request for that time, not even a probe."""
 AGAIN_S = 0.1  # seconds between attempts to open a store that another process still has open
 
 

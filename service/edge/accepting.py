@@ -43,7 +43,7 @@ def listen_beside(path: Path) -> socket.socket:
 class Accepting:
     """Accepts connections of a shared port, one at a time.
 
-    An event loop accepts all waiting connections at once, so one process would get a whole burst.
+    By default an event loop accepts all waiting connections at once, so one process would get a whole burst.
     """
 
     def __init__(self, listening: socket.socket) -> None:

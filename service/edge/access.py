@@ -2,8 +2,8 @@
 
 A client sends a key as `Authorization: Bearer KEY`. For a single GET or WebSocket it may send `?ticket=` instead, with
 a ticket from POST /tickets, because a browser's EventSource and WebSocket cannot send headers. A key never appears in a
-URL. Routes for other servers also accept a key as the password of `Authorization: Basic`, the only form that those
-servers' settings offer.
+URL. Routes for other servers also accept a key as the password of `Authorization: Basic`, because their settings offer
+no other form.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Access:
     def admitted(self, headers: Headers, operation: Operation[..., Any], model: str) -> Key | None:
         """Return the key in these headers if it may use an operation on a model; otherwise None.
 
-        After None, `authorise` must give the client the reason.
+        After None, the caller must let `authorise` find the reason.
         """
         if self._keyring is None:
             return NOBODY_ASKED
@@ -162,7 +162,7 @@ def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
 
 
 def check_name(connection: HTTPConnection, annotator: str) -> None:
-    """Raise Forbidden if an annotator's key answers under a name that is not the key's own."""
+    """Raise Forbidden if an annotator's key is used to answer under a name that is not the key's name."""
     if annotator != caller(connection).name:
         require(connection, "writer")
 

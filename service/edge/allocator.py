@@ -3,8 +3,8 @@
 By default glibc gives threads their own heaps, up to eight per core, and takes ever larger blocks from them. Other
 heaps cannot use memory that a thread frees. With 200 clients, more than half of the memory growth was free memory.
 
-glibc also does not return free memory between blocks in use. A heap that once was full of models stays allocated
-because of a few small blocks among them. So the server returns all free pages once a minute.
+glibc also does not return free memory between blocks in use. If a few blocks were allocated among the models in a heap,
+the heap stays allocated after the models are gone. So the server returns all free pages once a minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEAPS = 2
 """Number of heaps. Python's small objects do not use them, so threads seldom wait for each other here."""
 
 BLOCK_BYTES = 2**20
-"""Bytes. A block of this size gets its own pages. A free end of a heap is returned from this size on."""
+"""Bytes from which a block gets its own pages, and from which the free end of a heap is returned."""
 
 
 GIVE_BACK_S = 60.0
@@ -51,7 +51,7 @@ def _give_back(malloc_trim: Callable[..., int], seconds: float) -> None:
 
 
 def settle() -> None:
-    """Exempt the present objects from garbage collection, and return the memory that was needed to make them.
+    """Exempt the present objects from garbage collection, and return memory that is no longer needed.
 
     Compilers, routes and loaded models are 300,000 objects. Without this, each full collection would stop every thread
     for 100 ms.

@@ -16,8 +16,8 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart: the first wait, and the limit of its doubling
-LIVED_S = 60.0  # a child that lived this many seconds is restarted after the first wait again
+RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart: the first wait, then doubled up to the second
+LIVED_S = 60.0  # if a child lived for this many seconds, its next restart again comes after the first wait
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Child:
 
 
 class Children:
-    """Starts and restarts child processes, on one event loop."""
+    """Starts and restarts child processes. Used on one event loop."""
 
     def __init__(
         self,

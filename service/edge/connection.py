@@ -20,8 +20,8 @@ from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
 from hinged.service.errors import BadRequest, RequestTimeout, ServiceError, foreseen
 
 HEAD_BYTES_MAX = 2**16
-"""Maximum bytes of the head of a request (request line and headers). It is also the maximum between two pieces of a
-body."""
+"""Maximum bytes of a request's head (request line and headers). It is also the maximum number of bytes between two
+pieces of a body."""
 
 TOGETHER_BYTES_MAX = 2**16  # with more bytes than this, send now instead of at the end of the turn
 
@@ -29,14 +29,14 @@ LINGER_S = 2.0
 """If a request is answered before all of it has arrived, its remaining data is discarded for this many seconds."""
 
 REST_S = 0.05
-"""Seconds that the shortcut waits for the body after the head, because many clients send the body separately. Then the
-application answers the request."""
+"""Seconds that the shortcut waits for the body after the head, because many clients send the body separately. After
+that time, the application handles the request."""
 
 WHOLE = "hinged.whole"
 """Key of a scope. It says that the whole body has arrived, so that reading it takes no time."""
 
 MALFORMED = "hinged.malformed"
-"""Key of a scope: what is wrong with the body, of which nothing more will arrive."""
+"""Key of a scope: what is wrong with the body. No more of the body will arrive."""
 
 VERSIONS = frozenset({"1.0", "1.1"})
 URL_PARTS = re.compile(rb"[/?#]")
@@ -73,7 +73,7 @@ class CoalescingTransport:
             self._send()
 
     def write_now(self, data: bytes) -> None:
-        """Send a complete answer, after all data that still waits."""
+        """Send a complete answer, after all data that still waits to be sent."""
         if self._parts:
             self.write(data)
         elif not self.is_closing():
@@ -286,7 +286,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that the first byte of a head has arrived."""
         if self._last:
-            raise BadRequest("the request before was the last one")  # only stops the parser; this error is not sent
+            raise BadRequest("the request before was the last one")  # stops the parser; the client does not get it
         super().on_message_begin()
         self._in_message = self._in_head = self._whole_head = True
         self._in_body = False
@@ -330,7 +330,7 @@ class Connection(HttpToolsProtocol):
             self._take_usual_way()
 
     def on_message_complete(self) -> None:
-        """Mark the body as complete, so that its reader need not limit the time."""
+        """Mark the body as complete, so that its reader needs no time limit."""
         if self._ignores_upgrade:
             return
         self._last = self._version != "1.1" or not self.parser.should_keep_alive()
@@ -351,7 +351,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(self._refusal)
 
     def _answered(self) -> None:
-        """Do what follows the answer to the oldest open request."""
+        """Do nothing. Subclasses override this to react when the oldest open request is answered."""
 
     # -- the shortcut ---------------------------------------------------------------------------------------------
 
@@ -367,7 +367,7 @@ class Connection(HttpToolsProtocol):
         return self.shortcut.way(self.url, self.headers)
 
     def _takes_shortcut(self, way: Way) -> bool:
-        """Let the shortcut answer a complete request; return whether it does."""
+        """Let the shortcut answer a complete request; return whether it accepts the request."""
         assert self.shortcut is not None  # noqa: S101  the target came from the shortcut
         asked = self.shortcut.begin(way, self, self._held)
         if asked is None:

@@ -1,6 +1,4 @@
-"""End a server from its own code, as cleanly as at SIGTERM. The exit status says whether the server should be
-restarted.
-"""
+"""End a server from within, as cleanly as SIGTERM does. The exit status says whether the server should be restarted."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _given_up = threading.Event()
 
 
 def end() -> None:
-    """End this process cleanly, as SIGTERM does. Any thread may call this; it should log the reason before."""
+    """End this process cleanly, as SIGTERM does. Any thread may call this. Log the reason before the call."""
     signal.raise_signal(signal.SIGTERM)
 
 

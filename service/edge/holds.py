@@ -1,8 +1,8 @@
 """Measure for how long the event loop is held. While it is held, no request is answered.
 
-A timer is due every 10 ms. The timer is late if a callback runs long, or if a thread keeps Python's lock; in both cases
-this process used CPU time meanwhile. If it did not, the machine was busy with other processes, and the delay is not
-counted.
+A timer is due every 10 ms. The timer is late if a callback runs long, or if a thread keeps Python's lock. In both cases
+this process used CPU time meanwhile. If the process used no CPU time, the machine was busy with other processes, and
+the delay is not counted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ TICK_S = 0.01
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of the histogram, in seconds. Holds below the first bound are not counted."""
 RECENT_S = 60.0
-"""Seconds of a span. The longest hold is the longest of the last one or two spans, so a scrape each minute misses no
-hold."""
+"""Length of a span in seconds. The reported longest hold is from the last one or two spans, so a scrape each minute
+misses no hold."""
 
 
 class Holds(Collector):

@@ -1,7 +1,7 @@
-"""API keys: who may do what on which models. A JSON file contains the digests of the keys, never the keys.
+"""API keys say who may do what on which models. A JSON file contains the digests of the keys, never the keys.
 
-A key is 256 random bits, too many to guess. So a slow password hash would add no safety: inverting one SHA-256 is as
-hard as guessing the key. It costs each request only a microsecond. Digests are compared in constant time.
+A key is 256 random bits, too many to guess. So a slow password hash would not make a key safer: inverting one SHA-256
+is as hard as guessing the key. The digest costs each request only a microsecond. Digests are compared in constant time.
 """
 
 from __future__ import annotations
@@ -212,7 +212,9 @@ class _Edit:
         os.close(self.descriptor)
 
     def _give_up(self) -> None:
-        """Remove the new file, unless it is already in place. Then a file with its name belongs to another change."""
+        """Remove the new file, unless it is already in place. In that case a file with its name belongs to another
+        change.
+        """
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(self.descriptor), self.new.stat()):
                 self.new.unlink()

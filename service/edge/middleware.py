@@ -40,7 +40,7 @@ NO_ROUTE = "none"  # the route label of requests for unknown paths
 UNFORESEEN = 500  # status of an unforeseen error
 
 HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._~!$&'()*+,;=%-]*))(?::[0-9]*)?")
-"""The lower-case Host header: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
+"""Matches a Host header in lower case: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
 
 
 class JSON(Response):

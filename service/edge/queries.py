@@ -1,4 +1,4 @@
-"""Query strings: an unknown parameter is refused, because the client meant something by it."""
+"""Query strings. An unknown parameter is refused, because the client expected it to have an effect."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The shape of errors. The whole server has one shape, except for paths of other protocols, whose clients expect their
-own.
+"""The shape of errors. The whole server has one shape. Paths of other protocols have other shapes, which their clients
+expect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Refusal(NamedTuple):
     """JSON schema of the body, with a title, for the OpenAPI document."""
     body: Callable[[ServiceError], Any] = ServiceError.body
     statuses: Mapping[int, int] = {}
-    """Other statuses that the protocol uses, by the usual status."""
+    """The statuses that the protocol uses instead of the usual statuses."""
 
     def status(self, error: ServiceError | type[ServiceError]) -> int:
         """Return the status of an error."""

@@ -26,12 +26,12 @@ FRAME_SLACK = 2
 """A frame may exceed the limit by this factor and still get an error frame. Beyond it the socket closes (1009)."""
 
 KEEP_ALIVE_S = 75
-"""Seconds that a connection may be idle between requests. They must be longer than the limits of clients and proxies
-(httpx 5 s, mostly 60 s). If the server closed a connection just when a client sends its next request, the client would
-see a reset."""
+"""Seconds that a connection may be idle between requests. This must be longer than the limits of clients and proxies
+(httpx 5 s, proxies mostly 60 s). If the server closed a connection just when a client sends its next request, the client
+would see a reset."""
 
 LATE_S = 0.05
-"""Seconds between checks of a stopping server for connections that arrived late."""
+"""Seconds between a stopping server's checks for connections that arrived late."""
 
 
 class Server(uvicorn.Server):

@@ -2,7 +2,7 @@
 
 For each request uvicorn makes a task, an event and three messages, and Starlette makes two objects. That takes longer
 than a prediction. The shortcut avoids these objects. It answers a POST to one of a few routes if the request is
-complete, its body is small JSON, and it has nothing unusual. The usual path defines the behaviour, and the same
+complete, its body is short JSON, and its headers are usual. The usual path defines the behaviour, and the same
 functions check the caller. If the shortcut does not know a request, or would refuse it before reading the body, the
 usual path answers it.
 """
@@ -115,7 +115,7 @@ class Shortcut:
         return Way(route, parameters, parameters.get("model", route.operation.covers or ""), path)
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
-        """Begin to answer a complete POST. Return None, with nothing done, if the POST takes the usual path."""
+        """Begin to answer a complete POST. If the POST takes the usual path, do nothing and return None."""
         if len(body) > self._bytes_max or not self._here(way.model):  # the model may have moved
             return None
         try:

@@ -44,10 +44,11 @@ OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
 
 
 def refuse_taken_address(settings: Settings) -> None:
-    """Raise Invalid if the server cannot listen on its address: in use, not of this machine, or not allowed.
+    """Raise Invalid if the server cannot listen on its address.
 
-    A killed server may have left a process that was just starting. That process listens until it notices. So a server
-    of several processes waits for a while.
+    The address may be in use, may not belong to this machine, or may not be allowed. A killed server may have left a
+    process that was just starting. That process listens until it notices that its server is gone. So a server of
+    several processes waits for a while.
     """
     end = time.monotonic() + (PROCESS_ENDS_S if settings.processes > 1 else 0.0)
     while (error := _taken(settings)) is not None:

@@ -39,8 +39,8 @@ class KeptTickets:
     def __init__(self, seconds: float, tickets_max: int) -> None:
         self._seconds = seconds
         self._max = tickets_max
-        # The keys are digests, so that the time of a look-up reveals nothing. All tickets are valid for the same time,
-        # so the first entry is the oldest.
+        # Each entry's key is a digest, so that the time of a look-up reveals nothing. All tickets are valid for the
+        # same time, so the first entry is the oldest.
         self._open: OrderedDict[str, tuple[Key, float]] = OrderedDict()
 
     def issue(self, key: Key) -> str:

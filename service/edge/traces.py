@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span for each request, if the environment names an endpoint for spans.
+"""Make an OpenTelemetry span for each request, if the environment names an endpoint for spans.
 
 OpenTelemetry's variables switch tracing on and configure it. A span has the same facts as the request log: the method,
 the template of the route, the status and the model. It contains nothing else that a client sent. A span continues the
@@ -26,7 +26,7 @@ CONTEXT = (b"traceparent", b"tracestate")
 FAILED = 500  # status from which a span counts as failed
 
 CLOSING_S = 2.0
-"""Seconds in which the last spans are sent when the server ends."""
+"""Maximum seconds for sending the last spans when the server ends."""
 
 
 def open_spans() -> Spans | None:

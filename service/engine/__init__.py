@@ -1,3 +1,1 @@
-"""The engine runs models: each has a worker and a journal, jobs that run at the same time, and recovery
-after a crash.
-"""
+"""The engine runs models. Each model has a worker, a journal and jobs, and the engine recovers it after a crash."""

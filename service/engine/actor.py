@@ -36,8 +36,8 @@ IDLE = Queued(Keeping(), [], 0)
 class Actor:
     """Owns a model from its beginning until `stop`; nothing else writes the model. Used on the event loop.
 
-    journal: the model and its log. queue: the work that waits. unlogged: the predictions that are not yet written.
-    failed: the reason why the actor takes no work, or None.
+    journal: the model and its log. queue: the waiting work. unlogged: the predictions that are not yet written. failed:
+    the reason why the actor accepts no work, or None.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Actor:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """Return the event that the model could not apply and before which it stopped, if any."""
+        """Return the event before which the model stopped because it could not apply the event, if any."""
         return self.journal.obstacle
 
     @property
@@ -182,7 +182,7 @@ class Actor:
         if taken.futures or waiting:
             done = await self._call(do, journal, taken.work, waiting)
             answers += done.answers[: len(taken.futures)]
-            self.unlogged.put_back([] if self._stopping else done.unlogged)  # an actor that stops has no next time
+            self.unlogged.put_back([] if self._stopping else done.unlogged)  # a stopped actor cannot write them later
         elif self._snapshot_in_s() <= 0:
             await self._call(journal.take_snapshot_if_due)
         return answers
@@ -212,7 +212,7 @@ class Actor:
         return not self.failed
 
     def _snapshot_in_s(self) -> float:
-        """Return the seconds until the snapshot's age makes a new snapshot due."""
+        """Return the seconds until the newest snapshot is so old that a new snapshot is due."""
         return math.inf if self.failed else self.journal.snapshots.due_in_s(self.journal.model)
 
     def look_at_changes(self) -> None:
@@ -220,7 +220,7 @@ class Actor:
         self.unlogged.limit(self.model.configuration.labels.pending_max)
 
     def let_go(self) -> None:
-        """Release callers that wait for something that will not happen."""
+        """Release callers that would wait for ever."""
 
     # -- failure and recovery ----------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def create(store: Store, name: str, configuration: Configuration, settings: Sett
     """Create a new model with its log."""
     warm.warm_up_first(configuration.solver, configuration.dtype)
     created = begin_log(store, name, configuration)
-    if created is None:  # the log in the store is valid
+    if created is None:  # an earlier call has begun the log, so load it
         return load(store, name, settings)
     model = Model(name, configuration, **settings.model_sizes)
     model.apply(1, created)
@@ -44,8 +44,9 @@ def create(store: Store, name: str, configuration: Configuration, settings: Sett
 
 
 def load(store: Store, name: str, settings: Settings) -> tuple[Model, Obstacle | None]:
-    """Load a model of the store; return it, and the event that it could not apply. Raise the errors of
-    ModelHistory.reached.
+    """Load a model of the store; return it, and the event that it could not apply, if any.
+
+    Raise the errors of ModelHistory.reached.
     """
     return ModelHistory(store, name, **settings.model_sizes).reached()
 

@@ -28,8 +28,7 @@ ReadLog = Callable[[int], Iterator[tuple[int, Event]]]
 class Told(NamedTuple):
     """A message to a follower.
 
-    position: the position in the log. note: whether the message is no event of the log; such a message is sent only
-    once.
+    position: the position in the log. note: whether the message is not in the log; such a message is sent only once.
     """
 
     position: int
@@ -55,7 +54,7 @@ class Feed:
         self.over = asyncio.Event()
         self.reason = ""
         self.elsewhere = False
-        """Whether the model continues at another server after this feed has ended."""
+        """Whether the model continues at another server. Set when the feed ends."""
         self._kept = kept
         self._noted: list[tuple[int, ModelEvent, bool]] = []  # from the worker's thread, not yet sent by `publish`
         self._newest: deque[Told] = deque()
@@ -66,11 +65,11 @@ class Feed:
         self._followers: set[Follower] = set()
 
     def note(self, position: int, event: ModelEvent, *, drifted: bool) -> None:
-        """Remember that an event was applied. The worker's thread calls this."""
+        """Record that an event was applied. The worker's thread calls this."""
         self._noted.append((position, event, drifted))
 
     def publish(self) -> None:
-        """Send the remembered events to the followers. The worker's thread does nothing in the meantime."""
+        """Send the recorded events to the followers. The worker's thread does nothing in the meantime."""
         noted, self._noted = self._noted, []
         if noted:
             self._reached = noted[-1][0]
@@ -88,7 +87,7 @@ class Feed:
             self._tell(note)
 
     def tell(self, position: int, kind: str, **facts: Any) -> None:
-        """Send a message that is in no log, but only after the event at its position is published."""
+        """Send a message that is not in the log, but only after the event at its position is published."""
         self._tell(Told(position, kind, facts, note=True))
 
     def _tell(self, note: Told) -> None:
@@ -99,7 +98,7 @@ class Feed:
             self._wake()
 
     def begin_anew(self, position: int) -> None:
-        """Set the position of the model and drop the remembered events. Followers continue from the log."""
+        """Set the position of the model and drop the recorded events. Followers continue from the log."""
         self._noted.clear()
         self._early.clear()
         self._left += len(self._newest) + 1  # a gap, which shows followers that messages are missing
@@ -140,7 +139,7 @@ class Feed:
     def since(self, number: int, position: int) -> list[Told]:
         """Return one page of the messages after the first `number` messages.
 
-        position: of the follower. Raise FellBehind if some of these messages were dropped.
+        position: the follower's position. Raise FellBehind if some of these messages were dropped.
         """
         if number < self._left:
             raise FellBehind(
@@ -193,7 +192,7 @@ class Follower:
                     page = self._feed.since(number, self.position)
                     number += len(page)
                 if page:
-                    self.position = max(self.position, *(news.position for news in page))  # a note may be earlier
+                    self.position = max(self.position, *(news.position for news in page))  # a note may have a lower position
                     yield page
                 elif over:
                     return

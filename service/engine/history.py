@@ -152,9 +152,9 @@ class ModelHistory:
         return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
     def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[ExamplesLearned]:
-        """Yield in order the learned batches before a position that still count. Raise Conflict if a batch is missing.
+        """Yield in order the learned batches before a position. Undone batches are left out.
 
-        Forgotten examples are left out, and corrected labels are used.
+        Forgotten examples are left out, and corrected labels are used. Raise Conflict if a batch is missing.
         """
         for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
             if isinstance(event, ExamplesLearned):
@@ -173,7 +173,7 @@ class ModelHistory:
         return None
 
     def taught(self, undone: Sequence[tuple[int, int]], before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
-        """Yield the events between two positions that train a learner, without undone events.
+        """Yield the events between two positions that train a learner. Undone events are left out.
 
         Raise Conflict if the first of these events is no longer in the log, Damaged if an event cannot be read.
         """
@@ -198,8 +198,8 @@ class ModelHistory:
             raise Conflict(f"the log of model {self.name} is trimmed: there is no whole epoch to learn again")
 
     def _patiently(self, undone: Sequence[tuple[int, int]], before: int) -> Iterator[tuple[int, Taught]]:
-        """Yield the events of `taught` from the beginning of the log. After an outage of the store, continue at the
-        same event.
+        """Yield the events of `taught` from the beginning of the log. After an outage of the store, continue with the
+        next event.
         """
         at, patience = 0, Patience(self.name)
         while True:

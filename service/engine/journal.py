@@ -1,7 +1,7 @@
-"""A journal keeps a model in memory and writes its log: it checks, appends and applies events, and publishes a view.
+"""A journal keeps a model in memory and writes its log. It checks, appends and applies events, and publishes a view.
 
 The order of these four steps never changes, and an event is acknowledged only after all four. A journal runs on the
-thread of the model's worker. The event loop reads `model`, `published` and `obstacle`, each of which is replaced in one
+thread of the model's worker. The event loop reads `model`, `published` and `obstacle`; each is always replaced in one
 assignment.
 """
 
@@ -44,9 +44,9 @@ Question = Callable[[Model], Any]
 class Journal:
     """Owns a model and writes its log.
 
-    obstacle: the event that the model could not apply and before which it stopped. unresolved: whether an append had an
-    unknown outcome, so that the end of the log must be read first. read_anew: a reloaded state, which `stand_anew`
-    makes the model's state.
+    obstacle: the event before which the model stopped because it could not apply the event. unresolved: whether an
+    append had an unknown outcome; then the end of the log must be read first. read_anew: a reloaded state, which
+    `stand_anew` will use.
     """
 
     def __init__(
@@ -82,8 +82,9 @@ class Journal:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def begin(self, along: Sequence[Made]) -> None:
-        """Catch up with the end of the log before a piece of work. along: predictions to write with the
-        first append.
+        """Prepare a piece of work: apply events at the end of the log that are not yet applied.
+
+        along: predictions to write with the first append.
         """
         self.along = list(along)
         self._resolve()
@@ -146,12 +147,12 @@ class Journal:
         return outcomes[len(along) :]
 
     def keep(self, predictions: Sequence[Made]) -> None:
-        """Write durably predictions that wait for their labels."""
+        """Write predictions durably. They wait for their labels."""
         self.commit(_predicted(self.to_be_kept(predictions), self.now_ms()))
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Turn any error before the append into an answer, so that the model continues."""
+        """Turn any error in the block into an answer, so that the model continues. The block must not append."""
         try:
             yield
         except (ServiceError, Damaged):

@@ -19,7 +19,7 @@ TOLD_EVERY_S = 5.0  # seconds between two log lines while kernels compile
 async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
     """Load or compile what a new model with the usual solver needs. run: runs a call on a thread.
 
-    Kernels that such a model needs later, for finishing or forgetting, may still be compiling when this returns.
+    On return, kernels for finishing or forgetting may still be compiling.
     """
     started = told = time.monotonic()
 

@@ -23,8 +23,8 @@ from hinged.service.model.model import Model
 class Learnt(NamedTuple):
     """The answer to one learned example.
 
-    prediction and score are None if the model knew no class yet, or no longer keeps them. votes: the labels collected
-    so far, if the candidate needs several.
+    prediction and score are None if the model had no class yet, or no longer keeps the first answer. votes:
+    the labels collected so far, if the candidate needs several.
     """
 
     id: str

@@ -38,8 +38,8 @@ worker."""
 class LogPage(NamedTuple):
     """Examples read from a log.
 
-    reached: the cursor at which to continue, or None at the end of the log. events, size: the number of events and of
-    bytes that were read.
+    reached: the cursor at which to continue, or None at the end of the log. events: number of events that were read.
+    size: number of bytes that were read.
     """
 
     entries: list[LoggedExample]
@@ -94,9 +94,9 @@ class Listing:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
     def _beginning(self, last: int, undone: Sequence[tuple[int, int]]) -> tuple[Cursor | None, int | None]:
-        """Return the first event of the log and the number of its first example.
+        """Return the first event of the log and the number of the log's first example.
 
-        Each is None if the log contains no event or no example.
+        The event is None if the log is empty. The number is None if the log has no example.
         """
         begin: Cursor | None = None
         for at, record in self._store.read_around(self._name, 0):

@@ -1,4 +1,4 @@
-"""Load the models of a store: several at once, and first those that clients ask for."""
+"""Load the models of a store, several at once. A model that a client asks for is loaded first."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from hinged.service.engine.scheduling.threads import Lane
 
-LOADS_BESIDE_PLACES = 2  # loads at once beyond the places to compute on, because some loads wait for the store
+LOADS_BESIDE_PLACES = 2  # loads at once in addition to the number of processors, because some loads wait for the store
 LOAD_LONG_S = 0.5  # seconds after which the next load may begin, even if this load has not ended
 
 
 class Loading:
-    """The load of one model. begin: set when it begins."""
+    """The load of one model. begin: an event that is set when the load may begin."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -27,7 +27,7 @@ class Loads:
     """The models that are being loaded, by name. Used on the event loop."""
 
     def __init__(self, places: int) -> None:
-        """Take the number of places to compute on."""
+        """Take the number of places, which is the number of calls that may compute at once."""
         self._most = places + LOADS_BESIDE_PLACES
         self._loading: dict[str, Loading] = {}
         self._short = 0  # loads that have begun and took less than LOAD_LONG_S so far

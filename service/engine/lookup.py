@@ -69,7 +69,7 @@ class Lookup:
     def locate(self, model: Model, given: str) -> Located | None:
         """Return the place of an example in the log. May run on any thread.
 
-        None if the log does not contain the example, or no longer.
+        Return None if the log does not contain the example, or no longer contains it.
         """
         if given.startswith(SERVER_ID):
             number = model.answers.number_of(given)

@@ -115,7 +115,9 @@ class Queue:
         self._busy = (now, examples) if self._waiting else None
 
     def _full(self, what: str) -> QueueFull:
-        """Return the refusal of work when the queue is full. It says when most of the queued work will be done."""
+        """Return the error for work when the queue is full. The error says when most of the queued work
+        will be done.
+        """
         wait_s = math.ceil(round(self._pace.seconds(self.examples, limits.MICRO_BATCH_EXAMPLES_MAX), 6))
         after_s = min(max(1, wait_s), limits.RETRY_AFTER_S_MAX)
         return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)

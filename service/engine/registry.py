@@ -1,4 +1,6 @@
-"""The registry creates, loads and deletes models, with one change of a name at a time. The roster lists the models."""
+"""The registry creates, loads and deletes models. For each name it makes one change at a time. The roster lists the
+models.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,8 @@ CUT_OFF = "its deletion was cut off; delete it again"
 class Registry:
     """All models of a server. Methods run on one event loop.
 
-    open: whether requests are accepted; each model answers as soon as it is loaded. ready: whether all models are
-    loaded that can be loaded. store: contains the models' logs. roster: lists the models.
+    open: whether requests are accepted; each model answers as soon as it is loaded. ready: whether every model that can
+    be loaded is loaded. store: contains the models' logs. roster: lists the models.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -84,13 +86,13 @@ class Registry:
     async def start(self, claims: Callable[[], Awaitable[None]] | None = None) -> None:
         """Load or compile the kernels, accept requests, then load every model of the store, several at once.
 
-        Each model serves as soon as it is loaded. claims: given if several servers share the store. It returns once the
-        models are loaded that this server claims first; until then this server is not ready.
+        Each model serves as soon as it is loaded. claims: a function, given if several servers share the store. It
+        returns once this server has loaded the models that it claims first. Until then this server is not ready.
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
         await load_kernels(self._run)
-        gc.freeze()  # modules and kernels; otherwise the collector would scan them again for every hundred models
+        gc.freeze()  # modules and kernels; otherwise garbage collection would scan them for every hundred new models
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True
@@ -171,11 +173,11 @@ class Registry:
         return worker.model.configuration, new, SERVING
 
     async def _compiled(self, name: str, configuration: Configuration) -> bool:
-        """Return whether the solver of a new model is compiled. If it is compiled, load it."""
+        """Return whether the solver of a new model is compiled. If the solver is compiled, load it."""
         return await self._warm(warm.load, name, configuration)
 
     async def _warm(self, function: Callable[[str, type], T], name: str, configuration: Configuration) -> T:
-        """Run a function of the solvers that loads or compiles what a new model needs. Mark the name meanwhile."""
+        """Run a function of the solvers that loads or compiles what a new model needs. Meanwhile the name is marked."""
         self.roster.check_room()
         with self.roster.wanted(name):
             found: T = await self._run(function, configuration.solver, configuration.dtype, lane=self._warming)
@@ -376,7 +378,7 @@ class Registry:
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[None]:
-        """Allow one creation, import or deletion of a name at a time. Other names are not blocked."""
+        """Allow one creation, import or deletion of a name at a time. Other names do not wait."""
         lock = self._changing.get(name)
         if lock is None:
             lock = self._changing[name] = asyncio.Lock()

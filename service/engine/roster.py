@@ -51,7 +51,7 @@ class Roster:
         self.coming: dict[str, Configuration] = {}
         self._elsewhere: set[str] = set()  # models that were here and are now at another server
         self._wanted: Counter[str] = Counter()  # models whose solver is compiled or loaded before they are in the log
-        self._beginning = 0  # models that are being created
+        self._beginning = 0  # number of models that are being created
         self._models_max = models_max
 
     # -- look-ups -------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Roster:
         return {"total": serving + loading + stopped, LOADING: loading, SERVING: serving, STOPPED: stopped}
 
     def summaries(self, *, configured: bool = True, full: bool = False) -> list[dict[str, Any]]:
-        """Return a summary of every model as last published, sorted by name; `error` if the model has stopped.
+        """Return a summary of every model as last published, sorted by name. A stopped model has an `error`.
 
         configured: include the configuration. full: include every default of the configuration.
         """
@@ -169,7 +169,7 @@ class Roster:
 
     @contextmanager
     def wanted(self, name: str) -> Iterator[None]:
-        """Mark the name, during the block, as waiting for its solver to be compiled or loaded."""
+        """During the block, mark the name as waiting until its solver is compiled or loaded."""
         self._wanted[name] += 1
         try:
             yield

@@ -1,5 +1,5 @@
-"""Snapshots of one model: decide when to take a snapshot, write it while the worker continues, and trim the log before
-it.
+"""Snapshots of one model. This module decides when to take a snapshot, writes it while the worker continues, and then
+trims the log.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Snapshots:
         return 0.0 if position <= self._kept else time.monotonic() - self._kept_at
 
     def due_in_s(self, model: Model) -> float:
-        """Return the seconds until the snapshot's age makes a new snapshot due."""
+        """Return the seconds until the newest snapshot is so old that a new snapshot is due."""
         if model.position == self._position:
             return math.inf
         return self._at + limits.SNAPSHOT_S - time.monotonic()
@@ -125,14 +125,12 @@ class Snapshots:
         return None
 
     def _trim(self, reads_back_at: int) -> None:
-        """Trim the events that neither of the two snapshots needs. Keep the number of events that the configuration
-        asks for.
-        """
+        """Trim the events that neither of the two snapshots needs. Also keep as many events as the settings ask for."""
         if self._settings.log_kept is None or self._log_is_read():
             return
         snapshots = self._store.snapshots(self._name)
         older = min(snapshots, default=0)
-        # An event that reads earlier events must not have to be applied again.
+        # An event that reads earlier events must stay before the older snapshot, so that it is never applied again.
         if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
             decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: only it will contain these events
             self._store.trim(self._name, older - self._settings.log_kept)

@@ -1,7 +1,7 @@
 """Predictions that wait for their labels and are not in the log yet.
 
 They are written with the next events of their model, or alone after a while. A crash may lose these predictions; the
-server does not promise to keep them.
+server has not promised to keep them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Unlogged:
         return taken
 
     def put_back(self, predictions: Sequence[Made]) -> None:
-        """Put unwritten predictions back before those that were added meanwhile."""
+        """Put unwritten predictions back before the predictions that were added meanwhile."""
         room = (self._waiting.maxlen or 0) - len(self._waiting)
         self._waiting.extendleft(reversed(predictions[max(0, len(predictions) - room) :]))
         if self._waiting:

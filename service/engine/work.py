@@ -1,5 +1,5 @@
-"""The kinds of work that a model's worker does, except learning. Each kind contains the code that does it on the
-model's journal.
+"""The kinds of work that a model's worker does, except learning. Each kind is a class that does its work on the model's
+journal.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Done(NamedTuple):
 def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
     """Do work on the worker's thread. along: predictions to write with the events of the work.
 
-    A refusal, or a store that is away, becomes an answer. After any other error an event may be half applied.
+    A refusal, or an error of a store that is away, becomes an answer. After any other error an event may be half
+    applied.
     """
     try:
         journal.begin(along)
@@ -78,7 +79,7 @@ class Single:
     askers: ClassVar[int] = 1
 
     def run(self, journal: Journal) -> Sequence[Any]:
-        """Return the one answer, as Work.run does."""
+        """Do the work; return its one answer, for Work.run."""
         return [self.answer(journal)]
 
     def answer(self, journal: Journal) -> Any:
@@ -141,7 +142,7 @@ class Finishing(Single):
             deque(journal.history.learned(journal.model, journal.model.position + 1), maxlen=0)
         outcomes = journal.commit([TrainingFinished(journal.now_ms(), self.epochs)])
         finish = outcomes[-1].finish or Finish(0, converged=True)
-        journal.snapshots.take(journal.model)  # so a recovery need not run the finishing step again
+        journal.snapshots.take(journal.model)  # so that a recovery need not run the finishing step again
         figures = journal.model.describe()
         wanted = ("model", "position", "support_vectors", "points", "duality_gap")
         return {**{name: figures[name] for name in wanted}, **finish._asdict()}
@@ -161,7 +162,7 @@ class RollingBack(Single):
         if to < model.floor:
             raise Conflict(f"an example was forgotten at {model.floor}: no state from before may come back")
         if not model.counts(to):
-            # If an id was learned, undone and learned again, the store's index would need two places for it.
+            # If an id was learned, undone and learned again, the store's index would need two places for the id.
             raise Conflict(
                 f"event {to} of model {model.name} was undone by a rollback; export the model as of {to} instead, and "
                 "import that under another name"
@@ -172,7 +173,7 @@ class RollingBack(Single):
             successor = journal.history.successor(journal.next_position, event)
         journal.commit([event], successor)
         model = journal.model
-        journal.snapshots.take(model)  # so a recovery need not apply the same events again
+        journal.snapshots.take(model)  # so that a recovery need not apply the same events again
         return {"model": model.name, "position": model.position, "rolled_back_to": to, "examples": model.learned}
 
 
@@ -183,7 +184,7 @@ class SettingAside(Single):
     position: int | None
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """Return the position of the model after the event. The state after the event is read now and used later."""
+        """Return the position of the model after the event. The state is read now and used once this work is done."""
         obstacle, name = journal.obstacle, journal.model.name
         if obstacle is None:
             raise Conflict(f"model {name} stands before no event that it could not apply")
@@ -245,7 +246,7 @@ class Swapping(Single):
         with journal.going_on():
             champion = None in retraining.learners
             swapped = StateSwapped(retraining.swapped(model).snapshot(), journal.now_ms(), champion)
-            # The event is read back before it is written, so that the model is the same as after a recovery.
+            # The event is read back before it is written. So the model is the same as after a recovery.
             successor = journal.history.successor(journal.next_position, swapped)
         journal.snapshots.let_end()
         journal.commit([swapped], successor)

@@ -63,7 +63,7 @@ class Worker(Actor):
     ) -> None:
         """Take the executor that runs the model's calls.
 
-        beside: runs the calls of its jobs. readers: runs calls that read what the model published. moved: called with
+        beside: runs the calls of its jobs. readers: runs calls that read published views. moved: called with
         each published position. turn: waits until the model may learn.
         """
         self._event_loop = asyncio.get_running_loop()
@@ -163,7 +163,7 @@ class Worker(Actor):
         return answer
 
     def listing(self) -> Listing:
-        """Return the list of learned examples, to be read a page at a time."""
+        """Return an object that lists the learned examples, a page at a time."""
         return Listing(self.journal.store, self.name, self.read, self.readers)
 
     async def _locate(self, given: str) -> Located | None:
@@ -194,10 +194,11 @@ class Worker(Actor):
         return self.job(at)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
-        """Let predictions wait for their labels. If the model's settings ask for it, they are durable on return.
+        """Let predictions wait for their labels. If the model's settings ask for it, the predictions are durable on
+        return.
 
-        classes: the classes that the predicting state knew. If a rollback has undone that state, the predictions do not
-        wait.
+        classes: the classes of the state that made the predictions. If a rollback has undone that state, the
+        predictions do not wait.
 
         Predictions of forgotten examples do not wait, because their labels will be refused. If the model stopped before
         an event that it cannot apply, predictions do not wait either. If they must be durable, raise Unavailable
@@ -266,7 +267,7 @@ class Worker(Actor):
         self._jobs.look()
 
     def let_go(self) -> None:
-        """Release callers that wait for something that will not happen."""
+        """Release callers that would wait for ever."""
         self._jobs.release()
 
     def _tell_of_snapshot(self, position: int) -> None:

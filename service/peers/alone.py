@@ -1,5 +1,5 @@
-"""A server of one process. Servers of several processes override some methods; the application does not ask which kind
-it has.
+"""A server of one process. Servers of several processes override some of its methods, so the application need not know
+which kind of server it runs in.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Alone(Collector):
         """Do what is necessary when the server begins to start."""
 
     async def claims(self) -> None:
-        """Wait until this server has claimed and loaded the models that it should have at its start."""
+        """Wait until this server has claimed and loaded the models that it gets at its start."""
 
     def drain(self) -> None:
         """Begin to stop: take over no more models."""

@@ -1,5 +1,5 @@
-"""The front answers a request for another process's model from a replica, or hands the request over, before any other
-code.
+"""The front handles requests for another process's model before any other code. It answers from a replica, or hands the
+request over.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from hinged.service.peers.ring import Ring
 log = logging.getLogger(__name__)
 
 HAS_IDS, NONE = b'"id"', b""
-"""Bytes that show that a replica cannot answer a body: a prediction with an id waits for its label, and only the owner
-can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
+"""HAS_IDS: bytes that show that a replica cannot answer a body. A prediction with an id waits for its label, and only
+the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
 
 
 class State:
@@ -105,7 +105,7 @@ class _Watched:
     """Receives a body, and raises NotHere when the body shows that a replica cannot answer it."""
 
     def __init__(self, receive: Receive, stop_at: bytes) -> None:
-        """Take the function that receives. stop_at: the bytes that show that a replica cannot answer."""
+        """Take the function that receives a body. stop_at: the bytes that show that a replica cannot answer."""
         self.cut_off = False
         """Whether the rest of the body was awaited and has not arrived."""
         self._receive = receive

@@ -1,10 +1,10 @@
 """Hand connections over from one process of a server to another: the socket itself, with the data that has arrived on
 it.
 
-Half of a connection cannot be handed over. So a connection that asked for another process's model belongs to that
-process from then on, as if it had accepted the connection. No byte of an answer passes through two processes. A
-datagram of a Unix socket contains the socket and the data. The datagram arrives as a whole or not at all. If no process
-receives it, the system reports that at once.
+A connection cannot be handed over in part. After a request for another process's model, the connection belongs to that
+process, as if that process had accepted it. No byte of an answer passes through two processes. A datagram of a Unix
+socket contains the socket and the data. The datagram arrives as a whole or not at all. If no process receives it, the
+system reports that at once.
 """
 
 from __future__ import annotations

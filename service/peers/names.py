@@ -1,4 +1,4 @@
-"""Read the number of processes from the settings, under the present and the former names of the settings."""
+"""Read the number of processes from the settings. Some settings have a present and a former name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Notes report the positions of a process's models to followers, as one JSON object per line over a Unix socket.
 
 An object maps a name to [birth, position], or to null if the model is gone. The first object has all loaded models, and
-later objects have those that have changed. Only loaded models are reported. So what a follower knows of the other
-models stays true.
+each later object has the models that have changed. Only loaded models are reported. So what a follower knows of the
+other models stays true.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ class Notes:
 
 
 async def follow_notes(reader: asyncio.StreamReader, note: Callable[[str, LogPosition | None], None]) -> None:
-    """Read notes until the owner is gone. This is the follower's side. note: called with each model that
-    has changed.
-    """
+    """Read notes until the owner is gone. Followers call this. note: called with each model that has changed."""
     with suppress(ConnectionError):
         while line := await reader.readline():
             for name, place in json.loads(line).items():

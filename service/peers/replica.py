@@ -117,7 +117,7 @@ class Replicas:
         return {name: replica.predictions_served for name, (_, replica) in self._loaded.items()}
 
     async def settle(self) -> None:
-        """Move the positions to the ends of the owner's logs. Call this after the owner has gone.
+        """Set the positions to the ends of the owner's logs. Call this after the owner has gone.
 
         The logs contain everything that the owner acknowledged.
         """

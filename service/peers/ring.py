@@ -19,7 +19,7 @@ microseconds."""
 def first_of(addresses: Iterable[str], name: str) -> str:
     """Return the server that comes first for a model.
 
-    The result differs between models. It stays the same while other servers come and go.
+    The result differs between models. It does not change when other servers come or go.
     """
     number = _number(name)
     return max(addresses, key=lambda address: _mixed(_number_of_server(address) ^ number))

@@ -1,4 +1,4 @@
-"""This process as one of several at one port. The application starts and stops it."""
+"""This process as one of several processes at one port. The application starts and stops it."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class Siblings(Alone):
         return self._ring.here(name)
 
     async def start(self) -> None:
-        """Follow other processes and let them follow. When stdin closes, the supervisor is gone, and this
-        process ends.
+        """Follow other processes, and accept followers. When stdin closes, the supervisor is gone, and this process
+        ends.
         """
         loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""The supervisor opens the port, starts the processes, and restarts those that end."""
+"""The supervisor opens the port, starts the processes, and restarts processes that end."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class _Supervisor:
                 return False
             if code != REFUSED:
                 began.add(process.name)
-            if process.name in began:  # the cause may pass, and the other processes serve meanwhile
+            if process.name in began:  # the cause may go away, and the other processes serve meanwhile
                 return True
             self._code = FAILURE  # the process has logged the reason
             enough.set()
             return False
 
-        # The processes have a separate session. So only the supervisor gets the terminal's Ctrl-C, and passes it on.
+        # The processes run in separate sessions. So only the supervisor gets the terminal's Ctrl-C, and passes it on.
         children = Children(self._settings, [self._listening.fileno()], may_go_on, start_new_session=True)
 
         def stop(number: int) -> None:

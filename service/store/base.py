@@ -7,8 +7,9 @@ Methods are synchronous and may be called from several threads at once. They rai
 
 - NoModel: there is no such model. Every method with a model raises it, except `create`.
 - StoreUnavailable: nothing was written.
-- OutcomeUnknown: the write failed, and it may last or not. The caller must read the end of the log before it goes on.
-- Damaged: the data read differs from the data written.
+- OutcomeUnknown: the write failed, and its data may or may not be in the store. The caller must read the end of the log
+  before it continues.
+- Damaged: the data in the store differs from the data that was written.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 SNAPSHOT_CHUNK_BYTES = 2**20
 """Size in bytes of the chunks in which a snapshot is written. An append never waits for more than one chunk."""
 SNAPSHOTS_KEPT = 2
-"""Number of snapshots kept per model: those at the highest positions. Recovery needs a second if the first is
-damaged."""
+"""Number of snapshots that are kept per model. Recovery uses the second if the first is damaged."""
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -67,7 +67,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """Returned for an event that is missing or damaged. reason: says which."""
+    """Returned for an event that is missing or damaged. reason: says whether it is missing or damaged."""
 
     reason: str = ""
 
@@ -115,9 +115,8 @@ class Store(Protocol):
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
         """Yield in order the events after position `after`, up to the present end, with empty ids.
 
-        The first event is at `after` + 1. If that event is trimmed, the first remaining event comes first. From there
-        on positions have no holes. At an event that is missing or fails its checksum, raise Damaged after the earlier
-        events.
+        The first event is at `after` + 1, or later if that event is trimmed. After the first event, positions have no
+        holes. At an event that is missing or fails its checksum, raise Damaged after the earlier events.
         """
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
@@ -138,8 +137,9 @@ class Store(Protocol):
         """Return the positions of the complete snapshots, newest first."""
 
     def get_snapshot(self, model: str, position: int) -> bytes:
-        """Return the state at `position`. Raise Damaged if it fails its checksum, KeyError if there is no such
-        snapshot.
+        """Return the state at `position`.
+
+        Raise Damaged if the state fails its checksum, KeyError if there is no such snapshot.
         """
 
     def trim(self, model: str, through: int) -> None:
@@ -155,8 +155,8 @@ class Store(Protocol):
 
         All positions are in 1..`through`; trimmed positions are skipped. Keep ids that were used again after `through`.
         Also keep the end of the log and all other events. The ids of the given events are ignored. Snapshots before
-        `through` are removed, even while they are written: no state from before may be rebuilt. Appends and reads
-        continue meanwhile; a reader finds the old or the new event.
+        `through` are removed, even while they are being written, so that no earlier state can be rebuilt. Appends and
+        reads continue meanwhile; a reader finds the old or the new event.
 
         Raise ValueError for other positions, PositionTaken if the log ends before `through`. A redaction that fails may
         have replaced some events. Each position then has the old or the new event, and a call with the same arguments
@@ -166,15 +166,15 @@ class Store(Protocol):
     def purge(self) -> list[str]:
         """Rewrite the stored data, so that no file of the store contains removed or replaced data.
 
-        Such data is redacted and trimmed events, ids removed from the index, deleted models and dropped snapshots.
+        This concerns redacted and trimmed events, ids removed from the index, deleted models and dropped snapshots.
         Until a purge, a file may still contain their bytes. Return a sentence for the admin about each part that could
         not be rewritten; return an empty list if everything was rewritten.
         """
 
     def room(self) -> Room | None:
-        """Return the disk space on this machine.
+        """Return the disk space on this machine, or None if the store uses no disk here.
 
-        None if the store uses no disk here. Raise OSError if the system does not report the space.
+        Raise OSError if the system does not report the space.
         """
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Division of a store: the part of each owner is a folder or a namespace, and its name says how many parts
+"""Division of a store. The part of each owner is a folder or a namespace, and its name says how many parts
 there are.
 """
 

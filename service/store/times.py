@@ -14,7 +14,7 @@ BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Seen(NamedTuple):
-    """counts: for each bound, the number of durations up to it; the last count is the total. seconds: sum of all
+    """counts: for each bound, the number of durations up to the bound; the last count is the total. seconds: sum of all
     durations.
     """
 

@@ -7,9 +7,9 @@ Clients learn examples, forget some of their examples and correct some. One mode
 other model is retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At
 the end the server is killed and restarted, and jobs in progress may end. The figures are
 
-forgotten   Number of requests that were answered with 200, or with 202 and whose job is done.
+forgotten   Number of forgotten examples. Each request was answered with 200, or its job is done.
 undone      Number of forgotten examples for which the server does not answer that they are gone (410).
-unfinished  Number of requests that were answered with 202 and whose job is not done.
+unfinished  Number of requests that were answered with 202, but their job is not done.
 bytes       Number of forgotten examples whose id or numbers are in a file of the store. Files `temp-*` of a Redis that
             was killed while it rewrote its files are counted separately.
 untold      Number of forgotten examples in `temp-*` for which neither the answer nor the job said that they may be

@@ -70,7 +70,7 @@ class Told:
     an interval may be too short, never too long. leases: by token, the annotator, the candidate and the last known end.
     left: tokens that were given back, skipped or answered, acknowledged or not. answers: annotator, candidate, label,
     duplicate. refused: candidate, token and time of each lease that was refused before the end that its question named.
-    labelled, lost_predictions: predictions whose label was accepted or refused.
+    labelled: predictions whose label was accepted. lost_predictions: predictions whose label was refused.
     """
 
     offered: set = field(default_factory=set)

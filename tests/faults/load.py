@@ -283,7 +283,7 @@ BAD = {
 
 
 def request(method, path, length):
-    """Return the head of a request with a body of this length, or in chunks."""
+    """Return the head of a request whose body has this length, or is sent in chunks."""
     told = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{told}\r\n\r\n".encode()
 

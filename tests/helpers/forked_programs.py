@@ -75,7 +75,7 @@ class Forked:
 
 
 class _Mother:
-    """The process from which programs are forked. It ends with the test process."""
+    """The process from which programs are forked. It ends when the test process ends."""
 
     def __init__(self):
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

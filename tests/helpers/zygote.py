@@ -69,7 +69,7 @@ class Forked:
 
 
 class Zygote:
-    """The process from which servers are forked. It ends with the test process."""
+    """The process from which servers are forked. It ends when the test process ends."""
 
     def __init__(self, env):
         self._lock = threading.Lock()

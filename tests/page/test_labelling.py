@@ -149,7 +149,7 @@ def test_the_result_of_an_earlier_answer_does_not_hide_the_message_of_a_later_ac
     held = []
 
     def hold(route):
-        """Keep the answer under way until the test continues it."""
+        """Hold the answer until the test lets it continue."""
         held.append(route)
 
     page.route("**/learn", hold)

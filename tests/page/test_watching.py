@@ -398,7 +398,7 @@ def test_an_annotators_key_may_forget_only_answers_under_its_own_name(tmp_path, 
         page = one.open("models/m/label", "form")
         page.fill("input[name=key]", ann)
         page.get_by_role("button", name="Sign in").click()
-        page.wait_for_selector(".question .x")  # the key's name is the annotator
+        page.wait_for_selector(".question .x")  # the annotator has the name of the key
         given, other = one.answer("1"), one.answer("2")
         page.get_by_role("button", name=f"Forget {given}").click()
         page.get_by_role("button", name=f"Forget {given}").wait_for(state="detached")

@@ -1,1 +1,1 @@
-"""Jobs that a change starts and that end after its answer: retraining learners and erasing forgotten examples."""
+"""Jobs run after the answer to the change that starts them. They retrain learners and erase forgotten examples."""

@@ -29,8 +29,9 @@ LAG_MAX = 16
 """Maximum number of events that the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
 limit, a retraining never catches up with a fast stream."""
 BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
-"""First BESIDE_S: seconds for which a retraining runs at the same time as the worker. Then the job checks whether the
-retraining is catching up with the stream. If not, the seconds are halved. Below BESIDE_MIN_S only the worker trains."""
+"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream. At first
+this is BESIDE_S. Each time that the retraining does not catch up, it is halved. Below BESIDE_MIN_S only the worker
+trains."""
 TURN_S, TURN_MAX_S = 0.2, 2.0
 """Seconds that the worker trains at a time when the retraining does not catch up: at first TURN_S, then doubled up to
 TURN_MAX_S. The model learns nothing meanwhile."""
@@ -115,7 +116,7 @@ class JobRunner:
         return figures if job.error is None else {**figures, "error": job.error}
 
     async def end_of(self, at: int) -> None:
-        """Wait until the job has ended, or the model takes no more work."""
+        """Wait until the job has ended, or the model accepts no more work."""
         future = asyncio.get_running_loop().create_future()
         self._ending.setdefault(at, []).append(future)
         await future
@@ -219,9 +220,9 @@ class JobRunner:
     async def _drawn_near(self, retraining: Retraining) -> bool:
         """Train until few events are left for the swap; return whether that succeeded.
 
-        A retraining catches up if it learns at least twice as many events as arrive meanwhile. If it does not, the
-        worker also trains, for longer and longer turns. If the solver is still too slow, the retraining continues until
-        the stream slows down, or an urgent job must go first.
+        A retraining catches up if it learns at least twice as many events as arrive meanwhile. If it does not catch up,
+        the worker also trains, in longer and longer turns. If the solver is still too slow, the retraining continues
+        until the stream slows down, or an urgent job must go first.
         """
         beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:

@@ -11,15 +11,16 @@ from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event, Store
 
 SLICE_EVENTS, SLICE_BYTES = 1_000, 2**22
-"""Maximum number of events, and of their bytes, per rewriting transaction. Appends of all models wait meanwhile."""
+"""Maximum number of events, and maximum bytes of events, that are rewritten at once. Appends of all models wait
+meanwhile."""
 
 
 def redact(store: Store, name: str, tombstones: Tombstones, through: int, stopped: Callable[[], bool]) -> None:
-    """Rewrite the log before `through`, where an event contains the whole state. Events are rewritten in order.
+    """Rewrite the events before `through`, in order. The event at `through` contains the whole state.
 
     Learned batches and offers lose the forgotten examples; other learners still read the remaining examples. Leases,
-    predictions and older states are erased as a whole, except for the facts about examples that an import brought.
-    Return early when `stopped` returns true.
+    predictions and older states are erased as a whole, but an import keeps its facts about examples. Return early when
+    `stopped` returns true.
     """
     events: dict[int, Event] = {}
     ids: list[str] = []

@@ -1,5 +1,5 @@
-"""Purges of a store. The time of a purge is proportional to the size of the whole store. So one purge serves every
-caller that asked before the purge began.
+"""Purge a store. The time of a purge is proportional to the size of the whole store. So one purge serves every caller
+that asked before the purge began.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from hinged.service.store.base import Store
 
 REST = 3.0
-"""The store rests after a purge for this multiple of the purge's duration. So purges use the disk for at most a quarter
-of the time, however many examples are forgotten."""
+"""After a purge, the store rests for this multiple of the purge's duration. So purges use the disk for at most a
+quarter of the time, however many examples are forgotten."""
 
 Call = Callable[[Callable[[], list[str]]], Awaitable[list[str]]]
 

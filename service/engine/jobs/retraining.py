@@ -123,7 +123,7 @@ class Retraining:
     def fits(self, model: Model) -> bool:
         """Return whether the retraining still fits the model, apart from changes that the swap can apply afterwards.
 
-        Examples that were forgotten or corrected meanwhile are no obstacle if their own jobs still run, or if all
+        If examples were forgotten or corrected meanwhile, the retraining still fits if their own jobs run or all
         learners are exact.
         """
         running = {job.at for job in model.jobs.running()}
@@ -143,9 +143,9 @@ class Retraining:
         return (model.tombstones.numbers - self._forgotten) | corrected
 
     def swapped(self, model: Model) -> Model:
-        """Return a successor of the model at the model's position, with the retrained learners in place.
+        """Return a successor of the model, at the model's position, that has the retrained learners.
 
-        If the log no longer contained everything, the successor drops the points of forgotten examples and learns
+        If the log no longer contained everything, the successor drops the points of forgotten examples, and learns
         points with a corrected label again. The model itself is not changed.
         """
         mended = self._left_out()
@@ -230,7 +230,7 @@ def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
     wanted: dict[str | None, Configuration] = {}
     if any(job.folds and job.kind in URGENT for job in jobs):
         wanted = {name: learner.configuration for name, learner in _learners(model) if not learner.exact}
-    for job in jobs:  # a later configuration replaces an earlier configuration
+    for job in jobs:  # if there are several configurations, the newest counts
         if job.configuration is not None:
             wanted[job.shadow] = read_configuration(job.configuration)
     return wanted

@@ -33,7 +33,8 @@ gate, 2.7 s (twenty models, two hundred clients)."""
 GAIN = 0.02
 """Weight of the newest micro-batch in the moving average of the time that micro-batches wait for the store."""
 LONGEST = 4
-"""A micro-batch counts for at most this many times HELD_S: a micro-batch that hung says little about the next."""
+"""A micro-batch counts for at most this many times HELD_S, because a micro-batch that hung says little about the
+next."""
 STORED_MAX = 0.95
 """Maximum share of the time that micro-batches are assumed to wait for the store. At this share a gate has twenty times
 its places. Without this bound, a store that is away would let all models in at once."""
@@ -119,7 +120,5 @@ class Gates:
         self._long = LearningGate(places, LONG_HELD_S)
 
     def turn(self, account: Account) -> AbstractAsyncContextManager[None]:
-        """Return LearningGate.turn at the gate for the account's model: the second gate if its calls are
-        usually long.
-        """
+        """Return a turn at the right gate: the second gate if the model's calls are usually long."""
         return (self._gate if account.usual_s < SHORT_S else self._long).turn(account)

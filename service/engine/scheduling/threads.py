@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 
 class Broke(RuntimeError):
-    """Raised when a model's code raises an exception that is no Exception. Such an exception would end the code that
-    waits for the call.
+    """Raised when a model's code raises an error that is not an Exception. Such an error would end the code that waits
+    for the call.
     """
 
 
@@ -134,7 +134,7 @@ class Lane(Executor):
         return future
 
     def hurry(self) -> None:
-        """Give the computations here the priority of serving calls, because a client waits for their result."""
+        """Give this lane's computations the priority of serving calls, because a client waits for their result."""
         self._turns.hurry(self.account)
 
     def give_up(self, why: str) -> None:

@@ -27,18 +27,19 @@ from hinged.solvers.core.turns import Abandoned, resting
 
 T = TypeVar("T")
 
-# Each figure below compares the p99 latency of a small model next to 16 slow models without the constant and with it.
-# For example, "2.6 times" means that the latency without the constant is 2.6 times as high (docs/lab/scheduling.md). A
+# Each figure below compares two p99 latencies of a small model that runs next to 16 slow models. For example, "2.6
+# times" means that without the constant the latency is 2.6 times as high as with it (docs/lab/scheduling.md). A
 # constant without a figure was not measured.
 
 MEMORY_S = 2.0
 """Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy still waits after a pause."""
 SLICE_S = 0.02
-"""CPU seconds. A computing call changes places with a waiting call if it has used this much more. Without SLICE_S they
-change places at every rest: 2.6 times for learning, 1.5 for a prediction."""
+"""CPU seconds. If a computing call has used this much more than a waiting call, the two change places. Without SLICE_S
+they change places at every rest: 2.6 times for learning, 1.5 for a prediction."""
 LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
-"""Seconds between two checks of a resting call: LOOK_S usually, LOOK_ASKED_S when a request has just come. A request
-waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S: 2.4 times for a prediction."""
+"""Minimum seconds between two checks of a call that rests often: LOOK_S usually, LOOK_ASKED_S when a request has just
+come. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S: 2.4 times for a
+prediction."""
 SHORT_S = 0.02
 """A call is short if it and its model's usual call take at most this many CPU seconds. Short calls have their own
 places, and long calls pause for them. Without short calls: 13 times for learning."""
@@ -55,8 +56,8 @@ ASIDE, ASIDE_MAX_S = 8.0, 0.05
 ASIDE_MAX_S is the longest pause in seconds. Without ASIDE: 5.4 times for learning, 3.7 for a prediction. With a larger
 value, long calls starve."""
 QUIET_S = 0.002
-"""For this many seconds after a request it may be in progress without a call: a small prediction has none. Without
-QUIET_S, long calls do not pause: 3.8 times for learning, 2.6 for a prediction."""
+"""For this many seconds after a request it may be in progress although no call runs: a small prediction needs no call.
+Without QUIET_S, long calls do not pause: 3.8 times for learning, 2.6 for a prediction."""
 BESIDE = 4.0
 """Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like serving
 calls."""
@@ -145,7 +146,7 @@ def stand_back() -> None:
 
 
 def rest_before_work() -> None:
-    """Rest on this thread, however recent its last rest. The next computation may take long."""
+    """Let this thread rest, however recent its last rest, because the next computation may take long."""
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
         call.turns.come_back(call)
@@ -157,20 +158,20 @@ def rest_before_work() -> None:
 class Turns:
     """Places to compute on. Methods may be called from any thread.
 
-    Most calls are short. Short calls have the same number of places of their own. So they need not wait until a long
-    call rests: the operating system's scheduler runs both. A short call takes a long call's place only if no long call
-    waits. Otherwise a crowd of short calls would keep a long call waiting for ever, its queue would grow, and its calls
-    would become longer.
+    Most calls are short. There are as many places for short calls only as there are places for long calls. So a short
+    call need not wait until a long call rests: the operating system's scheduler runs both. A short call takes a long
+    call's place only if no long call waits. Otherwise a crowd of short calls would keep a long call waiting for ever,
+    its queue would grow, and its calls would become longer.
 
-    Long calls do not run at a lower system priority. They sometimes hold Python's lock, and if another process took
-    their processor then, every thread would be blocked. Instead, while requests come, one processor is left to the
-    event loop and to short calls, if there are at least two.
+    Long calls do not run at a lower system priority. They sometimes hold Python's lock. If another process took their
+    processor then, every thread would be blocked. Instead, while requests come, one processor is left to the event loop
+    and to short calls, if there are at least two.
 
     That is not enough when Python's lock changes hands a dozen times in a request, because a long computation may take
-    the lock each time. So long calls also pause while short calls compute, except for a fifth of the time on two
-    processors and a larger part on more processors. A short call that waits for the store does not make long calls
-    pause. While requests come, long calls compute for a tenth of a millisecond at a time, because a new request may
-    wait that long before the server notices it.
+    the lock each time. So long calls also pause while short calls compute. They still get a fifth of the time on two
+    processors, and more on more processors. A short call that waits for the store does not make long calls pause. While
+    requests come, long calls compute for a tenth of a millisecond at a time, because a new request may wait that long
+    before the server notices it.
     """
 
     def __init__(self, places: int | None = None) -> None:
@@ -290,7 +291,7 @@ class Turns:
             self._let_in()
 
     def _stand_still(self, call: _Call) -> None:
-        """Pause while short calls compute, for at most the time that this call may still pause."""
+        """Pause while short calls compute, for at most the time that this call has left for pauses."""
         now = time.perf_counter()
         call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
         with self._lock:
@@ -327,7 +328,7 @@ class Turns:
         return call.account.used + math.log(call.account.weight), next(self._numbers), call
 
     def _goes_on(self, call: _Call) -> bool:
-        """Return whether the call may continue, in its place or in a place that it takes now."""
+        """Return whether the call may continue, in the place that it has or in a place that it takes now."""
         if call.place is self._passing and not call.is_short:
             self._leave(call)
         self._let_in()

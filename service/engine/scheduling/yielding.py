@@ -1,6 +1,6 @@
 """The store as the models use it. A call that waits for the store gives its place on the processors to another call.
 
-Work after an append may take long, and so may each event that is read from a log. The call rests at both.
+The work after an append may take long, and so may the work for each event that is read. So the call rests before both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from hinged.solvers.core.turns import rest
 
 
 class Yielding(Store):
-    """A store that gives up the place while it waits. It raises the store's errors, and the errors of a rest."""
+    """A store whose callers give up their place while they wait. It raises the store's errors, and the errors of a
+    rest.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -18,7 +18,7 @@ SUFFIX = ".hinged"
 
 
 def pack_export(model: str, position: int, snapshot: bytes) -> bytes:
-    """Return a file with a model's state at a position."""
+    """Return the file of a model's state at a position."""
     facts = {"version": VERSION, "model": model, "position": position}
     return encode(EXPORT, facts, {"snapshot": np.frombuffer(snapshot, np.uint8)})
 

@@ -61,10 +61,10 @@ Step = tuple[str, str, str]
 
 
 class Board:
-    """Gives a controller access to the board of the servers on a store."""
+    """A controller's access to the board."""
 
     def __init__(self, url: str, *, name: str, ttl_s: float, namespace: str = "hinged", timeout_s: float = 5.0) -> None:
-        """Take the address of the store.
+        """Connect to the store at `url`.
 
         name: unique name of this controller. ttl_s: seconds for which it stays the controller after each sign of life.
         """

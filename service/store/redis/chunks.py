@@ -46,7 +46,8 @@ def _go_on(model: str, answer: tuple[str, list[Any]]) -> None:
 def read(ask: Callable[..., Any], key: str, model: str, position: int) -> bytes:
     """Read the chunks; begin again if the snapshot is replaced meanwhile.
 
-    key: of the hash of records. Raise KeyError if there is no snapshot at this position, Damaged if it is incomplete.
+    key: the key of the hash of records. Raise KeyError if there is no snapshot at this position, Damaged if it is
+    incomplete.
     """
     damaged = Damaged(f"the snapshot of {model} at position {position} fails its checksum")
     for _ in range(REPLACED_MAX):

@@ -1,4 +1,5 @@
-"""Lua scripts for servers that share a Redis; each is atomic. They claim a model, hand it over, or give a sign of life.
+"""Lua scripts for servers that share a Redis. Each script is atomic. A server uses them to claim a model, to hand it
+over, or to give a sign of life.
 
 The first three scripts work on a model; scripts.py describes their KEYS and first two ARGV.
 """
@@ -90,9 +91,9 @@ local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
-# ARGV: epoch, then as in JOIN, and the mark of the last answer; 0 asks for everything. Returns the time, a mark,
-# whether the rest is complete, the nodes, the owners and the models. If the rest is not complete, also returns the
-# names of the changed models. Nodes that have been gone for an hour are removed.
+# ARGV: epoch, then as in JOIN, and the mark of the last answer; the mark 0 asks for everything. Returns the time, a
+# mark, whether the rest is complete, the nodes, the owners and the models. If the rest is not complete, the script also
+# returns the names of the changed models. Nodes that have been gone for an hour are removed.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW

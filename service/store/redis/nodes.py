@@ -1,7 +1,7 @@
 """Connections to a Redis server or Redis Cluster, with a check that the servers are as durable as the store promises.
 
 redis-py provides the protocol, the pools and the cluster's slots. Its retries are off: a write without an answer may
-have happened, and only the store can find out.
+have been executed, and only the store can find out.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ OLDEST = (7, 0)  # oldest version of Redis that the store supports: its scripts 
 WAITS_FROM = (7, 2)
 """First version with WAITAOF, which waits until the writes of this connection are fsynced."""
 ATTEMPTS = 3
-"""Maximum number of attempts if a node of a cluster refused a request, or the request could not be sent. The cluster
-may have changed."""
+"""Maximum number of attempts. A request is repeated if a node of a cluster refused it, or if it could not be sent,
+because the cluster may have changed."""
 AT_ONCE = 1_000
 """Maximum number of commands that are sent before the first answer is read."""
 CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
@@ -155,7 +155,7 @@ class Nodes:
         ]
 
     def close(self) -> None:
-        """Close the unused connections now, and the other connections when they are returned."""
+        """Close the unused connections now, and each used connection when it is returned."""
         self._closed = True
         if self._cluster is not None:
             self._cluster.close()
@@ -167,8 +167,8 @@ class Nodes:
             try:
                 return self._exchange_once(key, command, lasting=lasting)
             except (MovedError, ClusterDownError, NotConnected) as error:
-                # With each of these errors nothing was done. redis-py itself retries the other errors of a node during
-                # a move.
+                # If one of these errors is raised, the server has done nothing. redis-py itself retries the other
+                # errors of a node during a move.
                 if self._cluster is None or attempt == ATTEMPTS - 1:
                     raise StoreUnavailable(f"{self._where} did not take it: {_reason(error)}") from error
                 with suppress(RedisError):
@@ -197,7 +197,7 @@ class Nodes:
         try:
             connection.send_packed_command(connection.pack_commands(commands))
             answers = [_read(connection)]
-            if wait and not isinstance(answers[0], BusyLoadingError):  # then redis-py has disconnected
+            if wait and not isinstance(answers[0], BusyLoadingError):  # in that case redis-py has disconnected
                 answers.append(_read(connection))
         except (RedisError, OSError) as error:
             connection.disconnect()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     Noted = Callable[[str, str], AbstractContextManager[None]]
-    """Wraps the rewriting of a server, given the server's name and its `run_id`."""
+    """A function that wraps the rewriting of a server, given the server's name and its `run_id`."""
 
 POLL_S = 0.05  # seconds between two checks of a server's progress
 REWRITE_S = 3600.0

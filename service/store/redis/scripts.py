@@ -1,6 +1,6 @@
 """The atomic steps of the Redis store: Lua scripts, each all or nothing.
 
-Redis runs a script alone and logs its effects as one transaction, but undoes nothing if the script stops half way. So a
+Redis runs a script alone and logs its effects as one transaction, but undoes nothing if the script stops halfway. So a
 script checks first and writes afterwards, and no argument can make a write fail.
 
 The scripts of a model get the same keys, all in one slot, and the same first two arguments:
@@ -8,7 +8,7 @@ The scripts of a model get the same keys, all in one slot, and the same first tw
 KEYS  fence, meta, log, ids, snapshots
 ARGV  epoch of the calling server; the model's expected `born`, or '' for any
 
-    fence      string  highest epoch that has written here. Kept a day longer than the model, so fenced servers stay so
+    fence      string  highest epoch that has written here. Kept a day longer than the model, so that fenced servers stay fenced
     meta       hash    born: unique among all models of this name; owner: address of the server that claimed the
                        model, absent if one server has the whole store; end; trimmed; void: appends of this epoch with
                        a number up to this are given up and refused; clean: position up to which the log was trimmed
@@ -16,12 +16,12 @@ ARGV  epoch of the calling server; the model's expected `born`, or '' for any
                        position at which the copy begins
     log        stream  the event at position n has id n-0
     log:NAME           copy that will replace the log. A stream keeps the bytes of a deleted entry and inserts entries
-                       only at its end, so to forget an event is to copy the other events.
+                       only at its end, so removing an event means copying the other events.
     ids        hash    id of an example to the position of its newest event
     snapshots  hash    position to "name parts size digest"; "pending:name" to position while a snapshot is written
     snapshots:NAME     hash, part to chunk
 
-They answer with a list: a word, then its values. `ok`; `fenced`: a newer server has written; `gone`: no such model.
+The scripts return a list: a word, then its values. `ok`; `fenced`: a newer server has written; `gone`: no such model.
 
 When memory has run out (`maxmemory`), Redis refuses every script that writes, except scripts with `allow-oom`: these
 free memory, or write the few bytes that must come before memory can be freed.

@@ -35,7 +35,7 @@ SECRET_BYTES = 32  # random bytes of the secret that all servers on the store sh
 class SharedRedisStore(RedisStore):
     """The store of one of several servers.
 
-    address: where the other servers reach this server. ttl_s: seconds after its last sign of life after which a server
+    address: where the other servers reach this server. ttl_s: seconds after which a server without a sign of life
     counts as dead. on_lost: called, from any thread, with the name of each model that another server has claimed.
     """
 
@@ -139,8 +139,8 @@ class SharedRedisStore(RedisStore):
     def beat(self, figures: str, since: int = 0) -> Beat:
         """Give a sign of life; return the other servers, and the owners of models.
 
-        since: mark of an earlier answer. The answer then has only later changes, if they are still known. Raise Fenced
-        if the store was taken over.
+        since: mark of an earlier answer. The new answer then has only later changes, if they are still known. Raise
+        Fenced if the store was taken over.
         """
         arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures, since]
         word, *found = self._nodes.call(claims.BEAT, self._shared, arguments)

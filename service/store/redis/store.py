@@ -47,9 +47,9 @@ class RedisStore(Store):
     """A store on the server or cluster at `url`, in `namespace`.
 
     on_fenced: called once when another server takes over the store. durable: whether to refuse a server that does not
-    fsync before it answers. reading: whether to only read, while another process owns the store. number: of the process
-    that owns this part. division: number of parts of the namespace, 0 if it is not divided. Raise Invalid if the
-    namespace is divided differently.
+    fsync before it answers. reading: whether to only read, while another process owns the store. number: number of the
+    process that owns this part. division: number of parts of the namespace, 0 if it is not divided. Raise Invalid if
+    the namespace is divided differently.
     """
 
     def __init__(
@@ -289,7 +289,9 @@ class RedisStore(Store):
         return self._call(model, script, self._epoch_of(model), born, *arguments, lasting=lasting)
 
     def _steps(self, model: str, born: str) -> Steps:
-        """Return the steps on one model, for work that needs several steps (chunks.py, rebuilding.py)."""
+        """Return a function that runs steps on one model, for work that needs several steps (chunks.py,
+        rebuilding.py).
+        """
         return lambda script, *arguments, **how: self._write(model, script, born, *arguments, **how)
 
     def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
@@ -306,8 +308,9 @@ class RedisStore(Store):
         return self._epoch
 
     def _fenced(self, _: str | None) -> Fenced:
-        """Return the error for a model, or with None the store, that another server has taken over. Call `on_fenced`
-        only once.
+        """Return the error to raise after another server has taken over a model, or the store if the argument is None.
+
+        Call `on_fenced` only the first time.
         """
         message = "another server has taken over the store; this server can no longer write"
         tell, self._on_fenced = self._on_fenced, None
@@ -316,8 +319,8 @@ class RedisStore(Store):
         return Fenced(message)
 
     def _give_up(self, model: str) -> None:
-        """Make sure that no append of unknown outcome can still arrive, and that an append that did arrive
-        is durable.
+        """Make sure that no append of unknown outcome can still arrive. If such an append has arrived, make sure that
+        it is durable.
         """
         number = self._unknown.get(model)
         if number is None:

@@ -80,7 +80,7 @@ def _end(connection: sqlite3.Connection) -> None:
 
 
 def _move_events(connection: sqlite3.Connection) -> bool:
-    """Move a slice of events; return whether there were any."""
+    """Move a slice of events; return whether there were any events."""
     last = last_of_slice(
         connection.execute("SELECT rowid, length(payload) FROM events_moving ORDER BY rowid LIMIT ?", (BATCH_EVENTS,)),
         MOVED_BYTES,
@@ -93,7 +93,7 @@ def _move_events(connection: sqlite3.Connection) -> bool:
 
 
 def _move_ids(connection: sqlite3.Connection) -> bool:
-    """Move a slice of ids, except ids that were used again; return whether there were any."""
+    """Move a slice of ids, except ids that were used again; return whether there were any ids."""
     connection.execute("INSERT OR IGNORE INTO ids SELECT * FROM ids_moving ORDER BY model, id LIMIT ?", (SLICE_IDS,))
     return bool(
         connection.execute(
@@ -104,7 +104,7 @@ def _move_ids(connection: sqlite3.Connection) -> bool:
 
 
 def _move_chunk(connection: sqlite3.Connection) -> bool:
-    """Move one chunk of a snapshot; return whether there was any."""
+    """Move one chunk of a snapshot; return whether there was any chunk."""
     first = "rowid = (SELECT min(rowid) FROM chunks_moving)"
     connection.execute(f"INSERT INTO chunks SELECT * FROM chunks_moving WHERE {first}")  # noqa: S608
     return bool(connection.execute(f"DELETE FROM chunks_moving WHERE {first}").rowcount)  # noqa: S608

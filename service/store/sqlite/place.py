@@ -1,18 +1,18 @@
-"""Check that a SQLite file is still the file that was opened. A process can write to a removed, moved or cut file.
+"""Check that a SQLite file is still the file that was opened.
 
-All such writes would be lost when the process ends. So the file and its write-ahead log are looked up by name before
-and after each commit, which takes a few microseconds. Nothing is acknowledged while the file is missing, has been
-replaced, or is shorter than SQLite has made it.
+If the file was removed, moved or cut, a process can still write to it, but such writes are lost when the process ends.
+So the file and its write-ahead log are looked up by name before and after each commit, which takes a few microseconds.
+Nothing is acknowledged while the file is missing, has been replaced, or is shorter than SQLite has made it.
 
-The index of the write-ahead log contains the minimum length of both files. All connections share this file. SQLite
-writes each change of the lengths into the index first, whichever process makes it:
+The index of the write-ahead log contains the minimum length of both files. All connections share this index. SQLite
+writes each change of the lengths into the index first, whichever process makes the change:
 
 offset  in the index, https://www.sqlite.org/walformat.html section 2.1; in the machine's byte order
-0       48 bytes that are written as a whole, and then once more after themselves
+0       48 bytes that are written as a whole, followed by a copy of them
 12      u8   1 once these bytes are valid
-14      u16  bytes of a page; 1 for 65,536
-16      u32  valid frames of the log: a page each, after 24 bytes of header
-20      u32  pages of the database
+14      u16  bytes per page; 1 means 65,536
+16      u32  number of valid frames in the log; each has a header of 24 bytes and a page
+20      u32  number of pages in the database
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOOKS_MAX = 100
 Identity = tuple[int, int]
 """Device and inode of a file."""
 UNTOLD_BYTES = 2**62
-"""More bytes than any database has. The length is unknown before the first commit."""
+"""A number of bytes that no database reaches. It is used before the first commit, when the length is unknown."""
 
 
 class FileReplaced(StoreUnavailable):
@@ -128,7 +128,7 @@ class DatabaseFile:
         return True
 
     def _least(self) -> Lengths | None:
-        """Return the minimum lengths of the files; None while SQLite writes them."""
+        """Return the minimum lengths of the files, or None while SQLite is changing them."""
         if self._index_opened is None:
             return None
         found = os.pread(self._index_opened, 2 * HEADER.size, 0)

@@ -24,7 +24,7 @@ TIMEOUT_S = 5.0
 """Seconds that a connection waits for other connections, including connections of other programs."""
 
 LOG_BYTES_KEPT = 64 * 2**20
-"""Bytes to which a longer write-ahead log is cut."""
+"""A write-ahead log that is longer than this many bytes is cut to this length."""
 
 SMALL_TABLES = {
     "models": """(

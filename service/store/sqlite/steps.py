@@ -34,8 +34,8 @@ NewRow = tuple[str, bytes, int, int]
 
 
 def both(table: str) -> tuple[str, str]:
-    """Return the two tables that may contain a row. The first is the table that the row leaves: in this order no row is
-    missed.
+    """Return the two tables that may contain a row. Read them in this order: a row moves from the first to the second,
+    so no row is missed.
     """
     return f"{table}{MOVING}", table
 
@@ -91,7 +91,7 @@ def insert(connection: sqlite3.Connection, key: int, first: int, events: Sequenc
 
 
 def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequence[str]) -> dict[int, list[str]]:
-    """Return the ids that the index has at positions up to `through`, by position. Only ids among `ids` count."""
+    """Return by position the ids among `ids` that the index has at positions up to `through`."""
     carried: dict[int, list[str]] = defaultdict(list)
     for start in range(0, len(ids), QUESTION_IDS):
         asked = ids[start : start + QUESTION_IDS]
@@ -107,8 +107,8 @@ def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequenc
 
 
 def slices(events: Mapping[int, Event], carried: Mapping[int, list[str]]) -> Iterator[tuple[list[NewRow], list[str]]]:
-    """Yield slices of events to write and ids to remove. An event with more ids than a slice may have is in its last
-    slice.
+    """Yield slices of events to write and ids to remove. If an event has more ids than fit into a slice, it is in its
+    last slice.
     """
     rows: list[NewRow] = []
     names: list[str] = []
@@ -149,7 +149,7 @@ def drop_snapshots(key: int, before: int, connection: sqlite3.Connection) -> Non
 
 
 def dropped(connection: sqlite3.Connection, model: str, key: int) -> Exception:
-    """Return the error for a snapshot that was dropped while it was written, with or without its model."""
+    """Return the error for a snapshot that was dropped while it was written. The model may be gone, too."""
     with suppress(NoModel):
         if key_of(connection, model) == key:
             return StoreUnavailable(
@@ -172,7 +172,7 @@ def insert_chunk(
 
 
 def complete_snapshot(model: str, key: int, snapshot: int, digest: bytes, connection: sqlite3.Connection) -> None:
-    """Make a snapshot visible. Hide the snapshot that it replaces, and all except the newest snapshots."""
+    """Make a snapshot visible. Hide the snapshot that it replaces, and the older snapshots that are no longer kept."""
     if not connection.execute(
         "UPDATE snapshots SET digest = ?, complete = 1 WHERE id = ?"
         " AND EXISTS (SELECT 1 FROM models WHERE models.id = model AND name IS NOT NULL)",
@@ -227,8 +227,9 @@ def last_of_slice(rows: sqlite3.Cursor, bytes_max: int = BATCH_BYTES) -> int | N
 
 
 def remove_ids(table: str, key: int, through: int, start: str, connection: sqlite3.Connection) -> str | None:
-    """Among SLICE_IDS ids of a table from `start` on, remove ids up to `through`. Return the next `start`, or None at
-    the end.
+    """Read SLICE_IDS ids of a table from `start` on, and remove those that are at positions up to `through`.
+
+    Return the next `start`, or None at the end.
     """
     bound = connection.execute(
         f"SELECT id FROM {table} WHERE model = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?",  # noqa: S608

@@ -241,8 +241,9 @@ class SQLiteStore(Store):
         self._sweep()
 
     def purge(self) -> list[str]:
-        """Remove invisible rows, and ids that a trim left because of a crash; move all other rows; empty the
-        write-ahead log.
+        """Remove invisible rows and empty the write-ahead log. Move all other rows.
+
+        Also remove ids that remain because a crash interrupted a trim.
         """
         told = []
         try:
@@ -299,7 +300,7 @@ class SQLiteStore(Store):
                 return
 
     def _check_there(self, model: str, key: int) -> None:
-        """Raise NoModel if the model was deleted during a read. Its missing events are then no damage."""
+        """Raise NoModel if the model was deleted during a read. In that case its missing events are not damage."""
         with self._readers.lend() as connection:
             if steps.key_of(connection, model) != key:
                 raise NoModel(model)

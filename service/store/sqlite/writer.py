@@ -24,7 +24,8 @@ from hinged.service.store.times import Times
 READERS_S = 5.0
 """Seconds that a purge waits for readers of the database."""
 BUSY_MS = 50
-"""Milliseconds of that wait in which no write can continue. Writers are let in between these waits."""
+"""Milliseconds for which a purge blocks writers at a time while it waits for readers. Between these times, writers may
+write."""
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -71,7 +72,7 @@ class Writer:
         return outcome.result()
 
     def truncate_log(self) -> None:
-        """Empty the write-ahead log, as far as present readers allow. The log still contains deleted bytes."""
+        """Empty the write-ahead log, which still contains deleted bytes, as far as present readers allow."""
         with self._alone():
             try:
                 self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
@@ -162,7 +163,7 @@ class Writer:
                 self._led = True
             finally:
                 self._claims -= 1
-                # If this wait is interrupted, the threads that waited for it must continue.
+                # If this wait is interrupted, the threads that let this thread go first must continue.
                 self._turn.notify_all()
         try:
             yield

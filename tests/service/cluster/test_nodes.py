@@ -1,4 +1,4 @@
-"""Servers that share a Redis. Each writes some models. The servers pass requests on, move models, and die."""
+"""Servers that share a Redis. Each server writes some models. The servers pass requests on, move models, and die."""
 
 import re
 import signal

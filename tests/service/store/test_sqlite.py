@@ -253,7 +253,7 @@ def test_ids_left_of_an_unfinished_trim_are_not_found_and_removed_by_the_next(fo
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.append("m", 1, [Event("learned", b"", ("b",)), Event("learned", b"", ("c",))])
-    # The state after the events are removed but before the ids are.
+    # The state after the events are removed but before the ids are removed.
     sql(folder, "DELETE FROM events WHERE position <= 2")
     sql(folder, "UPDATE models SET trimmed = 2")
     with closing(SQLiteStore(folder)) as store:
