@@ -97,7 +97,7 @@ found = look_ahead(nothing_ahead(np.float32), kernel, points, batch, 0, 20).rows
 assert np.allclose(found @ view.alpha.T + view.b, alone, atol=1e-5)
 print("equal")
 """
-"""A program that checks the code for many rows at once. This code uses vectors as wide as its target processor's."""
+"""A program that checks the code for many rows at once. This code uses vectors of the target processor's width."""
 
 
 @pytest.fixture(scope="module")

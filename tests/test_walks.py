@@ -26,7 +26,7 @@ FILES_MAX = {
     "route": 2,
     "solver": 2,
 }
-"""Number of files of the product that each change may touch. If it touches more, a fact is written in several
+"""Maximum number of files of the product that each change may touch. If it touches more, a fact is written in several
 places."""
 BLOCK = re.compile(r'^```(\w+) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 AT_LAST = "what works then"

@@ -27,8 +27,8 @@ FRAME_SLACK = 2
 
 KEEP_ALIVE_S = 75
 """Seconds that a connection may be idle between requests. This must be longer than the limits of clients and proxies
-(httpx 5 s, proxies mostly 60 s). If the server closed a connection just when a client sends its next request, the client
-would see a reset."""
+(httpx 5 s, proxies mostly 60 s). If the server closed a connection just when a client sends its next request, the
+client would see a reset."""
 
 LATE_S = 0.05
 """Seconds between a stopping server's checks for connections that arrived late."""

@@ -192,7 +192,7 @@ class Follower:
                     page = self._feed.since(number, self.position)
                     number += len(page)
                 if page:
-                    self.position = max(self.position, *(news.position for news in page))  # a note may have a lower position
+                    self.position = max(self.position, *(news.position for news in page))  # a note may come late
                     yield page
                 elif over:
                     return

@@ -108,7 +108,7 @@ def owners_of(nodes, among):
 
 
 class Times:
-    """Seconds until a server's absence was noticed, and until each of its models answered again."""
+    """Measures the seconds until a server's absence was noticed, and until each of its models answered again."""
 
     def __init__(self, nodes=None, victim=None):
         self.again, self.noticed = [], []

@@ -8,7 +8,8 @@ refused     The database did not open, or the log could not be read. An error sa
 whole       The state is equal to the bit to the state after the last event.
 shorter     The state is equal to the bit to the state after an earlier event. The end of the log is gone, as after an
             incomplete write.
-older       Those of these cases in which the newest snapshot was unreadable, and an older snapshot or the log was used.
+older       The newest snapshot was unreadable, and an older snapshot or the log was used. Such a case is also counted
+            above.
 WRONG       Any other state. There must be no such case.
 """
 

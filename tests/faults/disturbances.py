@@ -113,7 +113,7 @@ def disk_full(scene, rng):
 
 
 def clock_back(scene, rng):
-    """Set the clock back by an hour, for the server and for Redis. It stays so when the server is restarted."""
+    """Set the clock back by an hour, for the server and for Redis. It stays set back when the server is restarted."""
     scene.begin("clock")
     time.sleep(rng.uniform(0.1, 0.2))
     scene.server.kill_all()

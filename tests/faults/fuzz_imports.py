@@ -5,7 +5,7 @@
 
 Real models of every solver are exported: over dense, sparse and named features, with and without windows, with
 candidates, pending predictions, challengers, forgotten and corrected examples. Estimators of every class are saved. One
-to four things in such a file are changed. A number becomes an extreme or a neighbouring number, a row is swapped or
+to four things in such a file are changed. A number becomes an extreme or a neighbouring value, a row is swapped or
 repeated, an array gets another shape or another model's shape, or a fact in two places changes in both. The file is
 encoded again and imported. An accepted model must learn, forget, finish, let examples leave its window, predict and
 show its figures. After each step it is written, and read again as the same model. An estimator's file is also loaded as

@@ -116,7 +116,7 @@ def unsteady(store, rng, share):
 
 async def serve(place, settings, form, configuration, note, seed, steps):
     """Run a server and its clients until the server ends cleanly."""
-    version = 1 + 1_000 * (seed % 10)  # of annotations: each process continues after the previous process
+    version = 1 + 1_000 * (seed % 10)  # of annotations; each process continues with higher versions
     logging.getLogger().addHandler(Complaints(note))
     mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # shorter, because the store is away more often here
     patience.RETRY_FIRST_S, patience.RETRY_MAX_S = 0.005, 0.1

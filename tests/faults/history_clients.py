@@ -38,7 +38,7 @@ class Complaints(logging.Handler):
 
 
 def annotated(number, version):
-    """Return the label that an annotation in Label Studio has in this version."""
+    """Return the label that this version of an annotation in Label Studio has."""
     return random.Random(f"{number} {version}").choice(["n", "p", "third"])
 
 

@@ -43,8 +43,8 @@ SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 class Told:
     """The answers about one model.
 
-    learned: x and y by id. asked: ids that a client asked to forget. forgotten: ids that were forgotten. jobs: by id.
-    unwritten: by id, the parts that were reported as unwritten.
+    learned: x and y by id. asked: ids that a client asked to forget. forgotten: ids that were forgotten. jobs: path of
+    each job by id. unwritten: by id, the parts that were reported as unwritten.
     """
 
     learned: dict = field(default_factory=dict)

@@ -172,8 +172,9 @@ class Load:
     # -- bad clients --------------------------------------------------------------------------------------------------
 
     async def raw(self, kind, text, *, drip=b"", reads=True, then=b""):
-        """Open a connection that sends these bytes and then sends more bytes slowly. It reads, or does not, until the
-        server ends it.
+        """Open a connection that sends these bytes and then sends more bytes slowly.
+
+        reads: whether the client reads until the server closes the connection.
         """
         loop = asyncio.get_running_loop()
         with socket.socket() as line:
@@ -322,7 +323,7 @@ async def go(load, clients, bad, seconds):
 
 
 def rest(server, watch):
-    """Return memory and files once the server has nothing to do."""
+    """Return the resident MiB and the number of open files once the server has nothing to do."""
     for name in [m["model"] for m in httpx.get(f"{server.url}/models", timeout=60).json()["models"]]:
         if name not in MODELS:
             httpx.delete(f"{server.url}/models/{name}", timeout=60)

@@ -17,7 +17,7 @@ class Scene:
     """The started parts of a scene. Clients reach the server through `front`, at `url`.
 
     If the scene is `failing`, a file in the folder `faults` makes system calls fail (failing.c), in the server and in
-    Redis. The file's name is the fault.
+    Redis. The name of the file is the name of the fault.
     """
 
     def __init__(self, folder, store="sqlite", *, failing=False, data=None, **settings):

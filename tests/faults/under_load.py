@@ -108,7 +108,10 @@ def converse(connection, number, rng, traffic, stop):
 
 
 def send(connection, model, examples, with_ids, traffic, stop):
-    """Return the results of a request; None if it was cut off and must not, or can no longer, be sent again."""
+    """Return the results of a request.
+
+    Return None if the request was cut off and must not be sent again, or if the run is over.
+    """
     while True:
         traffic.requests += 1
         try:

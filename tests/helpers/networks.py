@@ -62,7 +62,7 @@ class Namespace:
         ip("link", "set", self._link, "up")
 
     def lose_store(self):
-        """Cut the namespace off only from Redis. It still reaches the other servers, and they reach it."""
+        """Cut the namespace off only from Redis. The namespace and the other servers still reach each other."""
         ip("-n", self.name, "route", "add", "blackhole", f"{STORE}/32")
 
     def find_store(self):

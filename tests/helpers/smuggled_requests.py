@@ -204,7 +204,8 @@ KNOWN = [
     SMUGGLED.replace(b"\r\n", b"\n") + SMUGGLED,
     b"GET /\r\n" + SMUGGLED,
 ]
-"""For each kind of head that is known to mislead parsers, a request with a smuggled request after it or inside it."""
+"""A request for each kind of head that is known to mislead parsers. Each has a smuggled request after it or inside
+it."""
 
 
 @st.composite

@@ -24,7 +24,7 @@ EVENTS_MIN = 100  # minimum number of events for EXAMPLES examples: a micro-batc
 FRAME = 2  # examples in each frame of the stream
 # Width and colour scheme. Two pairs are enough, because colours do not depend on the width.
 BOTH = [(400, "dark"), (1280, "light")]
-FRAME_MS = 1000  # maximum 90th percentile between two frames, for busy machines; a page that hangs takes longer
+FRAME_MS = 1000  # maximum 90th percentile of the time between two frames; a page that hangs takes longer
 HEAP_MAX = 20_000_000  # maximum bytes by which the page's heap may grow
 
 

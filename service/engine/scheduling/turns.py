@@ -158,10 +158,10 @@ def rest_before_work() -> None:
 class Turns:
     """Places to compute on. Methods may be called from any thread.
 
-    Most calls are short. There are as many places for short calls only as there are places for long calls. So a short
-    call need not wait until a long call rests: the operating system's scheduler runs both. A short call takes a long
-    call's place only if no long call waits. Otherwise a crowd of short calls would keep a long call waiting for ever,
-    its queue would grow, and its calls would become longer.
+    Most calls are short. Short calls have their own places, as many as there are processors. So a short call need not
+    wait until a long call rests: the operating system's scheduler runs both. A short call takes a long call's place
+    only if no long call waits. Otherwise a crowd of short calls would keep a long call waiting for ever, its queue
+    would grow, and its calls would become longer.
 
     Long calls do not run at a lower system priority. They sometimes hold Python's lock. If another process took their
     processor then, every thread would be blocked. Instead, while requests come, one processor is left to the event loop

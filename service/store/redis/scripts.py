@@ -8,7 +8,7 @@ The scripts of a model get the same keys, all in one slot, and the same first tw
 KEYS  fence, meta, log, ids, snapshots
 ARGV  epoch of the calling server; the model's expected `born`, or '' for any
 
-    fence      string  highest epoch that has written here. Kept a day longer than the model, so that fenced servers stay fenced
+    fence      string  highest epoch that has written here. Kept a day longer than the model, to keep servers fenced
     meta       hash    born: unique among all models of this name; owner: address of the server that claimed the
                        model, absent if one server has the whole store; end; trimmed; void: appends of this epoch with
                        a number up to this are given up and refused; clean: position up to which the log was trimmed

@@ -86,7 +86,7 @@ def sent(ask, where, media_type, body):
 
 
 def held(ask, where, media_type, body):
-    """Return the answer, and the seconds for which the loop was held at each attempt. The last attempt was short
+    """Return the answer, and the seconds for which the loop was held at each attempt. Repeat until a time is short
     enough.
     """
     found = []

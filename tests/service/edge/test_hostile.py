@@ -187,7 +187,7 @@ def test_malformed_chunks_get_400_and_the_connection_ends(guarded, method, path,
     where=splits,
 )
 @example(body=[b"0\r\n", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # a trailer
-@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # with a longer name
+@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # with a long name
 def test_any_chunks_get_one_answer_in_the_one_shape(guarded, body, route, where):
     sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # the last bytes end any body
     with Line(guarded.port) as line:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.server
 UNKNOWN = "a key that is not known, from "
 FORGED = {"authorization": "Bearer nobody", "x-forwarded-for": "203.0.113.7"}
 NAMES = [f"m{k}" for k in range(8)]
-"""Names of models, of which each of two workers owns some."""
+"""Names of models. Each of the two workers owns some of the models."""
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -284,7 +284,7 @@ def test_a_client_that_sends_thousands_of_requests_ahead_must_wait_for_answers(b
         client.close()
         return most
 
-    # As many as one read of the connection returns; asyncio reads at most 256 KB.
+    # The server holds at most as many requests as one read returns, and asyncio reads at most 256 KB.
     assert both.run(ahead()) <= 2**18 / len(data) + 1
 
 

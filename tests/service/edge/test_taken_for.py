@@ -22,7 +22,7 @@ from tests.helpers.server import PATIENCE_S
 from tests.helpers.smuggled_requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
 
 TURNS = 10
-"""Number of turns of the event loop in which the server answers a few requests that need not wait."""
+"""Number of turns of the event loop that are enough to answer a few requests."""
 
 
 class Noting:

@@ -1,4 +1,4 @@
-"""On a real server: a model that computes for hours, never loads or breaks does not affect other models."""
+"""On a real server, a model that computes for hours, never loads or breaks does not affect other models."""
 
 import threading
 import time
@@ -33,7 +33,7 @@ def begun(server):
 
 
 class Teaching:
-    """Requests to models that learn for hours, each on its own thread. It has their answers, by model.
+    """Sends requests to models that learn for hours, each on its own thread, and keeps the answers by model.
 
     The constructor returns once all models learn.
     """
@@ -164,7 +164,7 @@ def test_sigterm_gives_up_learning_that_takes_hours_and_keeps_what_was_acknowled
         assert server.terminate() == 0
         teaching.wait()
         assert "3 models have not finished their work in time" in server.log.read_text()
-    # A server on which they learn quickly has exactly the examples of the log.
+    # On a server without slow learning, the models have exactly the examples of the log.
     with running(tmp_path, PLAIN) as server, Asking(server.url) as ask:
         assert ask("GET", quick.path).json()["examples"] == 1
         assert ask("POST", f"{quick.path}/learn", json=example([0, 1], "a", "first")).json()["results"][0]["duplicate"]

@@ -30,7 +30,7 @@ BAD = 7.5  # the solver fails at this feature value
 
 
 class Panic(BaseException):
-    """An error like those that code in other languages raises."""
+    """Simulates an error that code in another language raises."""
 
 
 def failing(monkeypatch, error, times=10**9):

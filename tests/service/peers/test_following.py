@@ -50,7 +50,7 @@ def without_follower(server):
 
 
 def until_followed(server):
-    """Wait until the follower, without the owner, answers with the newest state."""
+    """Wait until the follower answers with the newest state while the owner is stopped."""
     newest = fresh(server, "GET", "/models/m").json()["position"]
 
     def read():

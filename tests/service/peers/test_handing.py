@@ -52,7 +52,7 @@ def path(tmp_path):
 
 
 class Lines:
-    """Connections, each with its client's end."""
+    """Makes connections, and keeps the client's end of each connection."""
 
     def __init__(self):
         self._stack = ExitStack()

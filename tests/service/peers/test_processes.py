@@ -253,7 +253,7 @@ def test_a_server_that_stops_in_order_leaves_nothing_running_and_goes_on_with_ev
         processes = processes_of(server).values()
         assert server.terminate() == 0
         assert all(map(ended, processes))
-        server.start(from_nothing=True)  # unlike in the other tests, its processes start from nothing too
+        server.start(from_nothing=True)  # unlike in the other tests, its processes are not forked
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True

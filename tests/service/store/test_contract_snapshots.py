@@ -35,7 +35,8 @@ def test_appends_go_on_while_a_snapshot_is_written(store, model):
         end = store.append(model, end, [Event("learned", b"")])
     snapshot.join()
     assert store.snapshots(model) == [1]
-    # About one group of appends for each chunk. A snapshot in one piece would let through only one or two groups.
+    # About one group of appends passes per chunk. If a snapshot were written in one piece, only one or two groups would
+    # pass.
     assert end > 20
 
 

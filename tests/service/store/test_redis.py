@@ -277,7 +277,7 @@ def test_of_two_stores_that_write_without_a_pause_only_one_writes(redis_server):
 
 def test_an_epoch_is_higher_than_all_before_whatever_the_clock_says(redis_server, model):
     with redis_server.client() as client:
-        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has lost the epoch of a clock far ahead
+        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has lost an epoch of a fast clock
     with closing(RedisStore(redis_server.url)) as later:
         assert later.append(model, 1, [ONE]) == 2
         with redis_server.client() as client:
