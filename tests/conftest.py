@@ -14,7 +14,7 @@ if hasattr(os, "pidfd_open"):  # Linux
 
 # Hypothesis examples have no deadline, because on a busy machine a slow example is not a failure.
 settings.register_profile("tests", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=20)  # for tests that set no number
+settings.register_profile("quick", deadline=None, max_examples=20)  # for tests that do not set max_examples
 settings.load_profile("tests")
 
 

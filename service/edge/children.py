@@ -99,7 +99,7 @@ class Children:
         if child.said is None:
             return await asyncio.create_subprocess_exec(*command, **self._started)
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started)
-        assert process.stdin is not None  # noqa: S101  it is a pipe
+        assert process.stdin is not None  # noqa: S101  stdin is a pipe
         process.stdin.write(child.said())
         return process
 

@@ -53,7 +53,7 @@ def begin_logging(settings: Settings, number: int | None = None) -> None:
         handler.addFilter(numbered)
     handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(text))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each request that it sends, with the query string
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx logs each request with its query string
 
 
 def model_of(scope: Scope) -> str | None:

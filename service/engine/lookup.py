@@ -33,8 +33,8 @@ class Lookup:
         self._imported = None
 
     def first_answers(self, model: Model, ids: Sequence[str]) -> dict[str, FirstAnswer]:
-        """Return the contents of the examples whose first answers the model no longer keeps. They are read from the
-        log.
+        """Return the contents of the examples whose first answers the model no longer keeps. The contents are read from
+        the log.
         """
         if model.answers.oldest == 1:
             return {}

@@ -49,7 +49,7 @@ class BatchDuration:
 
 @dataclass(slots=True)
 class Queued:
-    """Work that waits, and the futures of its callers. examples: number of examples that the work trains."""
+    """Work that waits, and the futures of its callers. examples: number of examples that the work learns."""
 
     work: Work
     futures: list[asyncio.Future[Any]]

@@ -115,7 +115,7 @@ class Registry:
         running = self.roster.running
         ends = [asyncio.create_task(model.worker.stop()) for model in running.values()]
         if ends:
-            await asyncio.sleep(0)  # so that the workers begin to stop their jobs
+            await asyncio.sleep(0)  # now the workers begin to stop their jobs
             for model in running.values():
                 model.jobs.give_up(why)  # the next start resumes the jobs
             _, late = await asyncio.wait(ends, timeout=seconds)

@@ -31,13 +31,13 @@ SWAP_S = 1.0  # maximum seconds of training at a swap, while the model accepts n
 
 
 class Work(Protocol):
-    """A piece of work. examples: the number of examples that it trains; askers: the number of callers that
+    """A piece of work. examples: the number of examples that it learns; askers: the number of callers that
     wait for it.
     """
 
     @property
     def examples(self) -> int:
-        """Return the number of examples that the work trains."""
+        """Return the number of examples that the work learns."""
 
     @property
     def askers(self) -> int:
@@ -72,7 +72,7 @@ def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
 
 
 class Single:
-    """Work that trains no example and has one caller."""
+    """Work that learns no example and has one caller."""
 
     __slots__ = ()
     examples: ClassVar[int] = 0

@@ -46,7 +46,7 @@ class Following:
 
     async def _follow(self, reader: asyncio.StreamReader) -> None:
         if self.replicas is None:
-            self._store = await asyncio.to_thread(self._open_store)  # it exists, because its owner runs
+            self._store = await asyncio.to_thread(self._open_store)  # the store exists, because its owner runs
             self.replicas = Replicas(self._store, self._settings, self._lane)
         await follow_notes(reader, self.replicas.note)
         await self.replicas.settle()

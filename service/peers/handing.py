@@ -261,7 +261,7 @@ class Lent(Connection):
         def leave(behind: bytes) -> None:
             try:
                 if self._is_sent() and channel.hand_now(self._line(), self._unanswered() + behind):
-                    self.transport.abort()  # the other process has it open
+                    self.transport.abort()  # the other process has the connection open
                     return
             except Unavailable as error:
                 go_on(behind, error)

@@ -11,8 +11,8 @@ encoded again and imported. An accepted model must learn, forget, finish, let ex
 show its figures. After each step it is written, and read again as the same model. An estimator's file is also loaded as
 an estimator, which learns, predicts and is saved again.
 
-The cases run in a separate process: compiled code checks no bounds, so it may crash, or never return. Only the case's
-number determines a case. Each fault is printed with its number, as a line of JSON; the exit status is then 1.
+The cases run in a separate process: compiled code checks no bounds, so it may crash, or never return. The number of a
+case determines everything in it. Each fault is printed with its number, as a line of JSON; the exit status is then 1.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def changed(number):
 
 
 def case(number, registry):
-    """Return the outcome, refused or accepted. Raise an error if the case shows a fault."""
+    """Return the outcome, "refused" or "accepted". Raise an error if the case shows a fault."""
     faulty = {"case": number}
     try:
         data, told, choices = changed(number)

@@ -182,7 +182,7 @@ def _along(store, name):
 def _as_read(event, r, label, meant, waits, given, configuration, form):
     """Return whether row r is what the configuration makes of one of the sent examples."""
     spelled = [e["x"] for e in meant if "x" in e] + ([waits[given]] if given in waits else [])
-    kept = any("x" not in e for e in meant)  # then x was read, and perhaps rounded, when the prediction began to wait
+    kept = any("x" not in e for e in meant)  # x was read, and perhaps rounded, when the prediction began to wait
     for x in spelled:
         inputs = to_inputs([canonical(x) if form == "named" else x], configuration)
         if label is not None and digests(inputs, [label])[0] != event.contents[r] and not kept:

@@ -5,7 +5,7 @@
 
 Clients learn examples, forget some of their examples and correct some. One model forgets and corrects in place; the
 other model is retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At
-the end the server is killed and restarted, and jobs in progress may end. The figures are
+the end the server is killed and restarted, and jobs in progress may end. The figures are:
 
 forgotten   Number of forgotten examples. Each request was answered with 200, or its job is done.
 undone      Number of forgotten examples for which the server does not answer that they are gone (410).
@@ -109,7 +109,7 @@ class Traffic:
         told, given = self.told[name], mine.pop(rng.randrange(len(mine)))
         path = f"/models/{name}/examples/{given}"
         if rng.random() < 0.3:
-            told.learned.pop(given)  # its new label is not checked
+            told.learned.pop(given)  # the new label is not checked
             self.send(http, "PUT", path, {"y": rng.random() < 0.5})
             return
         told.asked.add(given)
@@ -157,7 +157,7 @@ def asked_again(url, name, told):
     with httpx.Client(base_url=url, timeout=60, verify=PLAIN) as http:
         for given, (x, y) in told.learned.items():
             if given in told.asked - told.forgotten:
-                continue  # it may be forgotten or not
+                continue  # the example may be forgotten or not
             answer = http.post(f"/models/{name}/learn", json={"examples": [{"id": given, "x": x, "y": y}]})
             if given in told.forgotten:
                 undone += answer.status_code != 410

@@ -4,8 +4,8 @@
 
 Clients learn and predict on all models. A request that is not acknowledged is sent again with the same ids. One more
 client asks for predictions over a new connection each time, only of models whose owner is not away. It must always get
-answers. At the end each log is read without a server. The figures acknowledged, lost, invented, twice, fenced and state
-are as in cluster.py, and
+answers. At the end each log is read without a server. Some figures have the same meaning
+as in cluster.py: acknowledged, lost, invented, twice, fenced and state. The other figures are
 
 refused     Number of predictions that were not answered although the owner of the model lived.
 waited_s    Seconds until these predictions were answered, with a second try if the connection's process was killed:

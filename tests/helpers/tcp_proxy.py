@@ -41,7 +41,7 @@ class Link:
         for end, how in ((self.client, socket.SHUT_RDWR), (self.server, socket.SHUT_WR)):
             with suppress(OSError):
                 end.shutdown(how)
-        if not self._ended.acquire(blocking=False):  # this is the second direction to end
+        if not self._ended.acquire(blocking=False):  # the other direction has already ended
             source.close()
             sink.close()
 

@@ -71,7 +71,7 @@ class Terminal:
         try:
             return self.process.wait(max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # then Python prints where its threads are
+            self.process.send_signal(signal.SIGABRT)  # makes Python print where its threads are
             while self._read(5.0):
                 pass
             raise AssertionError(f"the command has not ended after {seconds} s: {self.text!r}") from None

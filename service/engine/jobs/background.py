@@ -26,15 +26,18 @@ from hinged.service.store.base import Damaged, Store
 log = logging.getLogger(__name__)
 
 LAG_MAX = 16
-"""Maximum number of events that the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
-limit, a retraining never catches up with a fast stream."""
+"""Maximum number of events with which the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
+limit, a retraining never catches up with a fast stream.
+"""
 BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
-"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream. At first
-this is BESIDE_S. Each time that the retraining does not catch up, it is halved. Below BESIDE_MIN_S only the worker
-trains."""
+"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream. The
+first value is BESIDE_S. Each time that the retraining does not catch up, the value is halved. Below BESIDE_MIN_S only
+the worker trains.
+"""
 TURN_S, TURN_MAX_S = 0.2, 2.0
-"""Seconds that the worker trains at a time when the retraining does not catch up: at first TURN_S, then doubled up to
-TURN_MAX_S. The model learns nothing meanwhile."""
+"""If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
+up to TURN_MAX_S. The model learns nothing meanwhile.
+"""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
 """Seconds before a job is retried after its store was away: at first RETRY_FIRST_S, then doubled up to RETRY_MAX_S.
 Shorter waits would flood the server's log."""

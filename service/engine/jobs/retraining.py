@@ -103,7 +103,7 @@ class Retraining:
                     case CandidatesOffered() if event.ids:
                         learner.offer(event.inputs, event.ids)
                     case ExamplesLearned() if event.ids:
-                        while len(learner.labels) <= int(event.classes.max()):  # its class may come later
+                        while len(learner.labels) <= int(event.classes.max()):  # the class may come later
                             learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
                     case TrainingFinished():

@@ -129,7 +129,7 @@ def taken(both, *sent, role="admin", **said):
 def test_small_requests_to_learn_and_to_predict_take_the_shortcut(both, path):
     both.begin_anew()
     key = both.keys["admin"]
-    first = request("POST", "/learn", LEARN, key=key)  # it creates the default model
+    first = request("POST", "/learn", LEARN, key=key)  # creates the default model
     again = request("POST", path, LEARN if path.endswith("learn") else PREDICT, key=key)
     assert taken(both, first, again, again) == 2
 

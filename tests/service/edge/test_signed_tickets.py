@@ -65,6 +65,6 @@ def test_issued_and_used_signed_tickets_are_limited(monkeypatch):
     with pytest.raises(QueueFull):
         other.redeem(given[2])
     assert one.redeem(given[3]) is NOBODY_ASKED
-    one.issue(NOBODY_ASKED)  # its own used ticket leaves room
+    one.issue(NOBODY_ASKED)  # a ticket that it issued was used, so there is room
     monkeypatch.setattr(time, "time", lambda: 130.0)
     assert other.redeem(one.issue(NOBODY_ASKED)) is NOBODY_ASKED

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 SLOWLY = ("-m", "tests.helpers.slow_server")
 PLAIN = ("-m", "hinged")
 HOURS = {"C": SLOW + 10_000}
-SLOW_MODELS = 16  # as many as the threads that all models once shared
+SLOW_MODELS = 16  # the number of threads that all models once shared
 
 
 def running(folder, program=SLOWLY, **settings):

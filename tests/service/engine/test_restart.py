@@ -45,7 +45,7 @@ def test_a_model_is_the_same_after_a_restart(server, ask):
     predicted = parted.predict([0, 1], [1, 1], [-1, 0.5])
     restarted(server)
     after = parted.figures()
-    for model in (before, after):  # counts of this process, and the cache, which is empty after a start
+    for model in (before, after):  # a new process starts with counts of 0 and an empty cache
         model["certificate"].pop("kernel_evaluations")
         model.pop("memory_bytes")
     assert after == before

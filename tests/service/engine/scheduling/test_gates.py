@@ -68,7 +68,7 @@ def test_no_more_models_are_inside_than_allowed_when_some_give_up_waiting(data):
             async with gate.turn(Account()):
                 await all_inside.wait()
 
-        all_inside = asyncio.Barrier(gate.most)  # this passes only if all places are free again
+        all_inside = asyncio.Barrier(gate.most)  # all can be inside only if all places are free again
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(meet() for _ in range(gate.most)))
 

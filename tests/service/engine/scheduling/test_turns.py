@@ -153,7 +153,7 @@ def test_a_long_call_has_its_place_however_many_short_calls_come(monkeypatch):
     first, second = Call(shared, Account()).wait(), Call(shared, Account()).wait()
     long = Call(shared, long_account())
     until(lambda: waiting(shared) == 1)
-    second.go()  # it got the place of long calls while no long call waited
+    second.go()  # the call got a place of long calls while no long call waited
     long.wait()
     third = Call(shared, Account())
     until(lambda: waiting(shared) == 2)
@@ -294,7 +294,7 @@ def test_a_long_call_stands_still_for_short_calls_but_not_all_the_time(monkeypat
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "LOOK_S", 0.002)
     shared, account, over = Turns(places), Account(), threading.Event()
-    account.usual_s = 1.0  # its calls are usually long
+    account.usual_s = 1.0  # calls of this account are usually long
     short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
 
     def compute():
@@ -305,7 +305,7 @@ def test_a_long_call_stands_still_for_short_calls_but_not_all_the_time(monkeypat
 
     short.start()
     until(lambda: shared._short == 1)
-    beside = shared.run(account, compute)  # this ends although the short call continues
+    beside = shared.run(account, compute)  # `run` returns although the short call continues
     over.set()
     short.join(SECONDS)
     assert beside < 1.5 / (1.0 + turns.ASIDE / places)
