@@ -47,7 +47,7 @@ class CoalescingTransport:
     """A transport that sends everything written in one turn of the event loop together, for example a head and its
     body.
 
-    It also closes cleanly. If a connection is closed while data arrives, the system resets it, and the client may lose
+    The transport also closes cleanly. If a connection is closed while data arrives, the system resets it, and the client may lose
     an answer that it has not read. So while `more_comes`, the transport announces the end and discards incoming data
     until the client closes too, for at most LINGER_S.
     """

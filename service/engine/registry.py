@@ -173,7 +173,7 @@ class Registry:
         return worker.model.configuration, new, SERVING
 
     async def _compiled(self, name: str, configuration: Configuration) -> bool:
-        """Return whether the solver of a new model is compiled. If the solver is compiled, load it."""
+        """Return whether the solver of a new model is compiled. A compiled solver is loaded."""
         return await self._warm(warm.load, name, configuration)
 
     async def _warm(self, function: Callable[[str, type], T], name: str, configuration: Configuration) -> T:
@@ -213,8 +213,8 @@ class Registry:
     async def create_default(
         self, xs: Sequence[Any], read: Callable[[Configuration], Awaitable[LearnRequest]]
     ) -> Worker:
-        """Create the default model to fit its first examples. If another request has created it already, return that
-        model.
+        """Create the default model in a form that suits its first examples. If another request has created it already,
+        return that model.
 
         read: reads the request with a configuration. If the request is invalid, no model is created, so a wrong width
         is not saved.

@@ -127,7 +127,7 @@ def _serve(request):
     """In a forked process, do what `python -m hinged serve` or another program does."""
     os.environ.clear()
     os.environ.update(request["env"])
-    with open(request["log"], "ab") as log:  # noqa: PTH123  opened as the test opens it
+    with open(request["log"], "ab") as log:  # noqa: PTH123  opened in the same way as the test opens its log
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,10 +6,10 @@ At a gate, the model that arrived first goes first and takes everything in its q
 their micro-batches are. A model waits with one micro-batch at a time. So it gets no second turn before every waiting
 model had a turn.
 
-A gate has as many places as there are processors, but at least two, and more if micro-batches mostly wait for the
-store. A long micro-batch keeps its place only for a limited time and then shares the processors with the other models
-(turns.py). Models whose calls are usually long have their own gate with a longer limit, because taking turns would
-delay all of them.
+A gate has as many places as there are processors, but at least two. It has more places if micro-batches mostly wait for
+the store. A long micro-batch keeps its place only for a limited time and then shares the processors with the other
+models (turns.py). Models whose calls are usually long have their own gate with a longer limit, because taking turns
+would delay all of them.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class Turns:
         self._quiet = threading.Condition(self._lock)
 
     def run(self, account: Account, function: Callable[[], T]) -> T:
-        """Run the function. It rests when other calls need the processor. Raise Abandoned if the account is
+        """Run the function. The function rests when other calls need the processor. Raise Abandoned if the account is
         given up.
         """
         call = _here.call = _Call(self, account)

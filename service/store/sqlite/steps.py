@@ -51,7 +51,7 @@ def reading(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def from_both(query: str, table: str) -> str:
-    """Return a query over both tables of a form. query: has {} where the table's name belongs."""
+    """Return one query that reads both tables of the same form. query: has {} where the table's name belongs."""
     return " UNION ALL ".join(query.format(name) for name in both(table))
 
 

@@ -1,4 +1,4 @@
-"""No key or model has more than a portion of the requests that are passed on, whichever comes first."""
+"""Requests that are passed on have portions. No key and no model gets more than its portion."""
 
 from contextlib import ExitStack, suppress
 

@@ -1,4 +1,4 @@
-"""Hostile requests, handshakes and frames: each gets an answer in the one shape, and the server continues.
+"""Hostile requests, handshakes and frames: each gets an answer in the standard shape, and the server continues.
 
 They are not errors of the server, so its log has no errors and no tracebacks.
 """

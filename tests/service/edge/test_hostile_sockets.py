@@ -1,4 +1,4 @@
-"""Hostile handshakes and frames: each gets an answer in the one shape, and the server continues."""
+"""Hostile handshakes and frames: each gets an answer in the standard shape, and the server continues."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Redis that is away, slow or out of memory, and traces of a torn log or a crash in it."""
+"""Redis is away, slow or out of memory, or contains what a torn log or a crash has left."""
 
 from __future__ import annotations
 
