@@ -47,9 +47,9 @@ class CoalescingTransport:
     """A transport that sends everything written in one turn of the event loop together, for example a head and its
     body.
 
-    The transport also closes cleanly. If a connection is closed while data arrives, the system resets it, and the client may lose
-    an answer that it has not read. So while `more_comes`, the transport announces the end and discards incoming data
-    until the client closes too, for at most LINGER_S.
+    The transport also closes cleanly. If a connection is closed while data arrives, the system resets it, and the
+    client may lose an answer that it has not read. So while `more_comes`, the transport announces the end and discards
+    incoming data until the client closes too, for at most LINGER_S.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -229,9 +229,9 @@ class Connection(HttpToolsProtocol):
     def _without_upgrade(self) -> bytes:
         """Return the last head without its Upgrade.
 
-        When a head has any Upgrade, the parser treats it as the end of HTTP on its connection. It then does not read
-        the data after the head as a body, whatever its length. This server speaks no such protocol and may ignore the
-        offer (RFC 9110, section 7.8).
+        When a head has any Upgrade, the parser treats the head as the end of HTTP on its connection. The parser then
+        does not read the data after the head as a body, whatever its length. This server speaks no such protocol and
+        may ignore the offer (RFC 9110, section 7.8).
         """
         self._ignores_upgrade = False
         lines = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode(), b"\r\n"]

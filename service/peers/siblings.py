@@ -1,4 +1,4 @@
-"""This process as one of several processes at one port. The application starts and stops it."""
+"""The links of this process to the other processes at the same port. The application starts and stops the links."""
 
 from __future__ import annotations
 

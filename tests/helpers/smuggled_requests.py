@@ -18,7 +18,7 @@ class Taken(tuple):
 
 
 def path_of(target):
-    """Return the path and query of a request target, without a fragment. In a whole URL, they are the part after the
+    """Return the path and query of a request target, without a fragment. In a whole URL, path and query come after the
     host.
     """
     target = target.partition(b"#")[0]

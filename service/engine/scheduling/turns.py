@@ -27,25 +27,25 @@ from hinged.solvers.core.turns import Abandoned, resting
 
 T = TypeVar("T")
 
-# Each figure below compares two p99 latencies of a small model that runs next to 16 slow models. For example, "2.6
-# times" means that without the constant the latency is 2.6 times as high as with it (docs/lab/scheduling.md). A
+# "Latency" below means the p99 latency of a small model that runs next to 16 slow models (docs/lab/scheduling.md). A
 # constant without a figure was not measured.
 
 MEMORY_S = 2.0
 """Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy still waits after a pause."""
 SLICE_S = 0.02
 """CPU seconds. If a computing call has used this much more than a waiting call, the two change places. Without SLICE_S
-they change places at every rest: 2.6 times for learning, 1.5 for a prediction."""
+they change places at every rest. The latency is then 2.6 times as high for learning and 1.5 times for a prediction."""
 LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
 """Minimum seconds between two checks of a call that rests often: LOOK_S usually, LOOK_ASKED_S when a request has just
-come. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S: 2.4 times for a
-prediction."""
+come. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S the latency of a
+prediction is 2.4 times as high."""
 SHORT_S = 0.02
 """A call is short if it and its model's usual call take at most this many CPU seconds. Short calls have their own
-places, and long calls pause for them. Without short calls: 13 times for learning."""
+places, and long calls pause for them. Without short calls the latency of learning is 13 times as high."""
 QUICK_S = 0.002
 """CPU seconds. If a model's usual call takes longer, its calls rest before they compute. Shorter calls need no place
-until they have computed for longer. If no call rested first: 1.7 times for learning, 2.3 for a prediction."""
+until they have computed for longer. If no call rested first, the latency would be 1.7 times as high for learning and
+2.3 times for a prediction."""
 USUAL_MAX, USUAL_GAIN = 5.0, 0.2
 """Moving average of a call's CPU time: each new call has the weight USUAL_GAIN. A long call is capped at USUAL_MAX x
 SHORT_S, so after about eight short calls the model counts as short again."""
@@ -53,11 +53,12 @@ ASKED_S = 0.25
 """For this many seconds after a request the next request is expected, and one place of long calls stays free."""
 ASIDE, ASIDE_MAX_S = 8.0, 0.05
 """A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors.
-ASIDE_MAX_S is the longest pause in seconds. Without ASIDE: 5.4 times for learning, 3.7 for a prediction. With a larger
-value, long calls starve."""
+ASIDE_MAX_S is the longest pause in seconds. Without ASIDE the latency is 5.4 times as high for learning and 3.7 times
+for a prediction. With a larger value, long calls starve."""
 QUIET_S = 0.002
 """For this many seconds after a request it may be in progress although no call runs: a small prediction needs no call.
-Without QUIET_S, long calls do not pause: 3.8 times for learning, 2.6 for a prediction."""
+Without QUIET_S, long calls do not pause. The latency is then 3.8 times as high for learning and 2.6 times for a
+prediction."""
 BESIDE = 4.0
 """Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like serving
 calls."""

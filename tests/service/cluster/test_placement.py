@@ -98,7 +98,7 @@ def test_a_plan_makes_full_servers_less_full_and_no_further_plan_is_needed(given
     if moves:
         assert gap(SERVERS, models) > NEED
         assert sorted(fullness(SERVERS, then).values(), reverse=True) < sorted(before.values(), reverse=True)
-    if gap(SERVERS, then) > NEED:  # moving any single model may then not help
+    if gap(SERVERS, then) > NEED:  # perhaps no single move helps
         assert needed_moves(SERVERS, then) == []
 
 
