@@ -72,7 +72,7 @@ class JSON(Response):
 
 
 def error_response(error: ServiceError, path: str = "") -> Response:
-    """Return the HTTP answer for an error. path: of the refused request; it determines the shape."""
+    """Return the HTTP answer for an error. path: path of the refused request, which determines the shape."""
     refusal = refusal_of(path)
     return JSON(refusal.body(error), refusal.status(error), dict(error.headers))
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from hinged.service.edge.connection import Connection
 
 SMALL_BYTES = 2_048
-"""Maximum bytes of the body of a small request. Small requests wait one turn of the event loop to be done together."""
+"""Maximum bytes of the body of a small request. Small requests wait for one turn of the event loop, so that several are
+done together."""
 JSON_TYPES = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 """A request with one of these headers takes the usual path."""

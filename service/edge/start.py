@@ -86,7 +86,7 @@ def cannot_listen(settings: Settings, error: OSError) -> Invalid:
 def begin_process(settings: Settings, number: int | None = None) -> None:
     """Prepare a process that answers requests, before it starts threads.
 
-    number: of the process, if there are several.
+    number: the process's number, if there are several processes.
     """
     begin_logging(settings, number)
     share_heaps()

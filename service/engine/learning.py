@@ -81,8 +81,8 @@ def answer_of(
 ) -> LearnAnswer | ServiceError:
     """Return the answer to a request, given the plan of its examples.
 
-    first_new: number of the micro-batch's first new example; predictions, scores: of all new examples in the
-    micro-batch.
+    first_new: number of the micro-batch's first new example; predictions, scores: results of all new examples in
+    the micro-batch.
     """
     if isinstance(planned, ServiceError):
         return planned

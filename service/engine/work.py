@@ -179,7 +179,7 @@ class RollingBack(Single):
 
 @dataclass(frozen=True, slots=True)
 class SettingAside(Single):
-    """Skip the event that the model could not apply. position: of the event; None accepts any."""
+    """Skip the event that the model could not apply. position: the event's position; None accepts any."""
 
     position: int | None
 

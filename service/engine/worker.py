@@ -120,7 +120,8 @@ class Worker(Actor):
         return answer
 
     async def snapshot(self, *, first: bool = False) -> int:
-        """Save a snapshot; return its position once the snapshot is durable. first: before all queued work.
+        """Save a snapshot; return its position once the snapshot is durable. first: whether to do so before all other
+        work.
 
         Raise StoreUnavailable if the store did not accept the snapshot.
         """

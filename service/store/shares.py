@@ -15,8 +15,8 @@ class OwnedElsewhere(StoreUnavailable):
 class Owner(NamedTuple):
     """The writer of a model.
 
-    address: of the server that claimed the model, "" if none. epoch: of its claim, "" if none. exists: whether the
-    model exists. end: position of the last event in the model's log.
+    address: the server that claimed the model, "" if none. epoch: the epoch of its claim, "" if none. exists: whether
+    the model exists. end: position of the last event in the model's log.
     """
 
     address: str

@@ -27,17 +27,14 @@ log = logging.getLogger(__name__)
 
 LAG_MAX = 16
 """Maximum number of events with which the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
-limit, a retraining never catches up with a fast stream.
-"""
+limit, a retraining never catches up with a fast stream."""
 BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
 """Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream. The
 first value is BESIDE_S. Each time that the retraining does not catch up, the value is halved. Below BESIDE_MIN_S only
-the worker trains.
-"""
+the worker trains."""
 TURN_S, TURN_MAX_S = 0.2, 2.0
 """If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
-up to TURN_MAX_S. The model learns nothing meanwhile.
-"""
+up to TURN_MAX_S. The model learns nothing meanwhile."""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
 """Seconds before a job is retried after its store was away: at first RETRY_FIRST_S, then doubled up to RETRY_MAX_S.
 Shorter waits would flood the server's log."""
@@ -61,7 +58,7 @@ class JobHost(Protocol):
         """Do a step of a job before all other waiting work; return its answer."""
 
     async def snapshot(self, *, first: bool = False) -> int:
-        """Save a snapshot. first: before all queued work."""
+        """Save a snapshot. first: whether to do so before all queued work."""
 
 
 class Shared:

@@ -25,7 +25,7 @@ EXAMPLES = 4  # number of examples of each kind that a copy of an imported model
 
 
 def examine(model: Model, snapshot: bytes) -> None:
-    """Raise ValueError for a state that no stream of examples produces. snapshot: of the model."""
+    """Raise ValueError for a state that no stream of examples produces. snapshot: the model's snapshot."""
     if model.learned > LEARNED_MAX:
         raise ValueError(f"a file's model has learned at most {LEARNED_MAX} examples, got {model.learned}")
     for name, array in decode(snapshot, SNAPSHOT)[1].items():
@@ -40,7 +40,7 @@ def examine(model: Model, snapshot: bytes) -> None:
 def rehearse(model: Model, snapshot: bytes) -> None:
     """Let a copy of the model learn, unlearn, finish and predict; raise ValueError if the result cannot be read again.
 
-    snapshot: of the model. An inconsistent state may raise other errors.
+    snapshot: the model's snapshot. An inconsistent state may raise other errors.
     """
     copy = _copied(model, snapshot)
     labels = ["rehearsed", "again"] if not copy.labels.labels else []

@@ -8,18 +8,21 @@ The scripts of a model get the same keys, all in one slot, and the same first tw
 KEYS  fence, meta, log, ids, snapshots
 ARGV  epoch of the calling server; the model's expected `born`, or '' for any
 
-    fence      string  highest epoch that has written here. Kept a day longer than the model, to keep servers fenced
-    meta       hash    born: unique among all models of this name; owner: address of the server that claimed the
-                       model, absent if one server has the whole store; end; trimmed; void: appends of this epoch with
-                       a number up to this are given up and refused; clean: position up to which the log was trimmed
-                       when its present copy was begun; rebuilding: "name position", how far log:NAME is copied; from:
-                       position at which the copy begins
-    log        stream  the event at position n has id n-0
-    log:NAME           copy that will replace the log. A stream keeps the bytes of a deleted entry and inserts entries
-                       only at its end, so removing an event means copying the other events.
-    ids        hash    id of an example to the position of its newest event
-    snapshots  hash    position to "name parts size digest"; "pending:name" to position while a snapshot is written
-    snapshots:NAME     hash, part to chunk
+    fence           string  The highest epoch that has written here. It is kept a day longer than the model, so that
+                            fenced servers stay fenced.
+    meta            hash    born: unique among all models of this name. owner: address of the server that claimed the
+                            model; absent if one server has the whole store. end: end of the log. trimmed: position up
+                            to which the log is trimmed. void: appends of this epoch with at most this number are given
+                            up and refused. clean: position up to which the log was trimmed when its present copy was
+                            begun. rebuilding: "name position", which says how far log:NAME is copied. from: position at
+                            which the copy begins.
+    log             stream  The event at position n has the id n-0.
+    log:NAME        stream  A copy that will replace the log. A stream keeps the bytes of a deleted entry and inserts
+                            entries only at its end. So removing an event means copying the other events.
+    ids             hash    Maps the id of an example to the position of its newest event.
+    snapshots       hash    Maps a position to "name parts size digest". While a snapshot is written, maps
+                            "pending:name" to its position.
+    snapshots:NAME  hash    Maps the number of a part to the chunk.
 
 The scripts return a list: a word, then its values. `ok`; `fenced`: a newer server has written; `gone`: no such model.
 

@@ -16,7 +16,7 @@ SECONDS = 60  # seconds until a hanging test fails
 
 @pytest.fixture(autouse=True)
 def at_every_rest(monkeypatch):
-    """Check at every rest, change places at the smallest lead, and let no call be short."""
+    """Make calls check at every rest and change places at the smallest lead. No call is short."""
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
