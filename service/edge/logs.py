@@ -41,7 +41,7 @@ class JSONLines(logging.Formatter):
 
 
 def begin_logging(settings: Settings, number: int | None = None) -> None:
-    """Log to stderr, including libraries. If the server has several processes, each line names the process."""
+    """Log to stderr. Libraries log there, too. If the server has several processes, each line names the process."""
     handler, text = logging.StreamHandler(), TEXT
     if number is not None:
         text = TEXT.replace("%(name)s", "process %(process_number)d: %(name)s")

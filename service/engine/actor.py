@@ -160,7 +160,7 @@ class Actor:
             answers = await self._answers([question for question, _ in questions], taken)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001  a model's code may raise more than Exception
+        except BaseException as error:  # noqa: BLE001  a model may raise errors that are not Exception
             self._fail(futures, error)
             if not isinstance(error, GivenUp):
                 await self._read_again()

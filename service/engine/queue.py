@@ -98,7 +98,8 @@ class Queue:
     def take(self) -> Queued:
         """Take the next work.
 
-        If the work learns, also take the requests to learn directly after it that fit into the micro-batch.
+        If the work learns, also take the requests to learn that follow it directly, as long as they fit into the
+        micro-batch.
         """
         taken = self._waiting.popleft()
         if isinstance(taken.work, Learning):

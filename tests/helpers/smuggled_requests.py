@@ -180,7 +180,7 @@ METHODS = [b"POST"] * 4 + [b"GET"] * 3 + [b"PUT", b"DELETE", b"OPTIONS", b"CONNE
 
 
 def framed(lines, body):
-    """Return header lines that frame a body. Its length replaces %d and %x."""
+    """Return header lines that frame a body. The length of the body replaces %d and %x."""
     return [line.replace(b"%d", b"%d" % len(body)).replace(b"%x", b"%x" % len(body)) for line in lines]
 
 

@@ -181,7 +181,7 @@ class JobRunner:
                 wait_s = RETRY_FIRST_S
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:  # a solver may raise more than Exception
+            except BaseException as error:  # a solver may raise errors that are not Exception
                 unforeseen = not isinstance(error, ServiceError | Damaged)
                 log.warning("jobs of model %s wait: %s", self._history.name, error, exc_info=unforeseen)
                 await asyncio.sleep(wait_s)
