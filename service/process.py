@@ -1,4 +1,4 @@
-"""One process of a server of several processes, from its start to its end or the supervisor's."""
+"""One process of a server of several processes. It serves until SIGTERM, or until its supervisor ends."""
 
 from __future__ import annotations
 
@@ -35,29 +35,32 @@ from hinged.service.store.nothing import Nothing
 log = logging.getLogger(__name__)
 
 OTHERS_TAKE_S = 10.0
-"""Seconds that a restarted process, while it loads, leaves new connections to the other processes, which may predict
-for it. With more, a server whose processes all ended at once answers nothing for that time, not even a probe."""
-AGAIN_S = 0.1  # seconds between attempts to open a store that another process still holds
+"""Seconds for which a restarted process leaves new connections to the other processes while it loads. The other
+processes may be able to predict for it. With a larger value, a server whose processes all ended at once answers no
+request for that time, not even a probe."""
+AGAIN_S = 0.1  # seconds between attempts to open a store that another process still has open
 
 
 def main() -> None:
     """Serve until SIGTERM, or until the supervisor is gone."""
     number, descriptor = int(sys.argv[1]), int(sys.argv[2])
     said = sys.stdin.buffer.readline()
-    if not said:  # the supervisor is gone already
+    if not said:  # the supervisor is already gone
         return
     settings = Settings()
     begin_process(settings, number)
     try:
         _serve(settings, number, socket.socket(fileno=descriptor), json.loads(said))
     except ServiceError as error:
-        log.error("it cannot begin: %s", error.message)  # noqa: TRY400  a sentence for whoever gave the settings
+        log.error("it cannot begin: %s", error.message)  # noqa: TRY400  a sentence for the person who set the settings
         sys.exit(REFUSED)
 
 
 def _serve(settings: Settings, number: int, listening: socket.socket, told: dict[str, Any]) -> None:
-    """told: the folder of all sockets, the secret that signs tickets, the division of the store, and whether the
-    process was restarted: then the other processes take all connections while it loads its models.
+    """Serve on the shared port.
+
+    told: the folder of all sockets, the secret that signs tickets, the division of the store, and whether the process
+    was restarted. A restarted process leaves all connections to the other processes while it loads its models.
     """
     division: int = told["division"]
     folder = Path(told["folder"])
@@ -108,7 +111,7 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
 
 
 def _opened(settings: Settings, number: int, division: int, on_fenced: Callable[[str], None]) -> Store:
-    """Open the store, waiting for an earlier owner to end: the supervisor may have been killed while that drains."""
+    """Open the store. Wait for an earlier owner to end: the supervisor may have been killed while the owner drains."""
     end = time.monotonic() + settings.shutdown_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Fork the tests' servers from a ready process, and run the longest files first."""
+"""Fork the tests' servers from a prepared process, and run the longest files first."""
 
 import asyncio
 import inspect
@@ -12,27 +12,27 @@ from tests.helpers import server, zygote
 if hasattr(os, "pidfd_open"):  # Linux
     server.forked = zygote.start
 
-# No deadline per Hypothesis example: on a busy machine a slow example is no failure.
+# Hypothesis examples have no deadline, because on a busy machine a slow example is not a failure.
 settings.register_profile("tests", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=20)  # for tests that set no number
+settings.register_profile("quick", deadline=None, max_examples=20)  # for tests that do not set max_examples
 settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items):
-    """Run the longest files first, so that no long file starts when the rest is nearly done."""
+    """Run the longest files first, so that no long file starts when the other files are nearly done."""
     items.sort(key=lambda item: item.get_closest_marker("longest") is None)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Make a test fail that starts a server without the marker `server`: `make quick` would run it."""
+    """Make a test without the marker `server` fail if it starts a server, because `make quick` runs such a test."""
     server.unmarked = item.get_closest_marker("server") is None
     return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Run a test that is async in an event loop of its own."""
+    """Run an async test in its own event loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))

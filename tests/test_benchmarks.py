@@ -1,4 +1,4 @@
-"""Benchmarks can start, keep their results, and benchmarks/README.md says what is kept."""
+"""Benchmarks can start and save their results, and benchmarks/README.md shows the saved results."""
 
 import ast
 import importlib
@@ -17,7 +17,7 @@ KEYS = {"name", "date", "commit", "machine", "versions", "command", "tables"}
 
 @pytest.fixture
 def module(monkeypatch):
-    """Loads a module of benchmarks/ by its name."""
+    """Returns a function that loads a module of benchmarks/ by its name."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     yield importlib.import_module
     for name in ("results", "tables", "targets"):

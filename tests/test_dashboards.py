@@ -76,7 +76,7 @@ def test_legends_and_summaries_show_only_labels_that_exist(exported):
 def test_the_dashboard_is_valid_and_its_panels_do_not_overlap():
     assert DASHBOARD["title"] == "hinged"
     assert DASHBOARD["schemaVersion"] >= 39
-    assert "id" not in DASHBOARD  # Grafana assigns it
+    assert "id" not in DASHBOARD  # Grafana assigns the id
     assert len(PANELS) > 15
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)

@@ -1,4 +1,6 @@
-"""pyproject.toml declares every imported package: in the extra that a block of `needed` names, or for all."""
+"""pyproject.toml declares every imported package: in the extra that a block of `needed` names, or as a required
+package.
+"""
 
 import ast
 import re
@@ -26,7 +28,7 @@ BY_NAME = {"uvloop"}
 
 
 def distributions(package):
-    """The distributions that may contain a package of this name."""
+    """Return the distributions that may contain a package of this name."""
     return {normal(name) for name in DISTRIBUTIONS.get(package, [package])}
 
 
@@ -36,7 +38,9 @@ def normal(name):
 
 @cache
 def declared(extra=None):
-    """The distributions that an extra brings, also by extras that it names; without an extra the required packages."""
+    """Return the distributions that an extra declares, also through other extras. Without an extra, return the required
+    packages.
+    """
     requirements = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
     found = set(declared()) if extra else set()
     for requirement in requirements:
@@ -46,7 +50,7 @@ def declared(extra=None):
 
 
 def named(call):
-    """The extras that a call of `needed` or `require` names."""
+    """Return the extras that a call of `needed` or `require` names."""
     parts = (call.func, *call.args) if isinstance(call, ast.Call) else ()
     if not any(isinstance(part, ast.Name) and part.id in ("needed", "require") for part in parts):
         return frozenset()
@@ -54,7 +58,9 @@ def named(call):
 
 
 def imports(node, file, extras=frozenset()):
-    """The imported names, each with the extras that a block of `needed` names. file: all extras that the file names."""
+    """Yield the imported names, each with the extras that a block of `needed` names. file: all extras that the file
+    names.
+    """
     inner = ast.iter_child_nodes(node)
     match node:
         case ast.Import(names):
@@ -79,7 +85,7 @@ def imports_of(path):
 
 
 def reached(entries):
-    """Each module that the entries import, directly or not, with the extras named on the way."""
+    """Return each module that the entries import, directly or not, with the extras that are named on the way."""
     todo, seen = list(entries), set()
     while todo:
         module, extras = todo.pop()
@@ -91,7 +97,7 @@ def reached(entries):
 
 
 def installed():
-    """Every module with the extras that are installed when it is imported.
+    """Yield every module with the extras that are installed when it is imported.
 
     A module that no other module imports is a program, and has the extra of its folder.
     """
@@ -102,7 +108,7 @@ def installed():
 
 
 def third_party(names):
-    """The packages among imported names that belong neither to Python nor to this project."""
+    """Return the packages among imported names that belong neither to Python nor to this project."""
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"hinged", "benchmarks"}
 
 

@@ -38,18 +38,18 @@ METHODS = ("get", "put", "post", "delete", "patch")
 
 
 def rows(text):
-    """The cells of every table row."""
+    """Return the cells of every table row."""
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:3] == "| `"]
 
 
 def written(number):
-    """The forms in which a document may write a limit."""
+    """Return the forms in which a document may write a limit."""
     text = f"{number:,}" if isinstance(number, int) else f"{number:,g}"
     return {text, f"{text} s", f"{number / 2**20:g} MiB", f"{number / 10**6:g} MB"}
 
 
 def default_of(field):
-    """A default as the table writes it."""
+    """Return a default in the form of the table."""
     value = field.default
     if value is None:
         return "(none)"
@@ -220,7 +220,7 @@ def test_a_document_explains_each_part_of_labels_with_its_default():
 
 @pytest.mark.long
 def test_the_documents_build_a_site_without_broken_links(tmp_path):
-    """A warning, also about a link to a missing title, fails the build."""
+    """A warning, including one about a link to a missing title, fails the build."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ PAGES = ["README.md", "docs/package.md"] + [
     path.relative_to(ROOT).as_posix() for shelf in SHELVES for path in sorted(ROOT.glob(f"docs/{shelf}/*.md"))
 ]
 DOCUMENTS = [page for page in PAGES if any(runs(text) for _, text, _ in blocks(page))]
-"""Each page with a block that can be run."""
+"""Each page with at least one block that can be run."""
 PICTURES = {"docs/explanation/gallery.md": {"moons", "stream", "race", "budget", "weights", "server"}}
 """The pictures that the examples of a document draw."""
 

@@ -1,4 +1,4 @@
-"""An installation brings one package, `hinged`, and only the libraries of the extras that the user chose."""
+"""An installation contains one package, `hinged`, and only the libraries of the extras that the user chose."""
 
 import email
 import os
@@ -39,9 +39,9 @@ def wheel(built):
 
 @pytest.fixture(scope="module")
 def bare(built, tmp_path_factory):
-    """Runs a program in a fresh environment with the wheel and no extra.
+    """Returns a function that runs a program in a fresh environment with the wheel and no extra.
 
-    The current folder has the folders service and solvers of another project.
+    The current folder contains the folders service and solvers of another project.
     """
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
@@ -97,7 +97,7 @@ found = look_ahead(nothing_ahead(np.float32), kernel, points, batch, 0, 20).rows
 assert np.allclose(found @ view.alpha.T + view.b, alone, atol=1e-5)
 print("equal")
 """
-"""A program that checks the code for many rows at once; this code uses vectors as wide as its target processor's."""
+"""A program that checks the code for many rows at once. This code uses vectors of the target processor's width."""
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def with_kernels(tmp_path_factory):
 
 
 def loaded(site, cache, **environment):
-    """Whether an installation loads the solver's kernels without compiling. cache: the user's cache folder."""
+    """Return whether an installation loads the solver's kernels without compiling. cache: the user's cache folder."""
     program = "import hinged; from hinged.solvers.warm import load; print(load('fogd'), hinged.__file__)"
     env = os.environ | {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(cache)} | environment
     done = forked_programs.run(["-c", program], env, cache.parent)
@@ -150,7 +150,7 @@ def test_the_kernels_of_a_wheel_compute_many_rows_on_a_processor_with_wider_vect
     env = os.environ | {"PYTHONPATH": str(with_kernels), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = run(MANY_ROWS, tmp_path, env)
     assert done.stdout == "equal\n", done.stderr
-    assert not list((tmp_path / "cache").rglob("*.code"))  # the wheel's kernels ran
+    assert not list((tmp_path / "cache").rglob("*.code"))  # nothing was compiled, so the wheel's kernels ran
 
 
 @pytest.mark.server

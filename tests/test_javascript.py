@@ -75,7 +75,7 @@ def page(server):
 
 
 def driven(page, server, program):
-    """Run a program in the browser; return its `found`."""
+    """Run a program in the browser; return the value of its `found`."""
     source = base64.b64encode(CLIENT.read_bytes()).decode()
     load = f'const {{ Hinged, HingedError }} = await import("data:text/javascript;base64,{source}");'
     return page.evaluate(f"async ([url, key]) => {{ {load} {program} return found; }}", [server[0].url, server[1]])
@@ -90,7 +90,7 @@ def test_the_client_asks_again_as_often_as_needed_until_a_model_is_compiled(page
 
     def compiling(route):
         asked.append(route.request.url)
-        if len(asked) > 8:  # more often than the client's usual number of tries
+        if len(asked) > 8:  # more often than the client usually tries
             route.continue_()
             return
         route.fulfill(
@@ -114,7 +114,7 @@ def test_the_client_asks_again_as_often_as_needed_until_a_model_is_compiled(page
 
 @pytest.fixture
 def node(server, tmp_path):
-    """A function that runs a program under Node with the client, and returns its output."""
+    """Returns a function that runs a program under Node with the client, and returns the program's output."""
     running, key = server
     path = shutil.which("node")
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout if path else "v0"

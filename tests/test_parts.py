@@ -13,7 +13,7 @@ PARTS = {
 LISTED = {"service/api/__init__.py"}
 """The file that lists the routes of a server."""
 SETTINGS = {"service/settings.py"}
-"""The file with all settings, which has the settings of the parts as well."""
+"""The file with all settings, including the settings of the parts."""
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -1,4 +1,4 @@
-"""The tests' servers are forked."""
+"""Check that the tests' servers are forked."""
 
 import pytest
 

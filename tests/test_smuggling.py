@@ -1,4 +1,4 @@
-"""A server answers a byte stream like the separate requests that h11 finds in it, in every way of running a server."""
+"""A server answers a byte stream like the separate requests that h11 finds in it, however the server is run."""
 
 import contextlib
 import json
@@ -37,11 +37,11 @@ HANDSHAKE = (
 
 
 BEHIND_ANOTHER = b"".join(chunked(b"a" * 40, JSON, first=b"POST " + path + b" HTTP/1.1") for path in PATHS * 2)
-"""Requests in a row: the body of a request arrives while the server answers the request before it."""
+"""Requests in a row. The body of a request arrives while the server answers the request before it."""
 
 
 class Asked:
-    """A server at a port, to which a test sends bytes, with TLS if there is a certificate."""
+    """A server at a port to which a test sends bytes. The connection uses TLS if there is a certificate."""
 
     def __init__(self, port, certificate=None):
         self._port = port
@@ -49,7 +49,9 @@ class Asked:
         self.alone = lru_cache(None)(self._alone)
 
     def answers(self, *pieces, most=1_000):
-        """Send a stream; return the status and body of each answer. most: the client hangs up after so many answers."""
+        """Send a stream; return the status and body of each answer. most: number of answers after which the client
+        disconnects.
+        """
         with self._connected() as line:
             with contextlib.suppress(ConnectionError):
                 for piece in pieces:
@@ -71,7 +73,7 @@ class Asked:
                     found.append((status, body))
 
     def _alone(self, method, target, body, headers):
-        """The answer to a request that has a connection of its own."""
+        """Return the answer to a request that has its own connection."""
         lines = [name + b": " + value for name, value in headers if name.lower() not in OF_ONE_CONNECTION]
         asked = sized(body, *lines, b"connection: close", first=b" ".join((method, target, b"HTTP/1.1")))
         (answer,) = self.answers(asked)
@@ -88,7 +90,7 @@ class Asked:
 
 
 def _first_of(got):
-    """The status and body of the first answer and the bytes behind it; None if the answer is incomplete."""
+    """Return the status and body of the first answer and the bytes after it; None if the answer is incomplete."""
     head, found, rest = got.partition(b"\r\n\r\n")
     if not found:
         return None
@@ -102,13 +104,13 @@ LAST = b"\r\n\r\nGET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r
 
 BUSY, TRIES = 503, 10
 REFUSED = (400, 505)
-"""The statuses of a refused request head. nginx answers 505 to a version of HTTP that it does not speak."""
+"""The statuses of a refused request head. nginx answers 505 to a version of HTTP that it does not support."""
 
 
 def check(asked, stream, at):
-    """Send a stream, and compare each answer with the answer to the same request alone; return how many there were.
+    """Send a stream, and compare each answer with the answer to the same request alone; return the number of answers.
 
-    LAST, behind the stream, ends the connection, so that all answers arrive.
+    LAST follows the stream and ends the connection, so that all answers arrive.
     """
     stream += LAST
     expected, _ = as_h11_reads(stream)
@@ -119,14 +121,14 @@ def check(asked, stream, at):
         time.sleep(0.1)
     if answers and (answers[-1][0] in REFUSED or len(answers) > len(expected)):
         status, body = answers.pop()  # the answer to a request with a refused head or an incomplete body
-        if status < 400:  # a route that reads no body may answer before the body comes, and closes then
+        if status < 400:  # a route that reads no body may answer, and close, before the body comes
             assert stream.count(b"GET ") > 1
         else:
             assert asked.proxied or json.loads(body)["error"]
     for answer, (taken, headers) in zip(answers, expected, strict=False):
         alone = asked.alone(*taken, tuple(headers))
         if BUSY in (answer[0], alone[0]) and b"hinged-passed-on" in dict(headers):
-            continue  # the owner answers a passed-on request; any other server answers that the client asks again
+            continue  # the owner answers a passed-on request; any other server answers that the client should ask again
         assert answer == alone, taken
     assert len(answers) <= len(expected)
     return len(answers)
@@ -178,11 +180,11 @@ def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
 )
 @example(stream=BEHIND_ANOTHER, cut=95)
 def test_any_stream_gets_the_answers_to_the_requests_that_h11_finds(asked, stream, cut):
-    """cut: how many percent of the stream are sent first."""
+    """cut: percentage of the stream that is sent first."""
     expected, understood = as_h11_reads(stream + LAST)
     assume(all(method != b"HEAD" for (method, _, _), _ in expected))  # an answer to HEAD has no body
-    assume(understood or not asked.proxied)  # a proxy may understand and forward more
-    # A proxy rightly asks for the host that a target names; h11 leaves the target to the application.
+    assume(understood or not asked.proxied)  # a proxy may understand and forward more than h11
+    # A proxy correctly asks for the host that a target names; h11 leaves the target to the application.
     assume(not (asked.proxied and re.search(rb"(?im)^[a-z]+ [a-z]+://(?!localhost[ :/?#])", stream)))
     event("answered", check(asked, stream, cut * len(stream) // 100))
 

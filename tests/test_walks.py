@@ -1,7 +1,8 @@
 """Each walk of docs/contributing/ works on a copy of the tree, and changes as many files as it says.
 
-The title of a block is the path of a file. A `diff` block changes that file: its lines with a minus or without a sign
-stand in the file exactly once. Any other block is a whole new file. The last block is code that works after the change.
+The title of a block is the path of a file. A `diff` block changes that file. Its lines with a minus, and its lines
+without a sign, occur in the file exactly once. Any other block is a whole new file. The last block is code that works
+after the change.
 """
 
 import os
@@ -25,7 +26,8 @@ FILES_MAX = {
     "route": 2,
     "solver": 2,
 }
-"""How many files of the product each change may touch. If it touches more, a fact stands in several places."""
+"""Maximum number of files of the product that each change may touch. If it touches more, a fact is written in several
+places."""
 BLOCK = re.compile(r'^```(\w+) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 AT_LAST = "what works then"
 

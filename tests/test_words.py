@@ -39,7 +39,7 @@ def spaced(odd):
 
 
 def found_in(folder, name, content):
-    """The lines of a file in which the program finds a tell."""
+    """Return the lines of a file in which the program finds a tell."""
     path = folder / name
     path.write_text(spaced(content))
     return [line for line, _, _ in tells.tells(path)]

@@ -1,1 +1,3 @@
-"""The edge stands between the network and the routes: who may come in, how fast, and what is logged."""
+"""The edge is the code between the network and the routes. It decides who may come in and how fast, and
+what is logged.
+"""

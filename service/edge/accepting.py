@@ -1,4 +1,4 @@
-"""Accept connections of a port that several processes share, one at a time."""
+"""Accept connections, one at a time, on a port that several processes share."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-ACCEPT_AGAIN_S = 0.1  # seconds until the next attempt after an error, such as too many open files
-BACKLOG = 2048  # connections that the system queues before they are accepted
+ACCEPT_AGAIN_S = 0.1  # seconds until the next attempt after an error, for example too many open files
+BACKLOG = 2048  # maximum number of connections that the system queues before they are accepted
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Open the port of the settings. Invalid if that is impossible."""
+    """Open the port of the settings. Raise Invalid if that is impossible."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
@@ -31,7 +31,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def listen_beside(path: Path) -> socket.socket:
-    """Open a Unix socket for other processes of this server, removing the socket of a killed process."""
+    """Open a Unix socket for other processes of this server. Remove the socket that a killed process left."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     listening.setblocking(False)
@@ -43,7 +43,7 @@ def listen_beside(path: Path) -> socket.socket:
 class Accepting:
     """Accepts connections of a shared port, one at a time.
 
-    An event loop by itself accepts all waiting connections at once, so one process would get a whole burst.
+    By default an event loop accepts all waiting connections at once, so one process would get a whole burst.
     """
 
     def __init__(self, listening: socket.socket) -> None:
@@ -53,14 +53,14 @@ class Accepting:
         self._making: set[asyncio.Task[Any]] = set()
 
     def start(self, server: Server) -> None:
-        """Begin to accept for this server, unless it has stopped already."""
+        """Begin to accept connections for this server, unless accepting has already been stopped."""
         if self.listening.fileno() < 0:
             return
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.listening, self._accept, server, self._loop)
 
     def stop(self) -> None:
-        """Stop accepting and close the port. Connections accepted so far belong to the server."""
+        """Stop accepting and close the port. The server keeps the connections that were accepted so far."""
         if self._again is not None:
             self._again.cancel()
         if self._loop is not None and self.listening.fileno() >= 0:
@@ -70,7 +70,7 @@ class Accepting:
     def _accept(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         try:
             line, _ = self.listening.accept()
-        except (BlockingIOError, ConnectionAbortedError):  # another process took it, or the client is gone
+        except (BlockingIOError, ConnectionAbortedError):  # another process accepted it, or the client is gone
             return
         except OSError as error:  # too many files are open
             log.warning("a connection could not be taken: %s", error)
@@ -84,5 +84,5 @@ class Accepting:
 
 async def _make(server: Server, line: socket.socket) -> None:
     line.setblocking(False)
-    with suppress(OSError):  # the client is gone already
+    with suppress(OSError):  # the client is already gone
         await asyncio.get_running_loop().connect_accepted_socket(server.protocol, line)

@@ -1,8 +1,9 @@
-"""Access control: every operation names the least role that may use it, and this module alone decides.
+"""Access control. Every operation names the minimum role that may use it, and only this module decides.
 
-A key comes as `Authorization: Bearer KEY`. A single GET or WebSocket may come with `?ticket=` instead, from POST
-/tickets, because a browser's EventSource and WebSocket cannot send headers. A key never stands in a URL. Routes for
-other servers also accept a key as the password of `Authorization: Basic`, the only form that their settings offer.
+A client sends a key as `Authorization: Bearer KEY`. For a single GET or WebSocket it may send `?ticket=` instead, with
+a ticket from POST /tickets, because a browser's EventSource and WebSocket cannot send headers. A key never appears in a
+URL. Routes for other servers also accept a key as the password of `Authorization: Basic`, because their settings offer
+no other form.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ from hinged.service.settings import Settings
 log = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[bytes, bytes]]
-"""The headers of an ASGI scope: their names are in lower case."""
+"""The headers of an ASGI scope. Their names are in lower case."""
 
 
 class Access:
     """The keys and tickets of a server. Without keys, everyone may do everything."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raise Invalid if the key file cannot be read."""
+        """Read the key file. Raise Invalid if it cannot be read."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self._ticket_s = limits.TICKET_S
         self._tickets: Tickets = KeptTickets(limits.TICKET_S, limits.TICKETS_MAX)
         self._tickets_max = limits.TICKETS_MAX
 
     def share_tickets(self, secret: bytes) -> None:
-        """From now on accept the tickets of all processes that know this secret."""
+        """From now on, accept the tickets of all processes that know this secret."""
         self._tickets = SignedTickets(secret, self._ticket_s, self._tickets_max, self._known)
 
     def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
-        """The key of a request. Unauthenticated if there is no known key."""
+        """Return the key of a request. Raise Unauthenticated if the request has no known key."""
         given = _credentials(connection.scope["headers"])
         if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
             return self._redeem(connection)
@@ -57,8 +58,9 @@ class Access:
         return key
 
     def admitted(self, headers: Headers, operation: Operation[..., Any], model: str) -> Key | None:
-        """The key in these headers, if it may use an operation on a model; None if `authorise` must give the reason
-        why not.
+        """Return the key in these headers if it may use an operation on a model; otherwise None.
+
+        After None, the caller must let `authorise` find the reason.
         """
         if self._keyring is None:
             return NOBODY_ASKED
@@ -71,7 +73,9 @@ class Access:
         return key
 
     def _find(self, given: Sequence[bytes], *, basic: bool = False) -> Key | None:
-        """The key of these credentials, None if unknown. Unauthenticated if the credentials are malformed."""
+        """Return the key of these credentials, or None if it is unknown. Raise Unauthenticated if they are
+        malformed.
+        """
         if self._keyring is None:
             return NOBODY_ASKED
         if len(given) != 1:
@@ -85,13 +89,15 @@ class Access:
         return self._keyring.find(text)
 
     def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
-        """A ticket with the caller's rights, and its time of expiry."""
+        """Issue a ticket with the caller's rights; return it with its time of expiry."""
         expires_ms = 1000 * (time.time() + self._ticket_s)
         ticket = self._tickets.issue(caller(connection))
         return {"ticket": ticket, "expires_at": shown_time(expires_ms)}
 
     def knows(self, key: Key) -> bool:
-        """Whether a key that opened a stream is still valid. Unavailable while the key file cannot be read."""
+        """Return whether a key that opened a stream is still valid. Raise Unavailable while the key file cannot be
+        read.
+        """
         return key in self._known()
 
     def _known(self) -> tuple[Key, ...]:
@@ -107,7 +113,7 @@ class Access:
 
 
 def authorise(connection: HTTPConnection, operation: Operation[..., Any]) -> None:
-    """Note the caller's key. Unauthenticated or Forbidden if it may not use the operation."""
+    """Store the caller's key in the connection. Raise Unauthenticated or Forbidden if it may not use the operation."""
     if operation.role is None:
         return
     key = connection.state.caller = connection.app.state.access.caller(connection, basic=operation.basic)
@@ -119,7 +125,7 @@ def _credentials(headers: Headers) -> list[bytes]:
 
 
 def password(text: str) -> str:
-    """The password of basic credentials, "" if they are malformed."""
+    """Return the password in Basic credentials, or "" if they are malformed."""
     try:
         return base64.b64decode(text, validate=True).decode().partition(":")[2].strip()
     except ValueError:
@@ -132,7 +138,7 @@ def require(connection: HTTPConnection, role: Role, model: str | None = None) ->
 
 
 def check_role(key: Key, role: Role, model: str | None = None) -> None:
-    """Like `require`, for a key."""
+    """Do the same as `require`, but for a key."""
     if model is not None and not key.covers(model):
         what = "all models" if model == EVERY else f"model {model[:64]!r}"
         raise Forbidden(f"this needs a key for {what}; yours is for {', '.join(key.models)}")
@@ -141,24 +147,26 @@ def check_role(key: Key, role: Role, model: str | None = None) -> None:
 
 
 def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
-    """Raise Forbidden if an annotator sends examples with an x: annotators label examples that the model knows."""
+    """Raise Forbidden if an annotator sends an example with an x. Annotators may only label examples that the model
+    knows.
+    """
     if any("x" in example for example in examples):
         check_role(key, "writer")
 
 
 def check_name(connection: HTTPConnection, annotator: str) -> None:
-    """Raise Forbidden if an annotator's key answers under another name than its own."""
+    """Raise Forbidden if an annotator's key is used to answer under a name that is not the key's name."""
     if annotator != caller(connection).name:
         require(connection, "writer")
 
 
 def visible(connection: HTTPConnection, summaries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The models that the key of a request covers."""
+    """Return the summaries of the models that the request's key covers."""
     return [summary for summary in summaries if caller(connection).covers(summary["model"])]
 
 
 def caller(connection: HTTPConnection) -> Key:
-    """The caller's key, as noted by `authorise`."""
+    """Return the caller's key, which `authorise` has stored."""
     key: Key = connection.state.caller
     return key
 
@@ -174,8 +182,8 @@ def refuse_open_door(settings: Settings) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, which may resolve to another address elsewhere
+    except ValueError:  # a name, which another machine may resolve to another address
         return host.lower() == "localhost"

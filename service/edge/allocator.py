@@ -1,10 +1,10 @@
 """Tune glibc's allocator, so that freed memory returns to the system however many threads there are.
 
-By default glibc gives threads heaps of their own, up to eight for each core, and takes ever larger blocks from them.
-Memory that a thread frees cannot be used by another heap: of the growth under 200 clients, more than half was free.
+By default glibc gives threads their own heaps, up to eight per core, and takes ever larger blocks from them. Other
+heaps cannot use memory that a thread frees. With 200 clients, more than half of the memory growth was free memory.
 
-Nor does glibc return free memory between blocks in use: a few blocks that were allocated among models hold a heap that
-was full of models. So all whole free pages are returned once a minute.
+glibc also does not return free memory between blocks in use. If a few blocks were allocated among the models in a heap,
+the heap stays allocated after the models are gone. So the server returns all free pages once a minute.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """Parameters of mallopt, from malloc.h."""
 
 HEAPS = 2
-"""Number of heaps. Python's small objects do not come from them, so threads seldom wait for each other here."""
+"""Number of heaps. Python's small objects do not use them, so threads seldom wait for each other here."""
 
 BLOCK_BYTES = 2**20
-"""Bytes from which a block gets pages of its own, and from which the free end of a heap is returned."""
+"""Bytes from which a block gets its own pages, and from which the free end of a heap is returned."""
 
 
 GIVE_BACK_S = 60.0
@@ -31,9 +31,9 @@ GIVE_BACK_S = 60.0
 
 
 def share_heaps(give_back_s: float = GIVE_BACK_S) -> None:
-    """Let all threads share a few heaps, and return free pages from now on. Call it before there are threads.
+    """Let all threads share a few heaps, and return free pages from now on. Call this before threads start.
 
-    It has no effect without glibc.
+    This function has no effect without glibc.
     """
     if (mallopt := _libc("mallopt")) is not None:
         mallopt(M_ARENA_MAX, HEAPS)
@@ -44,16 +44,17 @@ def share_heaps(give_back_s: float = GIVE_BACK_S) -> None:
 
 
 def _give_back(malloc_trim: Callable[..., int], seconds: float) -> None:
-    """Return free pages for ever; ctypes lets other threads run meanwhile."""
+    """Return free pages for ever. ctypes lets other threads run meanwhile."""
     while True:
         time.sleep(seconds)
         malloc_trim(0)
 
 
 def settle() -> None:
-    """Exempt the present objects from garbage collection, and return the memory that making them took.
+    """Exempt the present objects from garbage collection, and return memory that is no longer needed.
 
-    Compilers, routes and loaded models are 300,000 objects: each full collection would stop every thread for 100 ms.
+    Compilers, routes and loaded models are 300,000 objects. Without this, each full collection would stop every thread
+    for 100 ms.
     """
     gc.collect()
     gc.freeze()
@@ -62,5 +63,5 @@ def settle() -> None:
 
 
 def _libc(name: str) -> Callable[..., int] | None:
-    """A function of the C library, None if it has no function of this name."""
+    """Return a function of the C library, or None if the library has no function of this name."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

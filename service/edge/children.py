@@ -16,15 +16,16 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart: first, and at most, by doubling
-LIVED_S = 60.0  # seconds of life after which a restart begins again with the first wait
+RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart: the first wait, then doubled up to the second
+LIVED_S = 60.0  # if a child lived for this many seconds, its next restart again comes after the first wait
 
 
 @dataclass(frozen=True)
 class Child:
     """A process to start: a module with its arguments.
 
-    name: in the log. said: called at each start for the child's stdin, which stays open while the parent lives.
+    name: its name in the log. said: called at each start; returns what the child reads from stdin, which stays open
+    while the parent lives.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Child:
 
 
 class Children:
-    """The child processes, on one event loop."""
+    """Starts and restarts child processes. Used on one event loop."""
 
     def __init__(
         self,
@@ -43,8 +44,10 @@ class Children:
         may_go_on: Callable[[Child, int], bool] = lambda *_: True,
         **started: Any,
     ) -> None:
-        """descriptors: open files that the children inherit. may_go_on: called with a child that ended and its exit
-        code; whether to restart it. started: further options of asyncio's subprocesses.
+        """Take the settings that the children get.
+
+        descriptors: open files that the children inherit. may_go_on: called with a child that ended and its exit code;
+        returns whether to restart it. started: further options of asyncio's subprocesses.
         """
         self._started = {"pass_fds": descriptors, "env": {**os.environ, **_as_environment(settings)}, **started}
         self._may_go_on = may_go_on
@@ -57,14 +60,14 @@ class Children:
         self._tasks.append(asyncio.create_task(self._keep_running(child)))
 
     def end(self, number: int = signal.SIGTERM) -> None:
-        """Send all children a signal, and restart none."""
+        """Send a signal to all children, and restart no child."""
         self._stopping.set()
         for process in self._running.values():
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
     async def stop(self, seconds: float) -> None:
-        """Wait up to `seconds` for all children to end, then kill the rest."""
+        """Wait up to `seconds` for all children to end, then kill the remaining children."""
         self.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
@@ -77,10 +80,10 @@ class Children:
             started = loop.time()
             try:
                 process = self._running[child.name] = await self._begin(child)
-            except OSError as error:  # no memory for it, or too many processes
+            except OSError as error:  # not enough memory, or too many processes
                 what = f"cannot be started: {error}"
             else:
-                if self._stopping.is_set():  # it may have been set meanwhile
+                if self._stopping.is_set():  # the server may have begun to stop meanwhile
                     process.terminate()
                 code = await process.wait()
                 if self._stopping.is_set() or not self._may_go_on(child, code):
@@ -96,13 +99,13 @@ class Children:
         if child.said is None:
             return await asyncio.create_subprocess_exec(*command, **self._started)
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started)
-        assert process.stdin is not None  # noqa: S101  it is a pipe
+        assert process.stdin is not None  # noqa: S101  stdin is a pipe
         process.stdin.write(child.said())
         return process
 
 
 def _as_environment(settings: Settings) -> dict[str, str]:
-    """The settings that the command line may give, as environment variables."""
+    """Return the settings that the command line may set, as environment variables."""
     return {
         "HINGED_HOST": settings.host,
         "HINGED_PORT": str(settings.port),

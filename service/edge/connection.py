@@ -1,4 +1,4 @@
-"""An HTTP connection: uvicorn's, with protection against slow clients and malformed requests."""
+"""An HTTP connection: uvicorn's connection, with protection against slow clients and malformed requests."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
 from hinged.service.errors import BadRequest, RequestTimeout, ServiceError, foreseen
 
 HEAD_BYTES_MAX = 2**16
-"""Longest head of a request (request line and headers), in bytes; also the limit between two pieces of a body."""
+"""Maximum bytes of a request's head (request line and headers). It is also the maximum number of bytes between two
+pieces of a body."""
 
-TOGETHER_BYTES_MAX = 2**16  # bytes to write that are sent at once, without waiting for the end of the turn
+TOGETHER_BYTES_MAX = 2**16  # with more bytes than this, send now instead of at the end of the turn
 
 LINGER_S = 2.0
-"""Seconds for which the rest of a request is discarded that was answered before it had come as a whole."""
+"""If a request is answered before all of it has arrived, its remaining data is discarded for this many seconds."""
 
 REST_S = 0.05
 """Seconds that the shortcut waits for the body after the head, because many clients send the body separately. After
-that, the request takes the usual way."""
+that time, the application handles the request."""
 
 WHOLE = "hinged.whole"
-"""Key of a scope: its body has come, so receiving it takes no time."""
+"""Key of a scope. It says that the whole body has arrived, so that reading it takes no time."""
 
 MALFORMED = "hinged.malformed"
-"""Key of a scope: the fault of its body, of which nothing more will come."""
+"""Key of a scope: what is wrong with the body. No more of the body will arrive."""
 
 VERSIONS = frozenset({"1.0", "1.1"})
 URL_PARTS = re.compile(rb"[/?#]")
@@ -43,11 +44,12 @@ URL_PARTS = re.compile(rb"[/?#]")
 
 
 class CoalescingTransport:
-    """A transport that sends everything written in one turn of the event loop together: a head with its body.
+    """A transport that sends everything written in one turn of the event loop together, for example a head and its
+    body.
 
-    It also closes in order. If a connection is closed while data comes in, the system resets it, and the client may
-    lose an answer that it has not read. So while `more_comes`, it announces the end, and discards incoming data until
-    the client closes too, for at most LINGER_S.
+    The transport also closes cleanly. If a connection is closed while data arrives, the system resets it, and the
+    client may lose an answer that it has not read. So while `more_comes`, the transport announces the end and discards
+    incoming data until the client closes too, for at most LINGER_S.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -62,7 +64,7 @@ class CoalescingTransport:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send at the end of this turn, or now if much has gathered; the transport knows when to pause."""
+        """Send at the end of this turn, or now if much data is waiting. The transport knows when to pause."""
         if not self._parts:
             self._loop.call_soon(self._send)
         self._parts.append(data)
@@ -71,18 +73,18 @@ class CoalescingTransport:
             self._send()
 
     def write_now(self, data: bytes) -> None:
-        """Send a whole answer, after anything that waits to be sent."""
+        """Send a complete answer, after all data that still waits to be sent."""
         if self._parts:
             self.write(data)
         elif not self.is_closing():
             self._transport.write(data)
 
     def is_sent(self) -> bool:
-        """Whether the system has everything that was written."""
+        """Return whether the system has everything that was written."""
         return not self._parts and not self._transport.get_write_buffer_size()
 
     def is_closing(self) -> bool:
-        """Whether nothing more can be written, and incoming data is ignored."""
+        """Return whether nothing more can be written, and incoming data is ignored."""
         return self._ended or self._transport.is_closing()
 
     def close(self) -> None:
@@ -106,9 +108,9 @@ class CoalescingTransport:
 
 
 class Flow(FlowControl):
-    """Flow control that does not resume reading while whole requests wait for the answers to earlier requests.
+    """Flow control that does not resume reading while complete requests wait for the answers to earlier requests.
 
-    uvicorn reads on at each answer, so a client that sends faster than it is answered would fill the memory.
+    uvicorn resumes reading at each answer. A client that sends faster than it is answered would fill the memory.
     """
 
     def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
@@ -116,21 +118,22 @@ class Flow(FlowControl):
         self._waiting = waiting
 
     def resume_reading(self) -> None:
-        """Read on, if no request waits."""
+        """Resume reading, if no request waits."""
         if not self._waiting:
             super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
-    """An HTTP connection with a time limit for the client to send a head, and to read some of an answer.
+    """An HTTP connection with a time limit for the client to send a head, and to read part of an answer.
 
-    uvicorn itself waits for ever, takes heads of any length, and closes without an answer if it cannot parse a body.
-    The reader of a body limits the time of the body.
+    uvicorn itself waits for ever, accepts heads of any length, and closes without an answer if it cannot parse a body.
+    The reader of a body limits the time for the body.
 
-    The connection splits its input into the same requests as every other parser, or refuses it. A proxy sends several
-    clients' requests over one connection: if it disagrees with the server about the end of a request, that request's
-    client writes the next request. So heads that only some parsers accept are refused (`_check_head`), data after the
-    last request is ignored, and so is an `Upgrade` to anything but a WebSocket (`_without_upgrade`).
+    The connection splits its input into the same requests as every other parser, or refuses the input. A proxy sends
+    several clients' requests over one connection. If the proxy and the server disagree about the end of a request, the
+    client that sent it also writes the next request. So the connection refuses heads that only some parsers accept
+    (`_check_head`). It ignores data after the last request, and an `Upgrade` to anything but a WebSocket
+    (`_without_upgrade`).
     """
 
     seconds = 60.0
@@ -138,25 +141,25 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.parser = httptools.HttpRequestParser(self)  # strict, unlike uvicorn's
+        self.parser = httptools.HttpRequestParser(self)  # strict, unlike uvicorn's parser
         self._limit: asyncio.TimerHandle | None = None
-        self._opens_socket = False  # whether the head is a WebSocket's handshake
-        self._ignores_upgrade = False  # whether it is to be parsed again without its Upgrade
+        self._opens_socket = False  # whether the head is the handshake of a WebSocket
+        self._ignores_upgrade = False  # whether the head must be parsed again without its Upgrade
         self._version = ""  # HTTP version of the newest head
-        self._last = False  # whether no request may follow the last whole request
+        self._last = False  # whether no request may follow the last complete request
         self._in_message = False
         self._in_head = False
-        self._in_body = False  # whether a request's body is coming for the application
-        self._apart = 0  # bytes since the last whole head, or the last piece of a body
-        self._moved = False  # whether the data just parsed ended a head or brought a piece of a body
-        self._whole_head = False  # whether a head began in the data just parsed
+        self._in_body = False  # whether the application is receiving the body of a request
+        self._apart = 0  # bytes since the last complete head, or the last piece of a body
+        self._moved = False  # whether the parsed data ended a head or contained a piece of a body
+        self._whole_head = False  # whether a head began in the parsed data
         self._broken = False  # whether further data is ignored
         self._refusal: ServiceError | None = None  # an error to send after the earlier answers
-        self._way: Way | None = None  # target of a request that takes the shortcut once it has come as a whole
-        self._held = b""  # its body so far
-        self._rest: asyncio.TimerHandle | None = None  # while the rest of it is awaited
+        self._way: Way | None = None  # the target of a request that takes the shortcut once it is complete
+        self._held = b""  # the part of the body that has arrived for the shortcut
+        self._rest: asyncio.TimerHandle | None = None  # timer while the rest of the body is awaited
         self._quiet: asyncio.TimerHandle | None = None
-        self._quiet_since: float | None = None  # time of the last answer, while nothing has come after it
+        self._quiet_since: float | None = None  # time of the last answer, until more data arrives
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -171,7 +174,8 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse received data, or ignore it after a refusal.
 
-        It is parsed in pieces, so that no piece exceeds the limit of a head. Between requests, the data begins a head.
+        The data is parsed in pieces, so that no piece exceeds the limit of a head. Between requests, the data begins a
+        head.
         """
         self._quiet_since = None
         while data and not (self._broken or self.transport.is_closing()):
@@ -203,12 +207,14 @@ class Connection(HttpToolsProtocol):
                     return
         except httptools.HttpParserError:
             if self._last and not self._in_message:
-                self._broken = True  # because that request was announced as the last
+                self._broken = True  # because the last request was announced as the last
             else:
                 self.send_400_response("this is no request of HTTP/1.1 that every parser understands alike")
 
     def _upgrade(self, *, more_came: bool) -> None:
-        """Open a WebSocket, or parse on as if the head had no Upgrade. more_came: whether bytes came with the head."""
+        """Open a WebSocket, or continue as if the head had no Upgrade. more_came: whether bytes arrived
+        with the head.
+        """
         if self._ignores_upgrade:
             head = self._without_upgrade()
             self.parser = httptools.HttpRequestParser(self)
@@ -221,10 +227,11 @@ class Connection(HttpToolsProtocol):
             self.handle_websocket_upgrade()
 
     def _without_upgrade(self) -> bytes:
-        """The head that has come, without its Upgrade.
+        """Return the last head without its Upgrade.
 
-        The parser takes a head with any Upgrade for the end of HTTP on its connection, and the following data for no
-        body, whatever its length. This server speaks no such protocol and may ignore the offer (RFC 9110, section 7.8).
+        When a head has any Upgrade, the parser treats the head as the end of HTTP on its connection. The parser then
+        does not read the data after the head as a body, whatever its length. This server speaks no such protocol and
+        may ignore the offer (RFC 9110, section 7.8).
         """
         self._ignores_upgrade = False
         lines = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode(), b"\r\n"]
@@ -248,7 +255,9 @@ class Connection(HttpToolsProtocol):
             self.url = self._path_of(self.url)
 
     def _path_of(self, target: bytes) -> bytes:
-        """The path and the query of a target that is a whole URL. BadRequest if it is not a URL of this server."""
+        """Return the path and the query of a target that is a whole URL. Raise BadRequest if it is no URL of this
+        server.
+        """
         scheme, _, rest = target.partition(b"://")
         authority = URL_PARTS.split(rest, maxsplit=1)[0]
         hosts = [value.lower() for name, value in self.headers if name == b"host"]
@@ -259,7 +268,7 @@ class Connection(HttpToolsProtocol):
         return path if path.startswith(b"/") else b"/" + path
 
     def _is_handshake(self) -> bool:
-        """Whether a head with an Upgrade opens a WebSocket: a GET without a body."""
+        """Return whether a head with an Upgrade opens a WebSocket: it must be a GET without a body."""
         named: dict[bytes, list[bytes]] = {}
         for name, value in self.headers:
             named.setdefault(name, []).append(value.lower())
@@ -275,9 +284,9 @@ class Connection(HttpToolsProtocol):
         return self._opens_socket
 
     def on_message_begin(self) -> None:
-        """The first byte of a head has come."""
+        """Note that the first byte of a head has arrived."""
         if self._last:
-            raise BadRequest("the request before was the last one")  # only stops the parser; it is not sent
+            raise BadRequest("the request before was the last one")  # stops the parser; the client does not get it
         super().on_message_begin()
         self._in_message = self._in_head = self._whole_head = True
         self._in_body = False
@@ -311,7 +320,7 @@ class Connection(HttpToolsProtocol):
             self.headers = []  # a trailer after a chunked body is no header
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Receive a piece of a body."""
         self._moved = True
         if self._way is None:
             super().on_body(body)
@@ -321,7 +330,7 @@ class Connection(HttpToolsProtocol):
             self._take_usual_way()
 
     def on_message_complete(self) -> None:
-        """Note that the whole body is here, so that its reader need not watch the time."""
+        """Mark the body as complete, so that its reader needs no time limit."""
         if self._ignores_upgrade:
             return
         self._last = self._version != "1.1" or not self.parser.should_keep_alive()
@@ -335,19 +344,19 @@ class Connection(HttpToolsProtocol):
         cast("dict[str, Any]", self.scope)[WHOLE] = True
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or send a waiting refusal."""
+        """Continue with the next request, or send a waiting refusal."""
         self._answered()
         super().on_response_complete()
         if self._refusal is not None:
             self._refuse(self._refusal)
 
     def _answered(self) -> None:
-        """Called when the oldest open request is answered."""
+        """Do nothing. Subclasses override this to react when the oldest open request is answered."""
 
     # -- the shortcut ---------------------------------------------------------------------------------------------
 
     def _short_way(self) -> Way | None:
-        """The shortcut's target of a request whose head has come; None if it cannot take the shortcut."""
+        """Return the shortcut's target for a request whose head has arrived; None if it cannot take the shortcut."""
         if self.shortcut is None or (self.cycle is not None and not self.cycle.response_complete):
             return None
         parser = self.parser
@@ -358,8 +367,8 @@ class Connection(HttpToolsProtocol):
         return self.shortcut.way(self.url, self.headers)
 
     def _takes_shortcut(self, way: Way) -> bool:
-        """Whether the shortcut answers a request that has come as a whole."""
-        assert self.shortcut is not None  # noqa: S101  it gave the target
+        """Let the shortcut answer a complete request; return whether it accepts the request."""
+        assert self.shortcut is not None  # noqa: S101  the target came from the shortcut
         asked = self.shortcut.begin(way, self, self._held)
         if asked is None:
             return False
@@ -368,7 +377,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _take_usual_way(self) -> None:
-        """Hand the request to the application, with the body held back so far."""
+        """Give the request to the application, with the part of the body that has arrived."""
         body = self._held
         self._let_go()
         self._begin_usual_way()
@@ -382,7 +391,7 @@ class Connection(HttpToolsProtocol):
             self._rest = None
 
     def answer(self, lines: Sequence[bytes], body: bytes, *, keep_alive: bool) -> None:
-        """Send a whole answer, for the shortcut. lines: its head, without the empty line at the end."""
+        """Send a complete answer, for the shortcut. lines: its head, without the empty line at the end."""
         together = cast("CoalescingTransport", self.transport)
         together.write_now(b"".join((*lines, b"\r\n" if keep_alive else b"connection: close\r\n\r\n", body)))
         if not keep_alive:
@@ -390,7 +399,7 @@ class Connection(HttpToolsProtocol):
         if self.pipeline or self._refusal is not None or together.is_closing():
             self.on_response_complete()
             return
-        # Like on_response_complete, without a timer for each answer.
+        # The same as on_response_complete, but without a timer for each answer.
         self._answered()
         self.server_state.total_requests += 1
         self.flow.resume_reading()
@@ -409,18 +418,18 @@ class Connection(HttpToolsProtocol):
         else:
             self.timeout_keep_alive_handler()
 
-    # -- ends -----------------------------------------------------------------------------------------------------
+    # -- closing and errors -------------------------------------------------------------------------------------------
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over; a WebSocket has time limits of its own."""
-        self._broken = True  # for HTTP; no time limit runs any more
+        """Hand the connection over to uvicorn's WebSocket, which has its own time limits."""
+        self._broken = True  # parse no more HTTP; no time limit runs from now on
         self._break_unread(0)
         super().handle_websocket_upgrade()
 
     def begin(self, work: Coroutine[Any, Any, None], fail: Callable[[ServiceError], None]) -> asyncio.Task[None]:
-        """Let a task serve the connection, while nothing else does.
+        """Let a task serve the connection. Nothing else serves it meanwhile.
 
-        fail: called with the error if the task raised anything unforeseen.
+        fail: called with an error if the task raised an unforeseen exception.
         """
 
         async def ending() -> None:
@@ -432,7 +441,7 @@ class Connection(HttpToolsProtocol):
         return self.loop.create_task(ending())
 
     def shutdown(self) -> None:
-        """Stop: a request that has begun to come is answered first."""
+        """Stop. A request that has begun to arrive is answered first."""
         if self._way is not None:
             self._take_usual_way()
         super().shutdown()
@@ -457,7 +466,10 @@ class Connection(HttpToolsProtocol):
         return f"the head of a request has at most {HEAD_BYTES_MAX} bytes, got more"
 
     def _not_understood(self, error: ServiceError) -> None:
-        """Take no more data, and report the error: for a body to the application, which may have answered already."""
+        """Ignore further data and report the error.
+
+        For an error in a body, tell the application, unless it has already answered.
+        """
         self._broken = True
         if not self._in_body:
             self._refuse(error)
@@ -495,7 +507,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _break_unread(self, seconds: float) -> None:
-        """Let the system break the connection if the client takes no data for `seconds`; 0: never."""
+        """Let the system break the connection if the client accepts no data for `seconds`; 0 switches this off."""
         line = self.transport.get_extra_info("socket")
         if hasattr(socket, "TCP_USER_TIMEOUT") and line.family in (socket.AF_INET, socket.AF_INET6):  # Linux
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * seconds))

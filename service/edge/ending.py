@@ -1,4 +1,4 @@
-"""End a server from within: in order, as at SIGTERM. The exit status says whether it should be started again."""
+"""End a server from within, as cleanly as SIGTERM does. The exit status says whether the server should be restarted."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ REFUSED = 3
 """Exit status of a process that cannot start with these settings or this store."""
 
 TAKEN_OVER = 4
-"""Exit status of a process whose store another server has taken over."""
+"""Exit status of a process after another server has taken over its store."""
 
 _given_up = threading.Event()
 
 
 def end() -> None:
-    """End this process in order, as if asked to. From any thread; log the reason before."""
+    """End this process cleanly, as SIGTERM does. Any thread may call this. Log the reason before the call."""
     signal.raise_signal(signal.SIGTERM)
 
 
 def give_up() -> None:
-    """Like `end`, but with the exit status of a failure."""
+    """Do the same as `end`, but with the exit status of a failure."""
     _given_up.set()
     end()
 
 
 def has_given_up() -> bool:
-    """Whether the process ends because it could not go on, so that its supervisor should start it again."""
+    """Return whether the process ends because of a failure, so that its supervisor should restart it."""
     return _given_up.is_set()

@@ -1,7 +1,8 @@
-"""Measure how long the event loop is held: while it is held, no request is answered.
+"""Measure for how long the event loop is held. While it is held, no request is answered.
 
-A timer is due every 10 ms. It is late if a callback runs long, or if a thread keeps Python's lock; in both cases this
-process used CPU time meanwhile. If it did not, the machine was busy with other processes, and the delay is not counted.
+A timer is due every 10 ms. The timer is late if a callback runs long, or if a thread keeps Python's lock. In both cases
+this process used CPU time meanwhile. If the process used no CPU time, the machine was busy with other processes, and
+the delay is not counted.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from prometheus_client.registry import Collector
 from hinged.service.store.times import Times
 
 TICK_S = 0.01
-"""Seconds between two looks at the loop. A hold appears shorter by up to this time; each look takes 5 us."""
+"""Seconds between two checks of the loop. A hold appears shorter by up to this time. Each check takes 5 us."""
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of the histogram, in seconds. Holds below the first bound are not counted."""
 RECENT_S = 60.0
-"""Seconds of a span. The longest hold covers the last one or two spans, so a scrape each minute misses none."""
+"""Length of a span in seconds. The reported longest hold is from the last one or two spans, so a scrape each minute
+misses no hold."""
 
 
 class Holds(Collector):
@@ -28,18 +30,18 @@ class Holds(Collector):
 
     def __init__(self) -> None:
         self._times = Times(BOUNDS_S)
-        self._longest = [0.0, 0.0]  # of the last span, and of the present span
+        self._longest = [0.0, 0.0]  # longest hold of the last span, and of the present span
         self._span_ends = self._looked = self._computed = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin on the running event loop."""
+        """Begin to check the running event loop."""
         self._looked, self._computed = time.perf_counter(), time.process_time()
         self._span_ends = self._looked + RECENT_S
         self._wait(asyncio.get_running_loop())
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -58,11 +60,11 @@ class Holds(Collector):
         self._wait(loop)
 
     def describe(self) -> list[Metric]:
-        """No metrics before the first collection."""
+        """Return no metrics before the first collection."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The holds so far, and the longest recent hold."""
+        """Yield the holds so far, and the longest recent hold."""
         seen = self._times.seen()
         buckets = list(zip([*map(str, BOUNDS_S), "+Inf"], map(float, seen.counts), strict=True))
         meaning = "Times that the event loop was held for more than 0.01 s."

@@ -1,7 +1,7 @@
-"""API keys: who may do what on which models. A JSON file holds the digests of the keys, never the keys.
+"""API keys say who may do what on which models. A JSON file contains the digests of the keys, never the keys.
 
-A key is 256 random bits, too many to guess, so a slow password hash would add nothing: one SHA-256 is as hard to invert
-as the key is to guess, and costs a request a microsecond. Digests are compared in constant time.
+A key is 256 random bits, too many to guess. So a slow password hash would not make a key safer: inverting one SHA-256
+is as hard as guessing the key. The digest costs each request only a microsecond. Digests are compared in constant time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hinged.service.errors import Invalid, Unavailable
 log = logging.getLogger(__name__)
 
 PREFIX = "hinged_"
-"""Beginning of every key, by which people and secret scanners recognise a key in the wrong place."""
+"""Beginning of every key, by which people and secret scanners recognise a leaked key."""
 
 
 Pattern = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?\*?$", min_length=1)]
@@ -34,7 +34,7 @@ _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
 class Key(BaseModel):
-    """A key in the file: name of its owner, role, models and digest."""
+    """A key in the file: its owner's name, its role, its models and its digest."""
 
     model_config = _STRICT
 
@@ -45,20 +45,20 @@ class Key(BaseModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
     def plays(self, role: Role) -> bool:
-        """Whether the key may do everything that a role may do."""
+        """Return whether the key may do everything that a role may do."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def covers(self, model: str) -> bool:
-        """Whether the key is for a model; EVERY stands for all models."""
+        """Return whether the key is for a model. EVERY means all models."""
         return any(model == p or (p.endswith("*") and model.startswith(p[:-1])) for p in self.models)
 
 
 NOBODY_ASKED = Key(name="everyone", role="admin", created_at="", sha256="0" * 64)
-"""The key of every caller at a server without keys."""
+"""The key of every caller of a server without keys."""
 
 
 class KeyFile(BaseModel):
-    """The form of the file."""
+    """The form of the key file."""
 
     model_config = _STRICT
 
@@ -76,12 +76,12 @@ class KeyFile(BaseModel):
 
 
 def digest(text: str) -> str:
-    """The digest of a key's text."""
+    """Return the digest of a key's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys of a file. Invalid, with the reason, if its content is wrong; OSError if it cannot be read."""
+    """Return the keys of a file. Raise Invalid if the content is invalid, OSError if the file cannot be read."""
     try:
         return KeyFile.model_validate_json(path.read_bytes()).keys
     except ValidationError as error:
@@ -91,14 +91,14 @@ def read_keys(path: Path) -> tuple[Key, ...]:
 
 
 class Keyring:
-    """The keys of a file, read again whenever the file changes, so that revoking a key needs no restart.
+    """The keys of a file. The file is read again whenever it changes, so that revoking a key needs no restart.
 
-    If the file is missing or invalid, nobody is let in: a slip in an editor must not keep a key alive that was just
-    revoked.
+    If the file is missing or invalid, nobody is let in. Otherwise a mistake in an editor could keep a revoked key
+    valid.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file; Invalid if that fails."""
+        """Read the file. Raise Invalid if that fails."""
         self.path = path
         self._stamp = self._stamp_now()
         try:
@@ -109,16 +109,16 @@ class Keyring:
             log.warning("%s holds no keys: nobody will be let in", path)
 
     def find(self, text: str) -> Key | None:
-        """The key with this text, or None. Unavailable while the file cannot be read."""
+        """Return the key with this text, or None. Raise Unavailable while the file cannot be read."""
         asked = digest(text)
         found = None
-        for key in self.keys():  # always all keys, so that the time does not depend on the key
+        for key in self.keys():  # always compare all keys, so that the time does not depend on the key
             if hmac.compare_digest(key.sha256, asked):
                 found = key
         return found
 
     def keys(self) -> tuple[Key, ...]:
-        """The present keys of the file. Unavailable while it cannot be read."""
+        """Return the keys that are now in the file. Raise Unavailable while the file cannot be read."""
         stamp = self._stamp_now()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -133,7 +133,7 @@ class Keyring:
         return self._keys
 
     def _stamp_now(self) -> tuple[int, ...]:
-        """A value that changes whenever the file changes; () if there is no file."""
+        """Return a value that changes whenever the file changes; () if there is no file."""
         try:
             stat = self.path.stat()
         except OSError:
@@ -142,7 +142,7 @@ class Keyring:
 
 
 def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVERY,)) -> str:
-    """Add a key to a file, which is created if missing; return the text of the key, which is kept nowhere."""
+    """Add a key to a file; create the file if it is missing. Return the text of the key, which is saved nowhere."""
     text = PREFIX + secrets.token_urlsafe(32)
     try:
         key = Key(
@@ -163,7 +163,7 @@ def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVE
 
 
 def revoke_key(path: Path, name: str) -> None:
-    """Remove a key from a file. Invalid if the file has no such key."""
+    """Remove a key from a file. Raise Invalid if the file has no such key."""
     with _Edit(path) as edit:
         kept = tuple(key for key in edit.keys if key.name != name)
         if len(kept) == len(edit.keys):
@@ -172,13 +172,14 @@ def revoke_key(path: Path, name: str) -> None:
 
 
 class _Edit:
-    """A change of a key file: the file is replaced as a whole, readable by its owner alone, or not changed.
+    """A change of a key file.
 
-    The new file is the lock, because only one process can create it.
+    The file is replaced as a whole or not changed, and only its owner may read it. The new file is also the lock,
+    because only one process can create it.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()  # a link's target is replaced
+        self.path = path.resolve()  # if the path is a link, its target is replaced
         self.new = self.path.with_name(self.path.name + ".new")
         self.keys: tuple[Key, ...] = ()
 
@@ -211,7 +212,9 @@ class _Edit:
         os.close(self.descriptor)
 
     def _give_up(self) -> None:
-        """Remove the new file, unless it is in place already: then a file of that name is another change's."""
+        """Remove the new file, unless it is already in place. In that case a file with its name belongs to another
+        change.
+        """
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(self.descriptor), self.new.stat()):
                 self.new.unlink()

@@ -1,6 +1,7 @@
-"""The server's log: lines for people, or JSON objects for programs, never with an example, a query string or a key.
+"""The server's log: lines for people, or JSON objects for programs. It never contains an example, a query string or a
+key.
 
-A request is logged by the template of its route, so nothing that a client wrote into a path gets into the log.
+A request is logged with the template of its route, so no text that a client wrote into a path gets into the log.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ log = logging.getLogger(__name__)
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
-"""Attributes of every log record; any other attribute becomes a field of the JSON object."""
+"""Attributes that every log record has. Any other attribute becomes a field of the JSON object."""
 
 
 class JSONLines(logging.Formatter):
     """Formats a record as a JSON object on one line: time, level, logger, message, extra fields and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line: dict[str, Any] = {
             "time": shown_time(1000 * record.created),
             "level": record.levelname.lower(),
@@ -40,7 +41,7 @@ class JSONLines(logging.Formatter):
 
 
 def begin_logging(settings: Settings, number: int | None = None) -> None:
-    """Log to stderr, including libraries; each line names the process, if the server has several."""
+    """Log to stderr. Libraries log there, too. If the server has several processes, each line names the process."""
     handler, text = logging.StreamHandler(), TEXT
     if number is not None:
         text = TEXT.replace("%(name)s", "process %(process_number)d: %(name)s")
@@ -52,11 +53,11 @@ def begin_logging(settings: Settings, number: int | None = None) -> None:
         handler.addFilter(numbered)
     handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(text))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each request that it sends, with the query string
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx logs each request with its query string
 
 
 def model_of(scope: Scope) -> str | None:
-    """The name of a request's model; None if the request is for no model, or the name is invalid."""
+    """Return the name of a request's model; None if the request is for no model, or the name is invalid."""
     model = scope.get("path_params", {}).get("model", "")
     return model if MODEL_NAME.fullmatch(model) else None
 

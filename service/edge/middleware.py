@@ -1,10 +1,10 @@
-"""Checks before any route sees a request: an allowed Host and Origin; refusals have one shape.
+"""Checks of the Host and the Origin before any route gets a request. Refusals have one shape.
 
-This is also where requests are counted by the template of their route, and reported to the log and to traces.
+This module also counts requests by the template of their route, and reports them to the log and to traces.
 
 A page in a browser can post to localhost, and a name that resolves to 127.0.0.1 makes it a same-origin page. So the
 Host must be one of the allowed names. A write or a WebSocket with an Origin must come from an allowed origin, or from a
-page of this very server.
+page of this server itself.
 """
 
 from __future__ import annotations
@@ -35,22 +35,24 @@ from hinged.service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 WITH_SLASH = ("/ui/", "/docs/")
-"""Paths that keep the slash at their end, because relative links of these pages need it. Any other path loses it."""
+"""Paths that keep the slash at their end, because relative links of these pages need it. All other paths lose it."""
 NO_ROUTE = "none"  # the route label of requests for unknown paths
 UNFORESEEN = 500  # status of an unforeseen error
 
 HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._~!$&'()*+,;=%-]*))(?::[0-9]*)?")
-"""The lower-case Host header: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
+"""Matches a Host header in lower case: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
 
 
 class JSON(Response):
-    """A JSON answer written by pydantic's encoder; a long answer in pieces, between which other requests are served."""
+    """A JSON answer that pydantic's encoder writes. A long answer is written in pieces; other requests are served in
+    between.
+    """
 
     media_type = "application/json"
     long: Any = None
 
     def render(self, content: Any) -> bytes:
-        """The bytes of the body; empty for a long answer, whose bytes are made when it is sent."""
+        """Return the bytes of the body. For a long answer, return no bytes: they are made when the answer is sent."""
         if is_long(content):
             self.long = content
             return b""
@@ -70,7 +72,7 @@ class JSON(Response):
 
 
 def error_response(error: ServiceError, path: str = "") -> Response:
-    """An error over HTTP. path: of the refused request, which decides the shape."""
+    """Return the HTTP answer for an error. path: path of the refused request, which determines the shape."""
     refusal = refusal_of(path)
     return JSON(refusal.body(error), refusal.status(error), dict(error.headers))
 
@@ -78,8 +80,8 @@ def error_response(error: ServiceError, path: str = "") -> Response:
 class Edge:
     """ASGI middleware that refuses foreign hosts and origins, and counts requests.
 
-    count: called with each HTTP request's method, route, status and seconds. probes: paths that only tell whether the
-    server is well; they accept any Host, because a monitor may know the server by another name.
+    count: called with each HTTP request's method, route, status and seconds. probes: paths that only report whether the
+    server is well. They accept any Host, because a monitor may know the server by another name.
     """
 
     def __init__(
@@ -129,11 +131,11 @@ class Edge:
 
     @property
     def tells(self) -> bool:
-        """Whether requests are logged or traced."""
+        """Return whether requests are logged or traced."""
         return self.log_requests or self.spans is not None
 
     def tell(self, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """Report an answered request to the log and to traces, if they are on."""
+        """Report an answered request to the log and to traces, if they are switched on."""
         if self.log_requests:
             log_request(scope, route, status, seconds)
         if self.spans is not None:
@@ -145,7 +147,9 @@ class Edge:
             self.spans.close()
 
     async def _opened(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a WebSocket on. The router closes a WebSocket without a route; the client gets an error instead."""
+        """Pass a WebSocket on. The router closes a WebSocket that has no route; this method sends the client an error
+        instead.
+        """
         accepted = False
 
         async def telling(message: Message) -> None:
@@ -161,7 +165,7 @@ class Edge:
             await self.app(scope, receive, telling)
 
     async def _refused(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Refuse a request that may not pass, a WebSocket at its handshake; return whether it was refused."""
+        """Refuse a request that is not allowed, a WebSocket at its handshake; return whether it was refused."""
         try:
             self.check(scope)
         except ServiceError as error:
@@ -176,7 +180,7 @@ class Edge:
             self.check_headers(scope["headers"], safe=safe and scope["type"] == "http")
 
     def check_headers(self, headers: Headers, *, safe: bool) -> None:
-        """Like `check`, for headers. safe: the request changes nothing."""
+        """Do the same as `check`, but for headers. safe: whether the request changes nothing."""
         hosts, origins = [], []
         for header, said in headers:
             if header == b"host":
@@ -199,13 +203,13 @@ class Edge:
     def _may_write(self, origin: str, host: str) -> bool:
         try:
             return origin in self.origins or urlsplit(origin).netloc == host
-        except ValueError:  # an invalid URL, such as "http://["
+        except ValueError:  # an invalid URL, for example "http://["
             return False
 
 
 @lru_cache(maxsize=256)
 def _name_of(host: str) -> str:
-    """The name in a Host header, without its port. BadRequest if it is malformed."""
+    """Return the name in a Host header, without its port. Raise BadRequest if it is malformed."""
     found = HOST.fullmatch(host.strip(" \t").lower())
     if found is None:
         raise BadRequest(f"the Host header is a name or an address, and perhaps a port, got {host[:100]!r}")

@@ -1,7 +1,7 @@
-"""Let a child process end with its parent, however the parent ends.
+"""Make a child process end when its parent ends, however the parent ends.
 
-Call it before other imports, which take seconds on a busy machine: the child holds the parent's port from its first
-moment, and if the parent is killed, its successor must find the port free.
+Call this before other imports, which take seconds on a busy machine. The child holds the parent's port from its first
+moment. If the parent is killed, its successor must find the port free.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_the_parent() -> None:
-    """Have Linux send this process SIGTERM when its parent ends; other systems cannot."""
+    """Tell Linux to send this process SIGTERM when its parent ends. Other systems cannot do this."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

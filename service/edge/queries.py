@@ -1,4 +1,4 @@
-"""Query strings: an unknown parameter is refused, because the client meant something by it."""
+"""Query strings. An unknown parameter is refused, because the client expected it to have an effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TICKET = "ticket"
 
 
 def refuse_unknown_query(connection: HTTPConnection, operation: Operation[..., Any], known: Collection[str]) -> None:
-    """Raise Invalid for an unknown parameter. Public operations, such as probes and files, accept any parameter."""
+    """Raise Invalid for an unknown parameter. Public operations, for example probes and files, accept any parameter."""
     if not connection.scope["query_string"] or operation.role is None:
         return
     for name in connection.query_params:

@@ -1,4 +1,6 @@
-"""The shape of errors: one for the whole server, except below paths of other protocols, whose clients expect theirs."""
+"""The shape of errors. The whole server has one shape. Paths of other protocols have other shapes, which their clients
+expect.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ class Refusal(NamedTuple):
     """JSON schema of the body, with a title, for the OpenAPI document."""
     body: Callable[[ServiceError], Any] = ServiceError.body
     statuses: Mapping[int, int] = {}
-    """Statuses for which the protocol uses another status."""
+    """The statuses that the protocol uses instead of the usual statuses."""
 
     def status(self, error: ServiceError | type[ServiceError]) -> int:
-        """The status of an error."""
+        """Return the status of an error."""
         return self.statuses.get(error.status, error.status)
 
 
@@ -47,9 +49,9 @@ USUAL = Refusal(
     }
 )
 OTHERS: dict[str, Refusal] = {}
-"""Shapes by the first part of a path. A part of the server that speaks another protocol adds its own."""
+"""Shapes by the first part of a path. A part of the server that speaks another protocol adds its own shape."""
 
 
 def refusal_of(path: str) -> Refusal:
-    """The shape of errors for a path."""
+    """Return the shape of errors for a path."""
     return OTHERS.get(path[1:].partition("/")[0], USUAL) if OTHERS else USUAL

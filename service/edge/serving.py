@@ -1,4 +1,4 @@
-"""uvicorn's server with an orderly shutdown, and its configuration."""
+"""uvicorn's server with a clean shutdown, and its configuration."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if sys.platform != "win32":
     import resource
 
 FRAME_SLACK = 2
-"""Factor by which a frame may exceed the limit and still be refused by an error frame; beyond it the socket closes
-(1009)."""
+"""A frame may exceed the limit by this factor and still get an error frame. Beyond it the socket closes (1009)."""
 
 KEEP_ALIVE_S = 75
-"""Seconds that a connection may be idle between requests. Longer than clients and proxies keep theirs (httpx 5 s, most
-60 s): if the server hung up just as a client sends its next request, the client would see a reset."""
+"""Seconds that a connection may be idle between requests. This must be longer than the limits of clients and proxies
+(httpx 5 s, proxies mostly 60 s). If the server closed a connection just when a client sends its next request, the
+client would see a reset."""
 
 LATE_S = 0.05
-"""Seconds between looks of a stopping server for connections that came late."""
+"""Seconds between a stopping server's checks for connections that arrived late."""
 
 
 class Server(uvicorn.Server):
-    """A server that ends its streams in order, with everything that was acknowledged, before it closes connections."""
+    """A server that ends its streams cleanly, with everything that was acknowledged, before it closes connections."""
 
     def __init__(self, config: uvicorn.Config, streams: Streams, seconds: float) -> None:
         super().__init__(config)
@@ -45,7 +45,7 @@ class Server(uvicorn.Server):
         self._seconds = seconds
 
     def protocol(self) -> Connection:
-        """The HTTP protocol object for one more connection, like uvicorn makes it."""
+        """Return the HTTP protocol object for one more connection, as uvicorn makes it."""
         make = cast("type[Connection]", self.config.http_protocol_class)
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
         """Capture signals while serving, and do not repeat them at the end.
 
         uvicorn sends captured signals to itself once it has drained. The process would then count as killed by a
-        signal, although it ended in order, unless it has the number 1, as in a container.
+        signal, although it ended cleanly, unless it has the number 1, as in a container.
         """
         with super().capture_signals():
             yield
@@ -67,11 +67,11 @@ class Server(uvicorn.Server):
             self.after_startup()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End streams, then requests; both together within the time to drain."""
+        """End streams first, then requests. Both together must end within the time to drain."""
         deadline = time.monotonic() + self._seconds
         self.before_shutdown()
         await self._streams.stop(self._seconds)
-        # If a connection is closed while data comes in, it is reset, and the client loses data that it has not read.
+        # If a connection is closed while data arrives, it is reset, and the client loses data that it has not read.
         while any(isinstance(c, PatientWebSocket) for c in self.server_state.connections):
             if time.monotonic() > deadline:
                 break
@@ -84,8 +84,9 @@ class Server(uvicorn.Server):
             closing.cancel()
 
     async def _close_late(self, before: set[Any]) -> None:
-        """Close connections that were accepted just before the stop, and that uvicorn did not know when it closed the
-        rest.
+        """Close connections that were accepted just before the stop.
+
+        uvicorn did not know these connections when it closed the other connections.
         """
         while True:
             await asyncio.sleep(LATE_S)
@@ -94,14 +95,14 @@ class Server(uvicorn.Server):
 
 
 class _NoHandshakes(logging.Filter):
-    """Drops uvicorn's log lines with the path and query of each WebSocket, because they may hold a ticket."""
+    """Drops uvicorn's log lines with the path and query of each WebSocket, because they may contain a ticket."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "WebSocket %s" not in str(record.msg)
 
 
 def allow_many_connections() -> None:
-    """Allow as many open files as the system permits: the usual 1,024 are fewer than the allowed streams."""
+    """Allow as many open files as the system permits. The usual 1,024 are fewer than the allowed streams."""
     if sys.platform != "win32":
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -110,14 +111,17 @@ def allow_many_connections() -> None:
 def make_server(
     app: Any, streams: Streams, settings: Settings, connection: type[Connection] = Connection, **parts: Any
 ) -> Server:
-    """Make a server of this application; `run` starts it. connection: class that speaks HTTP; parts: its attributes."""
+    """Make a server of this application; `run` starts it.
+
+    connection: class that speaks HTTP; parts: attributes of that class.
+    """
     logging.getLogger("uvicorn.error").addFilter(_NoHandshakes())
     config = uvicorn.Config(
         app,
         http=type("Connection", (connection,), {"seconds": settings.request_s, **parts}),
         host=settings.host,
         port=settings.port,
-        access_log=False,  # query strings may hold examples; logs.py logs requests without them
+        access_log=False,  # query strings may contain examples; logs.py logs requests without them
         log_config=None,
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=[*settings.proxies],
@@ -126,6 +130,6 @@ def make_server(
         ws_max_size=FRAME_SLACK * limits.FRAME_BYTES_MAX,
         ws_ping_interval=limits.HEARTBEAT_S,
         ws_ping_timeout=2 * limits.HEARTBEAT_S,
-        ws_per_message_deflate=False,  # numbers compress badly, and compression takes time from the solvers
+        ws_per_message_deflate=False,  # numbers compress badly, and compression takes CPU time from the solvers
     )
     return Server(config, streams, settings.shutdown_s)

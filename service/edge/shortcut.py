@@ -1,9 +1,10 @@
-"""A shortcut for small requests, from the connection to the operation, without an ASGI application between.
+"""A shortcut for small requests, from the connection to the operation, without an ASGI application in between.
 
-For each request uvicorn makes a task, an event and three messages, and Starlette makes two objects, which takes longer
-than a prediction. The shortcut answers without them a POST to one of a few routes that has come as a whole, is small
-JSON, and has nothing unusual about it. The usual way is the definition: the same functions check the caller. A request
-that the shortcut does not know, or would refuse before reading the body, takes the usual way and is answered there.
+For each request uvicorn makes a task, an event and three messages, and Starlette makes two objects. That takes longer
+than a prediction. The shortcut avoids these objects. It answers a POST to one of a few routes if the request is
+complete, its body is short JSON, and its headers are usual. The usual path defines the behaviour, and the same
+functions check the caller. If the shortcut does not know a request, or would refuse it before reading the body, the
+usual path answers it.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ if TYPE_CHECKING:
     from hinged.service.edge.connection import Connection
 
 SMALL_BYTES = 2_048
-"""Longest body of a small request, in bytes. Small requests wait a turn of the event loop to be done together."""
+"""Maximum bytes of the body of a small request. Small requests wait for one turn of the event loop, so that several are
+done together."""
 JSON_TYPES = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
-"""Headers with which a request takes the usual way."""
+"""A request with one of these headers takes the usual path."""
 URLS_KEPT, URL_BYTES_MAX = 4_096, 256
-"""Number of URLs whose routes are cached, and the longest such URL in bytes. Longer URLs take the usual way."""
+"""Number of URLs whose routes are cached, and the maximum length of such a URL in bytes. Longer URLs take the usual
+path."""
 
 Outcome = dict[str, Any] | ServiceError
 Begin = Callable[[Operation[..., Any], Key, str, bytes, Callable[[Outcome], None]], bool]
-"""Begins an operation for a key, a model and a body, and passes the outcome on later. If it returns false or raises,
-nothing was begun, and the usual way must answer."""
+"""Begins an operation for a key, a model and a body, and passes on the outcome later. If it returns false or raises an
+error, nothing was begun, and the usual path must answer."""
 
 METHOD = "POST"
 OVER = asyncio.Event()
@@ -67,10 +70,10 @@ Find = Callable[[str, str], "tuple[Led, dict[str, str]] | None"]
 
 
 class Shortcut:
-    """The shortcut of all connections of a server. Until it is opened, all requests take the usual way."""
+    """The shortcut of all connections of a server. Until it is opened, all requests take the usual path."""
 
     def __init__(self, edge: Edge, access: Access, bytes_max: int) -> None:
-        """bytes_max: longest body that any route accepts."""
+        """Take the checks of the server. bytes_max: maximum length of a body on any route."""
         self._edge = edge
         self._access = access
         self._bytes_max = min(SMALL_BYTES, bytes_max)
@@ -84,18 +87,20 @@ class Shortcut:
     def open(self, find: Find, begin: Begin, here: Callable[[str], bool]) -> None:
         """Open the shortcut, with a function that finds routes and a function that begins operations.
 
-        here: whether a model is certainly this server's.
+        here: returns whether this server certainly has a model.
         """
         self._find, self._begin, self._here = find, begin, here
         self._known = lru_cache(URLS_KEPT)(self._lead)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
-        """The target of a POST, or None for the usual way, on which another server gets the request unchanged."""
+        """Return the target of a POST; None for the usual path, which may give the unchanged request to
+        another server.
+        """
         found = self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
         return found if found is not None and self._here(found.model) else None
 
     def lines(self, defaults: Headers) -> bytes:
-        """The headers common to all answers, in the form to send; they change once a second."""
+        """Return the headers common to all answers, in the form to send. They change once a second."""
         if defaults is not self._defaults:
             self._defaults, self._lines = defaults, lines_of(defaults)
         return self._lines
@@ -111,7 +116,7 @@ class Shortcut:
         return Way(route, parameters, parameters.get("model", route.operation.covers or ""), path)
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
-        """Begin to answer a POST that has come as a whole; None, with nothing done, if it takes the usual way."""
+        """Begin to answer a complete POST. If the POST takes the usual path, do nothing and return None."""
         if len(body) > self._bytes_max or not self._here(way.model):  # the model may have moved
             return None
         try:
@@ -121,13 +126,13 @@ class Shortcut:
                 return None
             asked = Asked(self, self._edge, connection, way, key)
             begun = self._begin(way.route.operation, key, way.model, body, asked.answer)
-        except Exception:  # noqa: BLE001  the usual way answers with the right error
+        except Exception:  # noqa: BLE001  the usual path answers with the right error
             return None
         return asked if begun else None
 
 
 def is_plain(headers: Headers) -> bool:
-    """Whether the headers say once that the body is JSON, and nothing unusual."""
+    """Return whether the headers declare the body as JSON exactly once, and contain nothing unusual."""
     types = 0
     for name, value in headers:
         if name == b"content-type":
@@ -140,12 +145,12 @@ def is_plain(headers: Headers) -> bool:
 
 
 def lines_of(headers: Headers) -> bytes:
-    """The headers in the form to send."""
+    """Return the headers in the form to send."""
     return b"".join(b"%b: %b\r\n" % header for header in headers)
 
 
 class Asked:
-    """A request that is being answered; uvicorn's connection sees it instead of its own cycle."""
+    """A request that is being answered. uvicorn's connection uses this object instead of its own cycle."""
 
     __slots__ = (
         "_began", "_connection", "_edge", "_key", "_scope", "_shortcut", "_way", "disconnected", "keep_alive",
@@ -169,7 +174,7 @@ class Asked:
         way, edge, connection = self._way, self._edge, self._connection
         try:
             status, headers, body = written(outcome, way.path)
-        except Exception as error:  # noqa: BLE001  handled like on the usual way
+        except Exception as error:  # noqa: BLE001  handled as on the usual path
             status, headers, body = written(foreseen(error), way.path)
         self.response_complete = True
         if not self.disconnected:
@@ -184,7 +189,7 @@ class Asked:
 
 
 def written(outcome: Outcome, path: str) -> tuple[int, bytes, bytes]:
-    """The status, the headers in the form to send, and the body."""
+    """Return (status, headers, body), with the headers in the form to send."""
     if isinstance(outcome, ServiceError):
         response = error_response(outcome, path)
         return response.status_code, lines_of(response.raw_headers), bytes(response.body)

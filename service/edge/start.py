@@ -25,14 +25,15 @@ from hinged.version import __version__
 log = logging.getLogger(__name__)
 
 COLLECTED = 5_000
-"""New objects after which the collector scans the youngest; Python's default is 700. A request of a hundred examples
-holds more objects than that until it is answered, so a scan under Python's lock would find nothing to free."""
+"""Number of new objects after which the collector scans the youngest objects; Python's default is 700. A request of a
+hundred examples keeps more objects than that until it is answered. So a scan under Python's lock would find no object
+to free."""
 COLLECTED_YOUNG = 3
-"""Scans of the youngest objects before the middle generation is scanned; default 10. At 15,000 objects it takes 5
-ms."""
+"""Number of scans of the youngest objects before the middle generation is scanned; default 10. With 15,000 objects such
+a scan takes 5 ms."""
 SWITCH_S = 0.0002
-"""Seconds that a Python thread may keep the event loop waiting; default 0.005. A prediction waits some three times.
-With less, the more frequent switches cost as much as they gain."""
+"""Seconds that a Python thread may keep the event loop waiting; default 0.005. A prediction waits about three times.
+With a smaller value, the more frequent switches cost as much as they gain."""
 
 PROCESS_ENDS_S = 10.0
 """Seconds that a process may take to notice that its server was killed."""
@@ -43,10 +44,11 @@ OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
 
 
 def refuse_taken_address(settings: Settings) -> None:
-    """Raise Invalid if the server cannot listen on its address: in use, not of this machine, or not allowed.
+    """Raise Invalid if the server cannot listen on its address.
 
-    A killed server may have left a process that was just starting and listens until it notices. So a server of several
-    processes waits a while.
+    The address may be in use, may not belong to this machine, or may not be allowed. A killed server may have left a
+    process that was just starting. That process listens until it notices that its server is gone. So a server of
+    several processes waits for a while.
     """
     end = time.monotonic() + (PROCESS_ENDS_S if settings.processes > 1 else 0.0)
     while (error := _taken(settings)) is not None:
@@ -64,7 +66,7 @@ def _taken(settings: Settings) -> OSError | None:
     for family, kind, protocol, _, address in found:
         try:
             with socket.socket(family, kind, protocol) as probe:
-                if os.name == "posix":  # like the server: lingering connections of an earlier server do not matter
+                if os.name == "posix":  # as the server does: lingering connections of an earlier server do not matter
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -76,14 +78,15 @@ def _taken(settings: Settings) -> OSError | None:
 
 
 def cannot_listen(settings: Settings, error: OSError) -> Invalid:
-    """The error of a server that cannot listen on its address."""
+    """Return the error of a server that cannot listen on its address."""
     reason = f"cannot listen on {_address(settings.host, settings.port)}: {(error.strerror or str(error)).lower()}"
     return Invalid(f"{reason}. Another port: --port or HINGED_PORT, 0 takes a free one")
 
 
 def begin_process(settings: Settings, number: int | None = None) -> None:
-    """Prepare a process that answers requests, before it starts threads. number: the process's, if there are
-    several.
+    """Prepare a process that answers requests, before it starts threads.
+
+    number: the process's number, if there are several processes.
     """
     begin_logging(settings, number)
     share_heaps()
@@ -93,7 +96,7 @@ def begin_process(settings: Settings, number: int | None = None) -> None:
 
 
 def unknown_names(environment: Iterable[str]) -> list[str]:
-    """A sentence for each variable that looks like a setting but is unknown."""
+    """Return a sentence for each variable that looks like a setting but is unknown."""
     known = [name.upper() for name in Settings.model_fields]
     found = []
     for name in sorted(environment):
@@ -126,7 +129,7 @@ def tell_start(settings: Settings) -> None:
 
 
 def _store(settings: Settings) -> str:
-    """The store's address without a password."""
+    """Return the store's address without a password."""
     if settings.store == "sqlite":
         return f"sqlite in {settings.data_dir}"
     parts = urlsplit(settings.store)

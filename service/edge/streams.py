@@ -1,4 +1,4 @@
-"""The open WebSockets and event streams: their number is limited, and all end when the server stops."""
+"""The open WebSockets and event streams. Their number is limited, and all end when the server stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Streams:
 
     def __init__(self, most: int) -> None:
         self.stopping = False
-        self.stops_at: float | None = None  # deadline for all streams to end, by the monotonic clock
+        self.stops_at: float | None = None  # time by which all streams must have ended, by the monotonic clock
         self.most = most
         self._open: dict[int, Callable[[], None]] = {}
         self._number = 0
@@ -46,7 +46,7 @@ class Streams:
                 self._none_left.set()
 
     async def stop(self, seconds: float) -> None:
-        """Open no more streams, end all, and wait up to `seconds` until they have ended."""
+        """Open no more streams, end all open streams, and wait up to `seconds` until they have ended."""
         self.stopping, self.stops_at = True, time.monotonic() + seconds
         self._none_left.clear()
         for end in list(self._open.values()):

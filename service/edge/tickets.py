@@ -1,8 +1,9 @@
-"""Tickets open one event stream or one WebSocket in a browser, which cannot send a key's header there.
+"""A ticket opens one event stream or one WebSocket in a browser, which cannot send a key's header there.
 
-A ticket stands in a URL, and URLs end up in histories and logs. So a ticket is random, valid for seconds and for one
-use, and kept only in memory. If several processes answer for one server, any of them may get a ticket that another
-process gave. Such a ticket itself names its key and expiry, signed with a secret that all processes know.
+A ticket is part of a URL, and URLs are stored in histories and logs. So a ticket is random, is valid for seconds and
+for one use, and is kept only in memory. If several processes answer for one server, each may get a ticket that another
+process issued. Such a ticket itself contains its key's mark and its expiry, signed with a secret that all processes
+know.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ class Tickets(Protocol):
     """Issues and redeems tickets. Methods run on one event loop."""
 
     def issue(self, key: Key) -> str:
-        """Issue a ticket with the rights of a key. QueueFull if too many are open."""
+        """Issue a ticket with the rights of a key. Raise QueueFull if too many are open."""
 
     def redeem(self, ticket: str) -> Key | None:
-        """The key of a ticket, once, and until the ticket expires; otherwise None."""
+        """Return a ticket's key the first time that the ticket is used, if it has not expired; otherwise None."""
 
 
 class KeptTickets:
-    """Tickets kept in the memory of one process. Methods run on one event loop."""
+    """Keeps tickets in the memory of one process. Methods run on one event loop."""
 
     def __init__(self, seconds: float, tickets_max: int) -> None:
         self._seconds = seconds
         self._max = tickets_max
-        # By digest, so that the time of a look-up reveals nothing. All tickets live equally long, so the first entry is
-        # the oldest.
+        # Each entry's key is a digest, so that the time of a look-up reveals nothing. All tickets are valid for the
+        # same time, so the first entry is the oldest.
         self._open: OrderedDict[str, tuple[Key, float]] = OrderedDict()
 
     def issue(self, key: Key) -> str:
-        """Issue a ticket with the rights of a key. QueueFull if too many are open."""
+        """Issue a ticket with the rights of a key. Raise QueueFull if too many are open."""
         now = time.monotonic()
         while self._open and next(iter(self._open.values()))[1] <= now:
             self._open.popitem(last=False)
@@ -54,20 +55,20 @@ class KeptTickets:
         return ticket
 
     def redeem(self, ticket: str) -> Key | None:
-        """The key of a ticket, once, and until the ticket expires; otherwise None."""
+        """Return a ticket's key the first time that the ticket is used, if it has not expired; otherwise None."""
         key, expires = self._open.pop(digest(ticket), (None, 0.0))
         return key if expires > time.monotonic() else None
 
 
 class SignedTickets:
-    """Tickets that are valid at every process with the same secret, once at each process.
+    """Issues tickets that are valid at every process with the same secret, once at each process.
 
-    A ticket is used at the process that answers for its model, so it is used once in all. A process refuses tickets
-    issued before it began, because it does not know whether they were used.
+    A ticket is used at the process that answers for its model, so in total it is used only once. A process refuses
+    tickets that were issued before it began, because it does not know whether they were used.
     """
 
     def __init__(self, secret: bytes, seconds: float, tickets_max: int, known: Callable[[], Iterable[Key]]) -> None:
-        """known: the keys that are valid now."""
+        """Take the secret and the limits. known: returns the keys that are valid now."""
         self._secret = secret
         self._seconds = seconds
         self._max = tickets_max
@@ -77,14 +78,17 @@ class SignedTickets:
         self._used: OrderedDict[bytes, float] = OrderedDict()
 
     def issue(self, key: Key) -> str:
-        """Issue a ticket with the rights of a key. QueueFull if too many unexpired tickets were issued."""
+        """Issue a ticket with the rights of a key. Raise QueueFull if too many unexpired tickets were issued."""
         self._make_room(self._issued)
         nonce, expires = secrets.token_bytes(NONCE_BYTES), time.time() + self._seconds
         self._issued[nonce] = expires
         return self._ticket(nonce + round(1000 * expires).to_bytes(EXPIRY_BYTES, "big") + self._mark(key))
 
     def redeem(self, ticket: str) -> Key | None:
-        """The key of a ticket, once, and until the ticket expires; otherwise None. QueueFull if too many were used."""
+        """Return a ticket's key the first time that the ticket is used, if it has not expired; otherwise None.
+
+        Raise QueueFull if too many tickets were used.
+        """
         try:
             given = base64.b64decode(ticket, altchars=b"-_", validate=True)
         except ValueError:
@@ -103,13 +107,13 @@ class SignedTickets:
         return next((key for key in self._known() if self._mark(key) == mark), None)
 
     def _ticket(self, body: bytes) -> str:
-        """The canonical text of a ticket."""
+        """Return the canonical text of a ticket."""
         return base64.urlsafe_b64encode(body + self._signed(body)).decode()
 
     def _mark(self, key: Key) -> bytes:
-        """The mark of a key in a ticket; without the secret nobody can make or recognise it.
+        """Return the mark of a key in a ticket. Without the secret nobody can make or recognise the mark.
 
-        It is signed like a ticket's body but shorter, so it cannot pass for a body.
+        The mark is signed like a ticket's body but is shorter, so it cannot be mistaken for a body.
         """
         return self._signed(bytes.fromhex(key.sha256))
 

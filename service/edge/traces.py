@@ -1,7 +1,8 @@
-"""OpenTelemetry: a span for each request, if the environment names an endpoint for spans.
+"""Make an OpenTelemetry span for each request, if the environment names an endpoint for spans.
 
-OpenTelemetry's variables turn it on and configure it. Like the request log, a span has the method, the template of the
-route, the status and the model, and nothing else that a client sent. It continues the trace of a `traceparent` header.
+OpenTelemetry's variables switch tracing on and configure it. A span has the same facts as the request log: the method,
+the template of the route, the status and the model. It contains nothing else that a client sent. A span continues the
+trace of a `traceparent` header.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ CONTEXT = (b"traceparent", b"tracestate")
 FAILED = 500  # status from which a span counts as failed
 
 CLOSING_S = 2.0
-"""Seconds that the last spans get to be sent when the server ends."""
+"""Maximum seconds for sending the last spans when the server ends."""
 
 
 def open_spans() -> Spans | None:
-    """The maker of spans, if the environment asks for spans."""
+    """Return an object that makes spans, if the environment asks for spans."""
     if not any(os.environ.get(name) for name in ENDPOINTS):
         return None
     try:
@@ -40,10 +41,10 @@ def open_spans() -> Spans | None:
 
 
 class Spans:
-    """Makes a span of each request; a thread of OpenTelemetry sends it."""
+    """Makes a span for each request. A thread of OpenTelemetry sends the spans."""
 
     def __init__(self) -> None:
-        """Lacking if OpenTelemetry is not installed."""
+        """Set up OpenTelemetry. Raise Lacking if it is not installed."""
         with needed("otel", "tracing"):
             from opentelemetry import trace  # noqa: PLC0415  needed only for traces
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A WebSocket connection: uvicorn's, with protection against slow clients and malformed data."""
+"""A WebSocket connection: uvicorn's connection, with protection against slow clients and malformed data."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hinged.service.edge.connection import CoalescingTransport
 from hinged.service.errors import UNFORESEEN, BadRequest, InternalError
 
 FRAGMENTS_MAX = 1000
-"""Fragments of a frame after which they are joined, so that many empty fragments do not fill the memory."""
+"""Number of fragments of a frame after which they are joined, so that many empty fragments do not fill the memory."""
 
 PIECES = "hinged.pieces"
 """Key of a message to send: a text in pieces, none of them empty."""
 
 THERE = "hinged.there"
-"""Key of a WebSocket's scope: a function like `receive` that returns None if no frame has come yet."""
+"""Key of a WebSocket's scope: a function like `receive` that returns None if no frame has arrived yet."""
 
 
 class Handshake(ServerProtocol):
-    """The WebSocket protocol; it refuses a handshake with the usual error shape."""
+    """The WebSocket protocol. It refuses a handshake with an error in the usual shape."""
 
     def reject(self, status: int, text: str) -> Response:
-        """The answer to an invalid handshake."""
+        """Return the answer to an invalid handshake."""
         error = InternalError(UNFORESEEN) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else BadRequest(_line(text))
         body = to_json(error.body())
         headers = {"Connection": "close", "Content-Type": "application/json", "Content-Length": str(len(body))}
@@ -40,14 +40,16 @@ class Handshake(ServerProtocol):
 
 
 class PatientWebSocket(WebSocketsSansIOProtocol):
-    """A WebSocket whose client does not count as dead while the server does not read: its pong waits in the socket."""
+    """A WebSocket whose client does not count as dead while the server does not read. The client's pong waits in the
+    socket.
+    """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.conn = Handshake(max_size=self.config.ws_max_size, logger=self.logger)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note that the client may be sending whenever the connection ends."""
+        """Remember that the client may be sending data whenever the connection ends."""
         super().connection_made(transport)
         cast("CoalescingTransport", transport).more_comes = lambda: True
 
@@ -59,13 +61,13 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         self.handle_events()
         if self.conn.parser_exc is not None and not self.close_sent:
             self.handle_parser_exception()
-        elif not self.handshake_initiated:  # the handshake has come as a whole, but is too long or invalid HTTP
+        elif not self.handshake_initiated:  # the handshake is complete, but too long or invalid HTTP
             reason = _line(f"the handshake of a WebSocket was not understood: {self.conn.handshake_exc}")
             self.transport.write(self.conn.reject(HTTPStatus.BAD_REQUEST, reason).serialize())
             self.transport.close()
 
     async def run_asgi(self) -> None:
-        """Let the application take all frames that have come, without a turn of the event loop for each."""
+        """Give the application all frames that have arrived, without a turn of the event loop for each."""
         cast("dict[str, Any]", self.scope)[THERE] = self._next_there
         await super().run_asgi()
 
@@ -73,19 +75,21 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         if self.queue.empty():
             return None
         message = self.queue.get_nowait()
-        if self.read_paused and self.queue.empty():  # like in `receive`
+        if self.read_paused and self.queue.empty():  # as `receive` does
             self.read_paused = False
             self.transport.resume_reading()
         return message
 
     def handle_cont(self, event: Any) -> None:
-        """Take a fragment of a frame."""
+        """Receive a fragment of a frame."""
         if len(self.frames) >= FRAGMENTS_MAX:
             self.frames = [b"".join(self.frames)]
         super().handle_cont(event)
 
     def send_receive_event_to_app(self) -> None:
-        """Give a frame to the application; an invalid text closes the socket, and is no error of the server."""
+        """Give a frame to the application. An invalid text closes the socket; it does not count as an error of the
+        server.
+        """
         if self.curr_msg_data_type == "text" and not all(part.isascii() for part in self.frames):
             try:
                 b"".join(self.frames).decode()
@@ -98,8 +102,9 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send the application's message; raise ClientDisconnected if the socket was closed for a fault of the
-        client.
+        """Send the application's message.
+
+        Raise ClientDisconnected if the socket was closed because of a client's fault.
         """
         if self.close_sent and message["type"] in ("websocket.send", "websocket.close"):
             raise ClientDisconnected
@@ -111,7 +116,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # refused with an answer, which uvicorn does not count as complete
 
     async def _send_pieces(self, pieces: list[bytes]) -> None:
-        """Send a text in fragments, as fast as the client takes them; only pings may come between."""
+        """Send a text in fragments, as fast as the client accepts them. Only pings may come in between."""
         for k, piece in enumerate(pieces):
             await self.writable.wait()
             if self.disconnected or self.close_sent or self.conn.state is not State.OPEN:
@@ -125,7 +130,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             await asyncio.sleep(0)
 
     def keepalive_timeout(self) -> None:
-        """Close the socket if no pong came although the server was reading."""
+        """Close the socket if no pong arrived although the server was reading."""
         if self.read_paused:
             self.pong_timer = None
             self.schedule_ping()
@@ -139,5 +144,5 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
 
 
 def _line(text: str) -> str:
-    """A library's message as one line."""
+    """Return a library's message as one line."""
     return " ".join(text.split())

@@ -1,1 +1,1 @@
-"""The engine runs models: a worker and a journal for each, jobs beside them, and recovery after a crash."""
+"""The engine runs models. Each model has a worker, a journal and jobs, and the engine recovers it after a crash."""

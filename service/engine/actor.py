@@ -1,6 +1,6 @@
-"""The actor of a model takes queued work as micro-batches, runs it on the model's journal, and answers.
+"""The actor of a model takes queued work as micro-batches, does it on the model's journal, and answers the callers.
 
-This module decides who waits for what, when the journal's thread gets work, and what happens when a model's code fails.
+This module decides the order of work, when the journal's thread gets work, and what happens when a model's code fails.
 The requests that a model accepts are in worker.py.
 """
 
@@ -30,14 +30,14 @@ from hinged.service.model.view import Published
 log = logging.getLogger(__name__)
 
 IDLE = Queued(Keeping(), [], 0)
-"""Work for a turn in which no request waits: predictions are written."""
+"""Work for a turn in which no request waits. It only writes predictions."""
 
 
 class Actor:
     """Owns a model from its beginning until `stop`; nothing else writes the model. Used on the event loop.
 
-    journal: the model and its log. queue: work that waits. unlogged: predictions that wait to be written. failed: why
-    the actor takes no work, or None.
+    journal: the model and its log. queue: the waiting work. unlogged: the predictions that are not yet written. failed:
+    the reason why the actor accepts no work, or None.
     """
 
     def __init__(
@@ -47,8 +47,9 @@ class Actor:
         moved: Callable[[int], None] = lambda _: None,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """executor: runs the model's calls. moved: called with each published position. turn: waits until the model may
-        learn.
+        """Take the executor that runs the model's calls.
+
+        moved: called with each published position. turn: waits until the model may learn.
         """
         settings, labels = journal.settings, journal.model.configuration.labels
         self.name = journal.model.name
@@ -59,7 +60,7 @@ class Actor:
         self._executor = executor
         self._moved = moved
         self._turn = turn
-        self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # reads of the model itself
+        self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # questions to the model itself
         self._wake = asyncio.Event()
         self._stopping = False
         self._leaving: str | None = None
@@ -68,22 +69,22 @@ class Actor:
 
     @property
     def model(self) -> Model:
-        """The model as it is now; between two changes only inside `ask`."""
+        """Return the model in its present state. Only code that `ask` runs sees it between two changes."""
         return self.journal.model
 
     @property
     def published(self) -> Published:
-        """The view that predictions read."""
+        """Return the view that predictions read."""
         return self.journal.published
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """The event that the model could not apply and stands before, if any."""
+        """Return the event before which the model stopped because it could not apply the event, if any."""
         return self.journal.obstacle
 
     @property
     def stopped(self) -> bool:
-        """Whether the actor takes no more work."""
+        """Return whether the actor takes no more work."""
         return self._stopping or self.failed is not None
 
     def check_running(self) -> None:
@@ -96,9 +97,10 @@ class Actor:
             raise Unavailable("the server is stopping")
 
     def put(self, work: Work, *, first: bool = False, stopped: bool = False) -> asyncio.Future[Any]:
-        """Queue work; return the future of its answer. first: before all other work; stopped: even if no work is taken.
+        """Queue work; return the future of its answer.
 
-        Unavailable if the actor takes no work, QueueFull if too much waits.
+        first: put it before all other work. stopped: queue it even if the actor takes no work. Raise Unavailable if the
+        actor takes no work, QueueFull if too much work is waiting.
         """
         if not stopped:
             self.check_running()
@@ -107,7 +109,7 @@ class Actor:
         return future
 
     def ask(self, question: Question) -> asyncio.Future[Any]:
-        """Queue a question to the model, to be answered between two changes; return the future of its answer."""
+        """Queue a question, which the model answers between two changes; return the future of its answer."""
         if self.journal.obstacle is None:
             self.check_running()
         future = asyncio.get_running_loop().create_future()
@@ -116,14 +118,15 @@ class Actor:
         return future
 
     def take_along(self, predictions: Sequence[Made]) -> None:
-        """Queue predictions, to be written together with other events."""
+        """Queue predictions. The actor writes them together with other events."""
         if not self.unlogged:
             self._wake.set()
         self.unlogged.add(predictions)
 
     async def stop(self, *, keep_snapshot: bool, why: str | None) -> None:
-        """Refuse new work, do the queued work, keep a snapshot. why: reason given to later requests, if not the
-        usual.
+        """Refuse new work, do the queued work, save a snapshot.
+
+        why: the reason that later requests get; None for the usual reason.
         """
         self._stopping = True
         self._leaving = why
@@ -157,7 +160,7 @@ class Actor:
             answers = await self._answers([question for question, _ in questions], taken)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001  a model's code may raise more than Exception
+        except BaseException as error:  # noqa: BLE001  a model may raise errors that are not Exception
             self._fail(futures, error)
             if not isinstance(error, GivenUp):
                 await self._read_again()
@@ -171,7 +174,7 @@ class Actor:
         self.look_at_changes()
 
     async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
-        """The answers to the questions, then the answers to the work, for which perhaps nobody waits."""
+        """Return the answers to the questions, then the answers to the work. The work may have no caller."""
         journal, answers = self.journal, []
         waiting = self.unlogged.take()
         if questions:
@@ -179,7 +182,7 @@ class Actor:
         if taken.futures or waiting:
             done = await self._call(do, journal, taken.work, waiting)
             answers += done.answers[: len(taken.futures)]
-            self.unlogged.put_back([] if self._stopping else done.unlogged)  # at the end there is no next time
+            self.unlogged.put_back([] if self._stopping else done.unlogged)  # a stopped actor cannot write them later
         elif self._snapshot_in_s() <= 0:
             await self._call(journal.take_snapshot_if_due)
         return answers
@@ -187,7 +190,8 @@ class Actor:
     async def _end(self) -> None:
         self.let_go()
         snapshots = self.journal.snapshots
-        # No snapshot may outlive the worker: by the time it is kept, the name could belong to another model.
+        # No snapshot job may run after the worker has ended. When it saves the snapshot, the name could belong to
+        # another model.
         if snapshots.newest is not None:
             await asyncio.wait([asyncio.wrap_future(snapshots.newest)])
         if self._keep_snapshot and not self.failed and not self.journal.unresolved:
@@ -197,7 +201,9 @@ class Actor:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
     async def _woken(self) -> bool:
-        """Wait for work, or until predictions must be written or a snapshot is due; false if there is nothing to do."""
+        """Wait for work, or until predictions must be written or a snapshot is due. Return false if there is nothing to
+        do.
+        """
         self._wake.clear()
         left_s = min(self.unlogged.due_in_s(), self._snapshot_in_s())
         with suppress(TimeoutError):
@@ -206,7 +212,7 @@ class Actor:
         return not self.failed
 
     def _snapshot_in_s(self) -> float:
-        """Seconds until a snapshot is due by age."""
+        """Return the seconds until the newest snapshot is so old that a new snapshot is due."""
         return math.inf if self.failed else self.journal.snapshots.due_in_s(self.journal.model)
 
     def look_at_changes(self) -> None:
@@ -214,12 +220,12 @@ class Actor:
         self.unlogged.limit(self.model.configuration.labels.pending_max)
 
     def let_go(self) -> None:
-        """Release callers that wait for something that will not happen."""
+        """Release callers that would wait for ever."""
 
-    # -- failure, and the way back --------------------------------------------------------------------------------
+    # -- failure and recovery ----------------------------------------------------------------------------------------
 
     def _fail(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
-        """Take no more work, because the state may be torn. Other models go on."""
+        """Take no more work, because an event may be half applied. Other models continue."""
         if isinstance(error, GivenUp):
             self.failed = error.message
         else:
@@ -233,10 +239,11 @@ class Actor:
         self.let_go()
 
     async def _read_again(self) -> None:
-        """Replace the torn state by the state from store and log.
+        """Replace the half-changed state with the state from the store and its log.
 
-        If the cause of the failure is gone, the model goes on. If an event cannot be applied, the model stands before
-        it: it serves, but learns nothing until an admin sets the event aside. The actor waits for a store that is away.
+        If the cause of the failure is gone, the model continues. If the model cannot apply an event, it stops before
+        the event: it predicts, but learns nothing until an admin sets the event aside. If the store is away, the actor
+        waits for it.
         """
         patience = Patience(self.name)
         while not self._stopping:

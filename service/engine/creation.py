@@ -1,4 +1,4 @@
-"""Bring models into memory: new with a new log, from a file, or from a log in the store.
+"""Bring models into memory: create them with a new log, from a file, or from a log in the store.
 
 These functions wait for the store, so they run on threads.
 """
@@ -20,7 +20,10 @@ from hinged.solvers import warm
 
 
 def begin_log(store: Store, name: str, configuration: Configuration) -> ModelCreated | None:
-    """Begin a new log; return its first event, or None if an earlier creation of unknown outcome has begun the log."""
+    """Begin a new log; return its first event.
+
+    Return None if an earlier creation, whose outcome was unknown, has already begun the log.
+    """
     created = ModelCreated(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
     try:
         store.create(name, created.record())
@@ -33,7 +36,7 @@ def create(store: Store, name: str, configuration: Configuration, settings: Sett
     """Create a new model with its log."""
     warm.warm_up_first(configuration.solver, configuration.dtype)
     created = begin_log(store, name, configuration)
-    if created is None:  # the log decides
+    if created is None:  # an earlier call has begun the log, so load it
         return load(store, name, settings)
     model = Model(name, configuration, **settings.model_sizes)
     model.apply(1, created)
@@ -41,16 +44,21 @@ def create(store: Store, name: str, configuration: Configuration, settings: Sett
 
 
 def load(store: Store, name: str, settings: Settings) -> tuple[Model, Obstacle | None]:
-    """Load a model of the store, with the event that it could not apply. The errors of ModelHistory.reached."""
+    """Load a model of the store; return it, and the event that it could not apply, if any.
+
+    Raise the errors of ModelHistory.reached.
+    """
     return ModelHistory(store, name, **settings.model_sizes).reached()
 
 
 def import_file(store: Store, name: str, file: IO[bytes], settings: Settings) -> Model:
-    """Create a model from a file and begin its log with it. Invalid if this server does not accept the file."""
+    """Create a model from a file and begin its log with that model. Raise Invalid if this server does not accept the
+    file.
+    """
     model, imported = read_import(name, file, settings, settings.model_sizes)
     try:
         store.create(name, imported.record())
-    except KeyError:  # an earlier creation of unknown outcome has succeeded
+    except KeyError:  # an earlier creation, whose outcome was unknown, has succeeded
         there, _ = load(store, name, settings)
         if there.snapshot() != model.snapshot():
             raise Conflict(f"there is a model {name!r} already; start the server again to see it") from None

@@ -1,8 +1,8 @@
-"""Follow a model: first the events of its log, then new events as they happen, without the contents of examples.
+"""Follow a model: first the events in its log, then new events as they happen. Contents of examples are left out.
 
-A follower reads the log a page at a time until it has caught up. From then on it gets the newest events from memory,
-where a model's feed keeps them while anybody follows. A follower that falls behind gets an error and must begin again
-from the log at its position. So memory does not grow with the number of followers, or with their slowness.
+A follower reads the log a page at a time until it has caught up. From then on it gets the newest events from memory.
+The feed of a model keeps them while the model has followers. A follower that falls behind gets an error and must begin
+again from the log at its position. So neither the number of followers nor a slow follower makes memory grow.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.store.base import Event
 
 PAGE_EVENTS = 100
-"""Most events that a follower gets at once."""
+"""Maximum number of events that a follower gets at once."""
 
 ReadLog = Callable[[int], Iterator[tuple[int, Event]]]
 
 
 class Told(NamedTuple):
-    """A message to a follower. position: in the log; note: not an event of the log; sent once and never repeated."""
+    """A message to a follower.
+
+    position: the position in the log. note: whether the message is not in the log; such a message is sent only once.
+    """
 
     position: int
     kind: str
@@ -34,26 +37,26 @@ class Told(NamedTuple):
     note: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """The message as it is sent."""
+        """Return the message in the form in which it is sent."""
         return {"position": self.position, "kind": self.kind, **self.facts}
 
 
 def told(position: int, event: ModelEvent) -> Told:
-    """The public message of a logged event: counts, never contents."""
+    """Return the public message of a logged event. It has counts, never contents of examples."""
     at = {"at": shown_time(event.at_ms)} if event.at_ms else {}
     return Told(position, event.KIND, at | event.told())
 
 
 class Feed:
-    """The newest events of one model. All methods but `note` run on the event loop."""
+    """Keeps the newest events of one model. All methods except `note` run on the event loop."""
 
     def __init__(self, position: int, kept: int) -> None:
         self.over = asyncio.Event()
         self.reason = ""
         self.elsewhere = False
-        """When the feed is over: whether the model goes on at another server."""
+        """Whether the model continues at another server. Set when the feed ends."""
         self._kept = kept
-        self._noted: list[tuple[int, ModelEvent, bool]] = []  # from the worker's thread, until `publish`
+        self._noted: list[tuple[int, ModelEvent, bool]] = []  # from the worker's thread, not yet sent by `publish`
         self._newest: deque[Told] = deque()
         self._left = 0  # number of messages dropped from the front of `_newest`
         self._begins = position  # every event after this position is in `_newest`
@@ -62,11 +65,11 @@ class Feed:
         self._followers: set[Follower] = set()
 
     def note(self, position: int, event: ModelEvent, *, drifted: bool) -> None:
-        """Note that an event was applied. Called by the worker's thread."""
+        """Record that an event was applied. The worker's thread calls this."""
         self._noted.append((position, event, drifted))
 
     def publish(self) -> None:
-        """Send what was noted to the followers; the worker's thread rests meanwhile."""
+        """Send the recorded events to the followers. The worker's thread does nothing in the meantime."""
         noted, self._noted = self._noted, []
         if noted:
             self._reached = noted[-1][0]
@@ -84,7 +87,7 @@ class Feed:
             self._tell(note)
 
     def tell(self, position: int, kind: str, **facts: Any) -> None:
-        """Send a message that is in no log, once the event at its position is published."""
+        """Send a message that is not in the log, but only after the event at its position is published."""
         self._tell(Told(position, kind, facts, note=True))
 
     def _tell(self, note: Told) -> None:
@@ -95,7 +98,7 @@ class Feed:
             self._wake()
 
     def begin_anew(self, position: int) -> None:
-        """Set the position of the model and drop what was noted: followers read on from the log."""
+        """Set the position of the model and drop the recorded events. Followers continue from the log."""
         self._noted.clear()
         self._early.clear()
         self._left += len(self._newest) + 1  # a gap, which shows followers that messages are missing
@@ -104,7 +107,7 @@ class Feed:
         self._wake()
 
     def end(self, reason: str, *, elsewhere: bool = False) -> None:
-        """End the feed. elsewhere: the model goes on at another server."""
+        """End the feed. elsewhere: whether the model continues at another server."""
         self.elsewhere = elsewhere
         self.reason = self.reason or reason
         self.over.set()
@@ -134,8 +137,9 @@ class Feed:
             self._newest.clear()
 
     def since(self, number: int, position: int) -> list[Told]:
-        """A page of the messages after the first `number`. position: of the follower. FellBehind if some were
-        dropped.
+        """Return one page of the messages after the first `number` messages.
+
+        position: the follower's position. Raise FellBehind if some of these messages were dropped.
         """
         if number < self._left:
             raise FellBehind(
@@ -144,7 +148,7 @@ class Feed:
         return list(islice(self._newest, number - self._left, number - self._left + PAGE_EVENTS))
 
     def first_behind(self, position: int) -> int | None:
-        """The number of the first message after a position; None if some of them were dropped.
+        """Return the number of the first message after a position; None if some of these messages were dropped.
 
         A note comes after the event at its position, and perhaps after later events.
         """
@@ -155,7 +159,7 @@ class Feed:
 
 
 class Follower:
-    """Follows a model from a position on. Iterate `pages` once."""
+    """Follows a model, starting at a position. Iterate over `pages` only once."""
 
     def __init__(self, feed: Feed, read: ReadLog, published: Callable[[], int], position: int) -> None:
         self.position = position
@@ -166,14 +170,15 @@ class Follower:
         self._ended = False
 
     def end(self) -> None:
-        """End `pages`."""
+        """End the iteration over `pages`."""
         self._ended = True
         self.news.set()
 
     async def pages(self, pause_s: float) -> AsyncGenerator[list[Told]]:
-        """Pages of past and new messages until the feed is over; an empty page after `pause_s` without a message.
+        """Yield pages of past and new messages until the feed ends.
 
-        FellBehind, or a store's errors while the log is read.
+        After `pause_s` seconds without a message, yield an empty page. Raise FellBehind, or the store's errors while
+        the log is read.
         """
         self._feed.join(self)
         try:
@@ -187,7 +192,7 @@ class Follower:
                     page = self._feed.since(number, self.position)
                     number += len(page)
                 if page:
-                    self.position = max(self.position, *(news.position for news in page))  # a note's may be earlier
+                    self.position = max(self.position, *(news.position for news in page))  # a note may come late
                     yield page
                 elif over:
                     return

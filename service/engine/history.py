@@ -1,8 +1,8 @@
-"""A model's past in the store: its state at any position that snapshots and log still reach, and what it learned.
+"""A model's past in the store: what it learned, and its state at any position that snapshots and log can still rebuild.
 
-A rollback takes a model back to an earlier state, from which its log goes on. So the events that led to a state may be
-several stretches of the log, each beginning with a rollback except the first. The stretches are found before anything
-is folded: undone events are not applied, however often a model was rolled back.
+A rollback returns a model to an earlier state, and the log continues from there. So the events that led to a state may
+lie in several stretches of the log. Every stretch except the first begins with a rollback. The stretches are found
+before any event is applied, so undone events are never applied, however often a model was rolled back.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TEACHING = (ClassAdded.KIND, ExamplesLearned.KIND, TrainingFinished.KIND, Candid
 def as_it_should_be(
     event: ExamplesLearned, forgotten: Container[int], corrections: Mapping[int, int]
 ) -> ExamplesLearned:
-    """A learned batch without forgotten examples and with corrected labels."""
+    """Return a learned batch without its forgotten examples and with corrected labels."""
     keys = event.keys.tolist()
     if corrections:
         classes = event.classes.copy()
@@ -62,7 +62,7 @@ def as_it_should_be(
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """An event that cannot be applied: its position, its kind ("" if it cannot be read), and the reason."""
+    """An event that cannot be applied. kind: "" if the event cannot be read."""
 
     position: int
     kind: str
@@ -70,12 +70,12 @@ class Obstacle:
 
     @property
     def message(self) -> str:
-        """The obstacle as a sentence for people."""
+        """Return a sentence about the obstacle, for people."""
         return f"event {self.position}{self.kind and f' ({self.kind})'} cannot be applied: {self.reason}"
 
 
 class Blocked(ValueError):
-    """Raised when an obstacle keeps a state from being folded further."""
+    """Raised when an obstacle prevents the model from applying further events."""
 
     def __init__(self, obstacle: Obstacle) -> None:
         super().__init__(obstacle.message)
@@ -85,7 +85,7 @@ class Blocked(ValueError):
 class ModelHistory:
     """The past of one model. Methods may be called from any thread; the caller owns the models that they return.
 
-    leave: set when nobody needs to wait any longer for a store that is away.
+    leave: set when nobody needs to wait any longer for the store to come back.
     """
 
     def __init__(self, store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> None:
@@ -95,8 +95,9 @@ class ModelHistory:
         self._sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
 
     def newest(self) -> Model:
-        """The state at the end of the log. Damaged or ValueError if it cannot be read, Conflict if the log is
-        trimmed.
+        """Return the state at the end of the log.
+
+        Raise Damaged or ValueError if the log cannot be read, Conflict if the log is trimmed.
         """
         end = self.store.end(self.name)
         for position in self.store.snapshots(self.name):
@@ -105,9 +106,9 @@ class ModelHistory:
         return self._fold(end)
 
     def reached(self) -> tuple[Model, Obstacle | None]:
-        """The newest state that can be folded, and the event that stopped the fold, if any.
+        """Return the newest state that can be rebuilt from the log, and the event that could not be applied, if any.
 
-        The errors of `newest` if there is no state at all.
+        Raise the errors of `newest` if no state can be rebuilt.
         """
         try:
             return self.newest(), None
@@ -118,17 +119,20 @@ class ModelHistory:
             return self._fold(blocked.obstacle.position - 1), blocked.obstacle
 
     def at(self, position: int) -> Model:
-        """The state at a position of the log. Conflict if log and snapshots no longer reach back to it."""
+        """Return the state at a position of the log. Raise Conflict if log and snapshots no longer reach back to the
+        position.
+        """
         try:
             return self._fold(position)
         except (Damaged, ValueError):
-            self._check_reach(position)  # perhaps a trim removed what was being read
+            self._check_reach(position)  # perhaps a trim removed the events during the read
             raise
 
     def successor(self, position: int, event: ModelEvent) -> Model | None:
-        """The model after an event at `position` that replaces the model; None for any other event.
+        """Return the model after an event at `position` that replaces the model; None for any other event.
 
-        The errors of `at` for a rollback; the errors of Model.begin for an event that holds the whole state.
+        Raise the errors of `at` for a rollback, and the errors of Model.begin for an event that contains the whole
+        state.
         """
         match event:
             case ModelRolledBack():
@@ -141,16 +145,16 @@ class ModelHistory:
                 return None
 
     def apply(self, model: Model, position: int, event: ModelEvent) -> Outcome:
-        """Apply an event that may read the log again. Conflict if it needs events that are trimmed.
+        """Apply an event that may read the log again. Raise Conflict if the needed events are trimmed.
 
         Further epochs wait for a store that is away, because a logged event can no longer be refused.
         """
         return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
     def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[ExamplesLearned]:
-        """The learned batches before a position that made the model, in order. Conflict if any is missing.
+        """Yield in order the learned batches before a position. Undone batches are left out.
 
-        Forgotten examples are left out, and corrected labels are used.
+        Forgotten examples are left out, and corrected labels are used. Raise Conflict if a batch is missing.
         """
         for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
             if isinstance(event, ExamplesLearned):
@@ -159,7 +163,7 @@ class ModelHistory:
                     yield rest
 
     def x_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Inputs | None:
-        """The x of an example, if the remaining log has it."""
+        """Return the x of an example, if the remaining log contains it."""
         for at, record in self.store.read(self.name, 0):
             if record.kind == ExamplesLearned.KIND and not was_undone(undone, at):
                 event = ExamplesLearned.decoded(record.payload)
@@ -169,9 +173,9 @@ class ModelHistory:
         return None
 
     def taught(self, undone: Sequence[tuple[int, int]], before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
-        """The events between two positions that teach a learner, without undone events.
+        """Yield the events between two positions that train a learner. Undone events are left out.
 
-        Conflict if the first of these events is no longer in the log; Damaged if an event cannot be read.
+        Raise Conflict if the first of these events is no longer in the log, Damaged if an event cannot be read.
         """
         first = True
         for at, record in self.store.read_around(self.name, after):
@@ -194,7 +198,9 @@ class ModelHistory:
             raise Conflict(f"the log of model {self.name} is trimmed: there is no whole epoch to learn again")
 
     def _patiently(self, undone: Sequence[tuple[int, int]], before: int) -> Iterator[tuple[int, Taught]]:
-        """`taught` from the beginning; after an outage of the store it goes on where it was."""
+        """Yield the events of `taught` from the beginning of the log. After an outage of the store, continue with the
+        next event.
+        """
         at, patience = 0, Patience(self.name)
         while True:
             try:
@@ -214,7 +220,7 @@ class ModelHistory:
             anew, stretches, aside = self._stretches(at, position) if at <= position else (False, [], {})
             if not stretches:
                 continue
-            if anew:  # the log holds a whole state that is later than the snapshot
+            if anew:  # an event after the snapshot contains a whole state
                 return self._along(stretches, None, aside)
             try:
                 model = Model.restore(self.name, self.store.get_snapshot(self.name, at), **self._sizes)
@@ -233,11 +239,11 @@ class ModelHistory:
         return self._along(stretches, None, aside)
 
     def _stretches(self, base: int, position: int) -> tuple[bool, list[tuple[int, int]], dict[int, str]]:
-        """The stretches of the log that led from `base` to `position`, each as its first and last event.
+        """Return the stretches of the log that led from `base` to `position`, each as its first and last event.
 
-        The boolean says whether the first stretch begins with an event that holds the whole state, so that `base` is
-        not needed. The list is empty if the state at `base` was undone on the way. The dictionary has the events that
-        were set aside at any time, by position.
+        The boolean says whether the first stretch begins with an event that contains the whole state, so that `base` is
+        not needed. The list is empty if the state at `base` was undone on the way. The dictionary contains every event
+        that was ever set aside, by position.
         """
         rollbacks: dict[int, int | None] = {}
         aside: dict[int, str] = {}
@@ -278,14 +284,14 @@ class ModelHistory:
                     model = self._stepped(model, at, record)
                 except (ServiceError, Damaged, Abandoned):
                     raise
-                except BaseException as error:  # raised by the model's code, perhaps from Rust or a compiler
+                except BaseException as error:  # raised by the model's code, perhaps by Rust or a compiler
                     raise Blocked(Obstacle(at, record.kind, told(error))) from error
         if model is None or model.position != stretches[-1][1]:
             raise BadFrame(f"the log of model {self.name} ends before event {stretches[-1][1]}")
         return model
 
     def _stepped(self, model: Model | None, at: int, record: Event) -> Model:
-        """The model after one more event; without a model before it, the model that the event begins."""
+        """Return the model after one more event. If there is no model yet, return the model that the event creates."""
         event = self._whole(at, record)
         if model is None:
             model = Model.begin(self.name, at, event, **self._sizes)
@@ -297,7 +303,7 @@ class ModelHistory:
         return model
 
     def followed(self, model: Model, at: int, record: Event) -> Model:
-        """The newest model after one more event of a growing log. The errors of `at`."""
+        """Return the newest model after one more event of a growing log. Raise the errors of `at`."""
         event = self._whole(at, record)
         successor = self.successor(at, event)
         if successor is None:
@@ -305,14 +311,17 @@ class ModelHistory:
         return successor or model
 
     def _whole(self, at: int, record: Event) -> ModelEvent:
-        """The event of a record. Conflict if a part of it was forgotten, because the state after it is gone."""
+        """Return the event of a record.
+
+        Raise Conflict if a part of the event was forgotten: the state after the event can no longer be rebuilt.
+        """
         event = decode_event(record.kind, record.payload)
         if event.is_partial:
             raise Conflict(f"event {at} of model {self.name} was forgotten in part, and so were the states before")
         return event
 
     def _check_reach(self, position: int) -> None:
-        """Raise Conflict if the log has lost its beginning and no snapshot leads to this position."""
+        """Raise Conflict if the beginning of the log is gone and no snapshot can replace it for this position."""
         first, _ = next(self.store.read(self.name, 0), (None, None))
         if first != 1:
             begin = "is empty" if first is None else f"begins with event {first}"
@@ -323,6 +332,6 @@ class ModelHistory:
 
 
 def told(error: BaseException) -> str:
-    """An error as a single line, for people who do not see the traceback."""
+    """Return a one-line description of an error, for people who do not see the traceback."""
     said = str(error).partition("\n")[0][:200]
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

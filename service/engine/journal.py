@@ -1,7 +1,8 @@
-"""A journal holds a model in memory and writes its log: it checks, appends and applies events, and publishes.
+"""A journal keeps a model in memory and writes its log. It checks, appends and applies events, and publishes a view.
 
-The order never changes: nothing is acknowledged before all four steps are done. A journal runs on the thread of the
-model's worker. The event loop reads `model`, `published` and `obstacle`, which are always assigned as a whole.
+The order of these four steps never changes, and an event is acknowledged only after all four. A journal runs on the
+thread of the model's worker. The event loop reads `model`, `published` and `obstacle`; each is always replaced in one
+assignment.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ Question = Callable[[Model], Any]
 class Journal:
     """Owns a model and writes its log.
 
-    obstacle: the event that the model could not apply and stands before. unresolved: an append had an unknown outcome,
-    so the end of the log must be read first. read_anew: a reloaded state, which `stand_anew` takes over.
+    obstacle: the event before which the model stopped because it could not apply the event. unresolved: whether an
+    append had an unknown outcome; then the end of the log must be read first. read_anew: a reloaded state, which
+    `stand_anew` will use.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Journal:
         tell_of_snapshot: Callable[[int], None],
         log_is_read: Callable[[], bool],
     ) -> None:
-        """executor, tell_of_snapshot, log_is_read: as in Snapshots."""
+        """Take the model. For executor, tell_of_snapshot and log_is_read, see Snapshots."""
         self.model = model
         self.published: Published = model.published()
         self.obstacle = obstacle
@@ -74,27 +76,30 @@ class Journal:
         self._told_of_loss = False
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970; within a log the time never falls, whatever the clock does."""
+        """Return the milliseconds since 1970. Within a log the time never decreases, even if the clock is set back."""
         return max(time.time_ns() // 1_000_000, self.model.at_ms)
 
     # -- writing --------------------------------------------------------------------------------------------------
 
     def begin(self, along: Sequence[Made]) -> None:
-        """Catch up with the end of the log before a piece of work. along: predictions to write with its first
-        append.
+        """Prepare a piece of work: apply events at the end of the log that are not yet applied.
+
+        along: predictions to write with the first append.
         """
         self.along = list(along)
         self._resolve()
         self.along, self._along_ms = self.to_be_kept(along), self.now_ms()
 
     def leave_behind(self, given: str) -> list[Made]:
-        """Take the predictions with this id out of those to be written, and return them."""
+        """Remove the predictions with this id from the predictions to write, and return them."""
         found = [made for made in self.along if made.prediction.id == given]
         self.along = [made for made in self.along if made.prediction.id != given]
         return found
 
     def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
-        """The predictions in the model's present form, except for forgotten examples and undone states."""
+        """Return the predictions in the model's present form, without predictions of forgotten examples and undone
+        states.
+        """
         model = self.model
         known = [made for made in predictions if not model.tombstones.knows(made.prediction.id)]
         fitted = [made.fitted(model.labels, model.learner.rows) for made in known]
@@ -102,15 +107,17 @@ class Journal:
 
     @property
     def next_position(self) -> int:
-        """Position of the first event of the next append, after the predictions that are written with it."""
+        """Return the position of the first event of the next append. Waiting predictions are written before
+        this event.
+        """
         return self.model.position + 1 + bool(self.along)
 
     def commit(self, events: Sequence[ModelEvent] = (), successor: Model | None = None) -> list[Outcome]:
-        """Append events durably, after the waiting predictions; apply them and publish; return the outcome of each
+        """Append events durably, after the waiting predictions; apply them and publish. Return the outcome of each
         event.
 
-        successor: the model after the last event, if that event replaces the model. InternalError, before anything is
-        appended, for events that the model could not apply.
+        successor: the model after the last event, if that event replaces the model. Raise InternalError, before
+        anything is appended, for events that the model could not apply.
         """
         along = _predicted(self.along, self._along_ms)
         every = [*along, *events]
@@ -127,7 +134,7 @@ class Journal:
             raise
         except OutcomeUnknown:
             self.unresolved = True
-            # If the log holds exactly these events, they are durable, and only the answer was lost.
+            # If the log contains exactly these events, they are durable, and only the store's answer was lost.
             if self.store.end(model.name) != model.position + len(every):
                 raise
             self.unresolved = False
@@ -140,12 +147,12 @@ class Journal:
         return outcomes[len(along) :]
 
     def keep(self, predictions: Sequence[Made]) -> None:
-        """Write predictions that wait for their labels, durably."""
+        """Write predictions durably. They wait for their labels."""
         self.commit(_predicted(self.to_be_kept(predictions), self.now_ms()))
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Turn any error before the append into an answer, so that the model goes on."""
+        """Turn any error in the block into an answer, so that the model continues. The block must not append."""
         try:
             yield
         except (ServiceError, Damaged):
@@ -157,7 +164,7 @@ class Journal:
     def _apply(self, position: int, event: ModelEvent, successor: Model | None = None) -> Outcome:
         try:
             if successor is not None:
-                assert successor.position == position  # noqa: S101  it was made for this event
+                assert successor.position == position  # noqa: S101  the successor was made for this event
                 self.model, outcome = successor, NOTHING
             elif isinstance(event, TrainingFinished) and event.epochs:
                 outcome = self.history.apply(self.model, position, event)
@@ -175,7 +182,7 @@ class Journal:
             log.error("model %s is at %d and acknowledges nothing: %s", self.model.name, self.model.position, error)
 
     def _resolve(self) -> None:
-        """After an append of unknown outcome, apply the events that the log has after the model's position."""
+        """After an append of unknown outcome, apply the events that follow the model's position in the log."""
         if not self.unresolved:
             return
         for position, record in self.store.read(self.model.name, self.model.position):
@@ -187,14 +194,14 @@ class Journal:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def answers(self, questions: Sequence[Question]) -> list[Any]:
-        """The answer to each question to the model; a refusal is an answer, too."""
+        """Return the model's answer to each question. A refusal is an answer, too."""
         found: list[Any] = []
         for question in questions:
             try:
                 found.append(question(self.model))
             except ServiceError as error:
                 found.append(error)
-            except Exception:  # nothing has changed: the model goes on
+            except Exception:  # nothing has changed, so the model continues
                 log.exception("a question to model %s failed", self.model.name)
                 found.append(InternalError(UNFORESEEN))
         return found
@@ -204,19 +211,21 @@ class Journal:
         self.snapshots.take_if_due(self.model)
 
     def take_last_snapshot(self) -> None:
-        """Write the snapshot of a model that learns no more."""
+        """Write the snapshot of a model that learns nothing more."""
         self.snapshots.take_last(self.model)
 
     # -- recovery -------------------------------------------------------------------------------------------------
 
     def read_again(self) -> tuple[Model, Obstacle | None]:
-        """Read the state from store and log, for `stand_anew`: the model, and the event that it could not apply."""
-        self.snapshots.let_end()  # a trim must not remove events that are being read
+        """Read the state from the store and its log, for `stand_anew`. Return the model and the event that it could not
+        apply.
+        """
+        self.snapshots.let_end()  # a trim must not remove events during the read
         self.read_anew = self.history.reached()
         return self.read_anew
 
     def stand_anew(self) -> None:
-        """Take over the state that `read_again` has read. On the event loop, while the worker's thread rests."""
+        """Use the state that `read_again` has read. Runs on the event loop, while the worker's thread does nothing."""
         assert self.read_anew is not None  # noqa: S101  callers check it
         self.model, self.obstacle = self.read_anew
         self.published = self.model.published()

@@ -12,19 +12,19 @@ from hinged.solvers.jit.cache import BROUGHT, compiled_so_far, may_run_brought
 
 log = logging.getLogger(__name__)
 
-SOLVER = "auto"  # solver of most models; the kernels of any other solver are loaded when a model needs them
-TOLD_EVERY_S = 5.0  # seconds between two lines of the log while kernels compile
+SOLVER = "auto"  # the solver of most models; other kernels are loaded when a model needs them
+TOLD_EVERY_S = 5.0  # seconds between two log lines while kernels compile
 
 
 async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
-    """Load what a new model of the usual solver needs, compiling it first if needed. run: calls beside the event loop.
+    """Load or compile what a new model with the usual solver needs. run: runs a call on a thread.
 
-    Kernels that such a model needs later, to finish or to forget, may still be compiling when this returns.
+    On return, kernels for finishing or forgetting may still be compiling.
     """
     started = told = time.monotonic()
 
     def tell() -> None:
-        """Log that kernels are being compiled, and every few seconds the progress."""
+        """Log that kernels are being compiled, and log the progress every few seconds."""
         nonlocal told
         if told == started:
             if BROUGHT.is_dir() and not may_run_brought():

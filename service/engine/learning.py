@@ -21,10 +21,10 @@ from hinged.service.model.model import Model
 
 
 class Learnt(NamedTuple):
-    """The answer to one learned example. prediction and score are None if no class was known, or they are kept no
-    longer.
+    """The answer to one learned example.
 
-    votes: labels collected so far, if the candidate needs several.
+    prediction and score are None if the model had no class yet, or no longer keeps the first answer. votes:
+    the labels collected so far, if the candidate needs several.
     """
 
     id: str
@@ -44,18 +44,18 @@ class LearnAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Requests that are learned together, as a micro-batch."""
+    """Requests that are learned together as a micro-batch."""
 
     requests: Sequence[LearnRequest]
 
     @property
     def examples(self) -> int:
-        """Number of examples in the requests."""
+        """Return the number of examples in the requests."""
         return sum(len(request.ids) for request in self.requests)
 
     @property
     def askers(self) -> int:
-        """Number of requests."""
+        """Return the number of requests."""
         return len(self.requests)
 
     def run(self, journal: Journal) -> list[LearnAnswer | ServiceError]:
@@ -79,9 +79,10 @@ def answer_of(
     predictions: list[int],
     scores: list[float],
 ) -> LearnAnswer | ServiceError:
-    """The answer to a request whose examples were planned like this.
+    """Return the answer to a request, given the plan of its examples.
 
-    first_new: number of the micro-batch's first new example; predictions, scores: of all its new examples.
+    first_new: number of the micro-batch's first new example; predictions, scores: results of all new examples in
+    the micro-batch.
     """
     if isinstance(planned, ServiceError):
         return planned
@@ -93,7 +94,7 @@ def answer_of(
         ids = [given or f"{SERVER_ID}{key}" for key, given in enumerate(planned.ids, first_new + begin)]
         if UNKNOWN in numbers:
             own = [None if number == UNKNOWN else score for number, score in zip(numbers, own, strict=True)]
-        by_number = [*labels, None]  # UNKNOWN is -1, the last
+        by_number = [*labels, None]  # UNKNOWN is -1, so it selects the last element
         return LearnAnswer(model.position, [*map(Learnt, ids, map(by_number.__getitem__, numbers), own, repeat(False))])
     results = []
     for example in planned:

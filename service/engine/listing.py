@@ -1,7 +1,7 @@
-"""Listing the examples that a model has learned, a page at a time, beside the worker.
+"""List the examples that a model has learned, a page at a time, while the worker continues.
 
-A request reads a limited number of events and bytes of the log. If it finds fewer examples than it asked for, its
-answer says where to go on. The worker is asked only for the present state of the examples found.
+A request reads a limited number of events and bytes of the log. If it finds fewer examples than the client asked for,
+its answer says where to continue. The worker is asked only for the present state of the examples that were found.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ from hinged.service.model.state import was_undone
 from hinged.service.store.base import Lost, Store
 
 ENTRIES = 1_000
-"""Most examples held in memory at once. A larger value costs memory, a smaller value more questions to the worker."""
+"""Maximum number of examples in memory at once. A larger value costs memory, a smaller value more questions to the
+worker."""
 
 
 class LogPage(NamedTuple):
-    """Examples read from a log. reached: where to go on, None at the end. events, size: how much of the log was
-    read.
+    """Examples read from a log.
+
+    reached: the cursor at which to continue, or None at the end of the log. events: number of events that were read.
+    size: number of bytes that were read.
     """
 
     entries: list[LoggedExample]
@@ -51,14 +54,17 @@ class Listing:
     def __init__(
         self, store: Store, name: str, ask: Callable[[Callable[[Model], Any]], Awaitable[Any]], executor: Executor
     ) -> None:
-        """ask: asks the model a question between two changes."""
+        """Take the store. ask: asks the model a question between two changes."""
         self._store = store
         self._name = name
         self._ask = ask
         self._executor = executor
 
     async def page(self, wanted: ListFilter, most: int, begin: Cursor) -> dict[str, Any]:
-        """A page of at most `most` examples. Conflict if the log no longer has the events at the cursor."""
+        """Return a page of at most `most` examples.
+
+        Raise Conflict if the log no longer contains the events at the cursor.
+        """
         last, undone, oldest, newest = await self._ask(_bounds)
         log, first = await self._run(self._beginning, last, undone)
         first = min(first or newest + 1, newest + 1)
@@ -88,7 +94,10 @@ class Listing:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
     def _beginning(self, last: int, undone: Sequence[tuple[int, int]]) -> tuple[Cursor | None, int | None]:
-        """The first event of the log and the number of its first example; None if it holds no event or no example."""
+        """Return the first event of the log and the number of the log's first example.
+
+        The event is None if the log is empty. The number is None if the log has no example.
+        """
         begin: Cursor | None = None
         for at, record in self._store.read_around(self._name, 0):
             if at > last:
@@ -105,11 +114,13 @@ class Listing:
     def _read(
         self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: ListFilter, events: int, size: int
     ) -> LogPage:
-        """The examples of the log from the cursor on, limited to ENTRIES, and to `events` and `size` of the log."""
+        """Return the examples of the log from the cursor on, limited by ENTRIES, and by `events` and `size`
+        of the log.
+        """
         entries: list[LoggedExample] = []
         count = taken = 0
         for at, record in self._store.read_around(self._name, begin.position - 1):
-            if at > last:  # appended, but not yet applied
+            if at > last:  # the event is appended, but not yet applied
                 break
             if count == 0 and at > begin.position:
                 raise Conflict(f"the log of model {self._name} has been trimmed beyond the cursor; begin again")

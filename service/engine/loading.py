@@ -1,4 +1,4 @@
-"""Loading the models of a store: some at once, and a model that a client asks for before the rest."""
+"""Load the models of a store, several at once. A model that a client asks for is loaded first."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from hinged.service.engine.scheduling.threads import Lane
 
-LOADS_BESIDE_PLACES = 2  # loads at once beyond the places to compute on, because some wait for the store
-LOAD_LONG_S = 0.5  # seconds after which a load lets the next load begin, although it goes on itself
+LOADS_BESIDE_PLACES = 2  # loads at once in addition to the number of processors, because some loads wait for the store
+LOAD_LONG_S = 0.5  # seconds after which the next load may begin, even if this load has not ended
 
 
 class Loading:
-    """The load of one model: its lane, and whether it has begun."""
+    """The load of one model. begin: an event that is set when the load may begin."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.begin = asyncio.Event()
-        self.counts = False  # whether it has begun and is not yet long
+        self.counts = False  # whether it has begun and took less than LOAD_LONG_S so far
         self.task: asyncio.Task[None] | None = None
 
 
@@ -27,10 +27,10 @@ class Loads:
     """The models that are being loaded, by name. Used on the event loop."""
 
     def __init__(self, places: int) -> None:
-        """places: number of places to compute on."""
+        """Take the number of places, which is the number of calls that may compute at once."""
         self._most = places + LOADS_BESIDE_PLACES
         self._loading: dict[str, Loading] = {}
-        self._short = 0  # loads that have begun and are not yet long
+        self._short = 0  # loads that have begun and took less than LOAD_LONG_S so far
 
     def __contains__(self, name: str) -> bool:
         return name in self._loading
@@ -46,26 +46,30 @@ class Loads:
         self._loading[name] = Loading(lane)
 
     def run(self, name: str, load: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start the load of a model; the load must wait for its `turn`."""
+        """Start the task that loads a model; the task must wait for its `turn`."""
         task = self._loading[name].task = asyncio.create_task(load, name=f"load of {name}")
         return task
 
     def begin(self) -> None:
-        """Begin as many loads as may run at once."""
+        """Let as many loads begin as may run at once."""
         for loading in self._loading.values():
             if self._short >= self._most:
                 return
             self._begin(loading)
 
     def hurry(self, name: str) -> None:
-        """Begin the load of a model before other loads, with the weight of serving calls: a client waits for it."""
+        """Let the load of a model begin before other loads. It counts like serving calls, because a client waits for
+        it.
+        """
         loading = self._loading[name]
         loading.lane.hurry()
         self._begin(loading)
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[Lane]:
-        """Wait until the load of a model may begin; yield its lane. After the block the model is no longer loading."""
+        """Wait until the load of a model may begin; yield its lane. After the block the model no longer counts as
+        loading.
+        """
         loading = self._loading[name]
         await loading.begin.wait()
         long = asyncio.get_running_loop().call_later(LOAD_LONG_S, self._let_next_begin, loading)
@@ -77,7 +81,7 @@ class Loads:
             self._let_next_begin(loading)
 
     def give_up(self, why: str) -> None:
-        """End what all loads compute."""
+        """Make all loads give up their computations."""
         for loading in self._loading.values():
             loading.lane.give_up(why)
 

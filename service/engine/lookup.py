@@ -1,4 +1,4 @@
-"""Look examples up in a model's log: facts that the model no longer keeps, and positions."""
+"""Find examples in a model's log: facts that the model no longer keeps in memory, and positions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ class Lookup:
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
         self._name = name
-        self._imported: FirstAnswers | None = None  # first answers that an imported model had when its log began
+        self._imported: FirstAnswers | None = None  # an imported model's first answers, from its first event
 
     def forget(self) -> None:
         """Drop everything that was read."""
         self._imported = None
 
     def first_answers(self, model: Model, ids: Sequence[str]) -> dict[str, FirstAnswer]:
-        """Contents, from the log, of the examples whose first answers the model no longer keeps."""
+        """Return the contents of the examples whose first answers the model no longer keeps. The contents are read from
+        the log.
+        """
         if model.answers.oldest == 1:
             return {}
         by_position: dict[int, list[str]] = {}
@@ -49,14 +51,14 @@ class Lookup:
                     given: self._first_answer(model, event, places[given]) for given in given_ids if given in places
                 }
             elif isinstance(event, ModelImported):
-                if self._imported is None:  # read once, because it is as large as the model was
+                if self._imported is None:  # read only once, because the event is as large as the model was
                     self._imported = answers_of(event.state)
                 answers = [(given, self._imported.find(given)) for given in given_ids]
                 found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
         return found
 
     def _first_answer(self, model: Model, event: ExamplesLearned, r: int) -> FirstAnswer:
-        """The content and label of a logged example, with a corrected label if there is one."""
+        """Return the content and label of a logged example. If the label was corrected, return the corrected label."""
         content, label = event.contents[r], int(event.classes[r])
         corrected = model.corrections.get(int(event.keys[r]), label)
         if corrected != label:
@@ -65,7 +67,10 @@ class Lookup:
         return FirstAnswer(content, corrected, UNKNOWN, 0.0)
 
     def locate(self, model: Model, given: str) -> Located | None:
-        """The place of an example in the log; None if the log does not, or no longer, have it. On any thread."""
+        """Return the place of an example in the log. May run on any thread.
+
+        Return None if the log does not contain the example, or no longer contains it.
+        """
         if given.startswith(SERVER_ID):
             number = model.answers.number_of(given)
             return self._find_number(model, number) if number is not None else None
@@ -78,7 +83,7 @@ class Lookup:
         return None
 
     def _find_number(self, model: Model, number: int) -> Located | None:
-        """The place of an example without an id, by its number, for which the store has no index."""
+        """Find an example without an id by its number, and return its place. The store has no index for numbers."""
         for position, record in self._store.read(self._name, 0):
             if record.kind == ExamplesLearned.KIND and model.counts(position):
                 event = ExamplesLearned.decoded(record.payload)
@@ -87,7 +92,7 @@ class Lookup:
         return None
 
     def _event_at(self, position: int) -> ModelEvent | None:
-        """An event of the log; None if it has been trimmed, perhaps just now."""
+        """Return an event of the log; None if it has been trimmed, perhaps during this call."""
         try:
             at, record = next(self._store.read(self._name, position - 1), (0, None))
         except Damaged:

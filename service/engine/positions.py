@@ -1,4 +1,4 @@
-"""The log positions of all models, for followers of all models."""
+"""The log positions of all models, for followers that follow every model."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from typing import NamedTuple
 
 
 class LogPosition(NamedTuple):
-    """The newest position of a model. birth: number that tells the model from an earlier model of the same name."""
+    """The newest position of a model. birth: a number that distinguishes the model from earlier models of the same
+    name.
+    """
 
     birth: int
     position: int
 
 
 class Positions:
-    """The last published position of each model, by name. On one event loop."""
+    """The last published position of each model, by name. Used on one event loop."""
 
     def __init__(self) -> None:
         self.newest: dict[str, LogPosition] = {}
         self.listeners: set[Callable[[str], None]] = set()
-        """Called with the name of each model whose position has changed, or that is gone."""
+        """Functions to call with the name of each model whose position has changed, or that is gone."""
         self._births = count(time.time_ns())  # a restarted process begins with other numbers
 
     def begin(self, name: str, position: int) -> Callable[[int], None]:
-        """Add a model; return the function to call with each new position. It has no effect after the model's end."""
+        """Add a model. Return a function that sets its position; calls after the model's end have no effect."""
         birth = next(self._births)
 
         def moved(position: int) -> None:
@@ -37,7 +39,9 @@ class Positions:
         return moved
 
     def end(self, name: str) -> None:
-        """Remove a model. Listeners are called even if it was never loaded here, because a follower may have it."""
+        """Remove a model. Call the listeners even if it was never loaded here, because a follower may have
+        loaded it.
+        """
         self.newest.pop(name, None)
         self._tell(name)
 

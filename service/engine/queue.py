@@ -1,4 +1,4 @@
-"""The queue of a model's worker; queued requests to learn are taken together, as one micro-batch."""
+"""The queue of a model's worker. Queued requests to learn are taken together as one micro-batch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hinged.service.errors import QueueFull, ServiceError
 from hinged.service.settings import Settings
 
 PACE_GAIN = 0.2
-"""Weight of the newest micro-batch in the estimate of how long the queued work takes."""
+"""Weight of the newest micro-batch in the estimate of the time that the queued work takes."""
 
 
 class BatchDuration:
-    """Estimates how long micro-batches take: a fixed time for each, plus a time for each example.
+    """Estimates how long micro-batches take: a fixed time per micro-batch, plus a time per example.
 
-    Both times are fitted to past micro-batches by least squares, newer micro-batches counting more. A single example
-    takes as long as a hundred together, so the time of a few examples says little about many.
+    Both times are fitted to past micro-batches by least squares, and newer micro-batches count more. A single example
+    takes as long as a hundred together, so the time of a few examples says little about the time of many.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,14 @@ class BatchDuration:
         self._sums = [0.0] * 5
 
     def note(self, examples: int, seconds: float) -> None:
-        """Note that a micro-batch of `examples` has taken `seconds`."""
+        """Add a measured micro-batch: `examples` took `seconds`."""
         terms = 1.0, examples, examples * examples, seconds, examples * seconds
         self._sums = [(1.0 - PACE_GAIN) * s + term for s, term in zip(self._sums, terms, strict=True)]
 
     def seconds(self, examples: int, most: int) -> float:
-        """Seconds that `examples` take, in micro-batches of at most `most`; 0 before any micro-batch was noted."""
+        """Return the seconds that `examples` take in micro-batches of at most `most`; 0 before the first
+        measurement.
+        """
         n, x, xx, y, xy = self._sums
         if not n:
             return 0.0
@@ -47,7 +49,7 @@ class BatchDuration:
 
 @dataclass(slots=True)
 class Queued:
-    """Work that waits, and the futures of its callers. examples: number that it teaches."""
+    """Work that waits, and the futures of its callers. examples: number of examples that the work learns."""
 
     work: Work
     futures: list[asyncio.Future[Any]]
@@ -55,23 +57,24 @@ class Queued:
 
 
 class Queue:
-    """The work of one model, in order. Used on the event loop."""
+    """The waiting work of one model, in order of arrival. Used on the event loop."""
 
     def __init__(self, model: str, settings: Settings) -> None:
         self._model = model
         self._settings = settings
         self._waiting: deque[Queued] = deque()
-        self.examples = 0  # in all work that waits
+        self.examples = 0  # number of examples in all waiting work
         self._pace = BatchDuration()
-        self._busy: tuple[float, int] | None = None  # start and size of the work in progress, if more waits behind it
+        self._busy: tuple[float, int] | None = None  # start and size of the present work, if more work waits
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def put(self, work: Work, *, first: bool = False) -> asyncio.Future[Any]:
-        """Queue work; return the future of its answer. QueueFull if too much waits.
+        """Queue work; return the future of its answer. Raise QueueFull if too much work is waiting.
 
-        first: before all other work and without a limit, for the steps of a job, which must not queue for each step.
+        first: put it before all other work and ignore the limits. Steps of a job use this, because otherwise each step
+        would wait for the whole queue.
         """
         limit, examples = self._settings.queue_examples_max, work.examples
         if examples and self.examples and self.examples + examples > limit:
@@ -89,11 +92,13 @@ class Queue:
 
     @property
     def learns(self) -> bool:
-        """Whether the next piece of work learns."""
+        """Return whether the next piece of work learns."""
         return bool(self._waiting) and isinstance(self._waiting[0].work, Learning)
 
     def take(self) -> Queued:
-        """Take the next work; if it learns, also the requests to learn right behind it that fit into the
+        """Take the next work.
+
+        If the work learns, also take the requests to learn that follow it directly, as long as they fit into the
         micro-batch.
         """
         taken = self._waiting.popleft()
@@ -104,14 +109,16 @@ class Queue:
         return taken
 
     def _note(self, examples: int) -> None:
-        """Note how long the last micro-batch took, if this work waited behind it."""
+        """Record how long the last micro-batch took, if this work waited for it."""
         now = asyncio.get_running_loop().time()
         if self._busy is not None and self._busy[1]:
             self._pace.note(self._busy[1], now - self._busy[0])
         self._busy = (now, examples) if self._waiting else None
 
     def _full(self, what: str) -> QueueFull:
-        """The refusal of work that finds no room; it says when most of the queued work will be done."""
+        """Return the error for work when the queue is full. The error says when most of the queued work
+        will be done.
+        """
         wait_s = math.ceil(round(self._pace.seconds(self.examples, limits.MICRO_BATCH_EXAMPLES_MAX), 6))
         after_s = min(max(1, wait_s), limits.RETRY_AFTER_S_MAX)
         return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
@@ -137,7 +144,7 @@ class Queue:
 
 
 def settle(futures: Sequence[asyncio.Future[Any]], answers: Sequence[Any]) -> None:
-    """Give each future its answer, which may be an error."""
+    """Set the answer of each future. An answer may be an error."""
     for future, answer in zip(futures, answers, strict=True):
         if future.done():  # the client has gone
             continue

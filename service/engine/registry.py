@@ -1,4 +1,6 @@
-"""The registry creates, loads and deletes models, one change of a name at a time; the roster lists the models."""
+"""The registry creates, loads and deletes models. For each name it makes one change at a time. The roster lists the
+models.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,8 @@ CUT_OFF = "its deletion was cut off; delete it again"
 class Registry:
     """All models of a server. Methods run on one event loop.
 
-    open: whether requests are accepted; each model answers as soon as it is loaded. ready: whether all models that can
-    be loaded are loaded. store: holds their logs. roster: lists the models.
+    open: whether requests are accepted; each model answers as soon as it is loaded. ready: whether every model that can
+    be loaded is loaded. store: contains the models' logs. roster: lists the models.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -82,15 +84,15 @@ class Registry:
         self.positions = Positions()
 
     async def start(self, claims: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Load or compile the kernels, open, then load every model of the store, several at once.
+        """Load or compile the kernels, accept requests, then load every model of the store, several at once.
 
-        Each model serves as soon as it is loaded. claims: where several servers share the store, returns once the
-        models that this server claims first are loaded; until then this server is not ready.
+        Each model serves as soon as it is loaded. claims: a function, given if several servers share the store. It
+        returns once this server has loaded the models that it claims first. Until then this server is not ready.
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
         await load_kernels(self._run)
-        gc.freeze()  # modules and kernels; otherwise the collector scans them again for every hundred models
+        gc.freeze()  # modules and kernels; otherwise garbage collection would scan them for every hundred new models
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True
@@ -103,9 +105,9 @@ class Registry:
         log.info("ready with %d models, %.1f s", len(self.roster.running), time.monotonic() - started)
 
     async def stop(self, seconds: float | None = None) -> None:
-        """Let every worker finish its work for up to `seconds`, keep snapshots, and close the store.
+        """Let every worker finish its work for up to `seconds`, save snapshots, and close the store.
 
-        Work that is not done by then is given up; the log has everything that was acknowledged.
+        Work that is not done by then is given up. The log contains everything that was acknowledged.
         """
         warm.end_compiling()
         why = "the server stops"
@@ -113,9 +115,9 @@ class Registry:
         running = self.roster.running
         ends = [asyncio.create_task(model.worker.stop()) for model in running.values()]
         if ends:
-            await asyncio.sleep(0)  # lets the workers begin to stop their jobs
+            await asyncio.sleep(0)  # now the workers begin to stop their jobs
             for model in running.values():
-                model.jobs.give_up(why)  # the next start takes the jobs up again
+                model.jobs.give_up(why)  # the next start resumes the jobs
             _, late = await asyncio.wait(ends, timeout=seconds)
             if late:
                 log.warning("%d models have not finished their work in time; it is given up", len(late))
@@ -133,22 +135,23 @@ class Registry:
         self.store.close()
 
     def get(self, name: str) -> Worker:
-        """The worker of a model, from the roster. Unavailable while the server starts."""
+        """Return the worker of a model from the roster. Raise Unavailable while the server starts."""
         roster = self.opened()
         self.turns.asked()
         return roster.find(name)
 
     def opened(self) -> Roster:
-        """The roster, once requests are accepted. Unavailable before."""
+        """Return the roster, once requests are accepted. Raise Unavailable before that."""
         if not self.open:
             raise Unavailable("the server is starting: it compiles kernels and looks for models", retry_after_s=1)
         return self.roster
 
     async def begin(self, name: str, configuration: Configuration) -> tuple[Configuration, bool, str]:
-        """Begin a model of this name unless it exists; return its configuration, whether it is new, and its state.
+        """Begin a model with this name unless it exists; return its configuration, whether it is new, and its state.
 
-        On return the model is in the log. If its solver must be compiled first, that goes on, and the model serves
-        later. Conflict if the model exists with another configuration, NoModel if it is in memory alone.
+        On return the model is in the log. If its solver must be compiled first, compilation continues and the model
+        serves later. Raise Conflict if the model exists with another configuration, NoModel if the model is in memory
+        but not in the store.
         """
         roster = self.opened()
         check_name(name)
@@ -170,25 +173,26 @@ class Registry:
         return worker.model.configuration, new, SERVING
 
     async def _compiled(self, name: str, configuration: Configuration) -> bool:
-        """Whether the solver of a new model is compiled; if so, it is loaded."""
+        """Return whether the solver of a new model is compiled. A compiled solver is loaded."""
         return await self._warm(warm.load, name, configuration)
 
     async def _warm(self, function: Callable[[str, type], T], name: str, configuration: Configuration) -> T:
-        """Run a function of the solvers that loads or compiles what a new model needs; mark the name meanwhile."""
+        """Run a function of the solvers that loads or compiles what a new model needs. Meanwhile the name is marked."""
         self.roster.check_room()
         with self.roster.wanted(name):
             found: T = await self._run(function, configuration.solver, configuration.dtype, lane=self._warming)
         return found
 
     async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
-        """Create a model of this name unless it exists; return its worker, and whether it is new.
+        """Create a model with this name unless it exists; return its worker, and whether it is new.
 
-        Conflict if the model exists with another configuration, NoModel if it is in memory alone.
+        Raise Conflict if the model exists with another configuration, NoModel if the model is in memory but not in the
+        store.
         """
         roster = self.opened()
         check_name(name)
         if roster.lacks(name):
-            # Not under the lock, so that a model of this name can be deleted while its solver is compiled.
+            # The lock is not held here, so that a model with this name can be deleted while its solver is compiled.
             await self._warm(warm.warm_up_first, name, configuration)
         async with self._alone(name):
             new = roster.lacks(name)
@@ -199,20 +203,21 @@ class Registry:
             worker = self.get(name)
             _same(name, worker.model.configuration, configuration)
             if not new:
-                await self._run(self.store.end, name)  # raises NoModel if the store has lost it
+                await self._run(self.store.end, name)  # raises NoModel if the store has lost the model
             return worker, new
 
     def default_template(self) -> Configuration:
-        """The default model's configuration without the width, which its first example determines."""
+        """Return the default model's configuration without its width. The first example determines the width."""
         return default_configuration(self.settings.default_model, dense=True, dim=1, settings=self.settings)
 
     async def create_default(
         self, xs: Sequence[Any], read: Callable[[Configuration], Awaitable[LearnRequest]]
     ) -> Worker:
-        """Create the default model to fit its first examples; return the present model if another request came first.
+        """Create the default model in a form that suits its first examples. If another request has created it already,
+        return that model.
 
-        read: reads the request by a configuration. If the request is bad, no model is created, so its width is not
-        kept.
+        read: reads the request with a configuration. If the request is invalid, no model is created, so a wrong width
+        is not saved.
         """
         dense = isinstance(xs[0], list)
         dim = len(xs[0]) if dense else 0
@@ -221,13 +226,13 @@ class Registry:
         try:
             await self.begin(DEFAULT, configuration)
         except Conflict:
-            with suppress(NotFound):  # another first request came before, with x of another form
+            with suppress(NotFound):  # another first request, with x of another form, came before
                 return self.get(DEFAULT)
             raise
         return self.get(DEFAULT)
 
     async def delete(self, name: str) -> None:
-        """Delete a model, its log and its snapshots; give up what it computes."""
+        """Delete a model, its log and its snapshots. Give up the model's computations."""
         roster = self.opened()
         roster.check_compiled(name)
         async with self._alone(name):
@@ -242,12 +247,12 @@ class Registry:
                 model.give_up(why)
                 await model.worker.stop(keep_snapshot=False)
             self.positions.end(name)
-            with suppress(NoModel):  # an earlier deletion of unknown outcome has succeeded
+            with suppress(NoModel):  # an earlier deletion, whose outcome was unknown, has succeeded
                 await self._run(self.store.delete, name)
             roster.broken.pop(name, None)
 
     def take(self, name: str) -> asyncio.Task[None] | None:
-        """Load a model that another server has written until now; None if it is loaded or being loaded."""
+        """Load a model that another server wrote until now; return None if it is loaded or being loaded."""
         roster = self.roster
         roster.came(name)
         if not roster.lacks(name):
@@ -258,9 +263,9 @@ class Registry:
         return task
 
     async def leave(self, name: str, *, within_s: float | None) -> None:
-        """Give a model up to another server, which is or will be its writer; the model stays in the store.
+        """Hand a model over to another server, which is or will be its writer. The model stays in the store.
 
-        within_s: seconds to do the queued work and keep a snapshot; None if this server can no longer write the model.
+        within_s: seconds to do the queued work and save a snapshot; None if this server can no longer write the model.
         """
         async with self._alone(name):
             why = f"model {name} goes to another server"
@@ -281,9 +286,9 @@ class Registry:
                 await ending
 
     async def export(self, name: str, as_of: int | None) -> tuple[int, bytes]:
-        """Export a model; return the position of the exported state, the newest or `as_of`, and the file.
+        """Export a model; return the position of the exported state and the file.
 
-        The errors of `exported`.
+        as_of: the position to export; None for the newest. Raise the errors of `exported`.
         """
         worker = self.get(name)
         history = ModelHistory(self.store, name, **self.settings.model_sizes)
@@ -291,7 +296,7 @@ class Registry:
         return position, await self._run(pack_export, name, position, state, lane=self._beside)
 
     async def import_file(self, name: str, file: IO[bytes]) -> Worker:
-        """Create a model from a file. Invalid if this server does not accept the file, Conflict if the name is
+        """Create a model from a file. Raise Invalid if this server does not accept the file, Conflict if the name is
         taken.
         """
         roster = self.opened()
@@ -304,7 +309,7 @@ class Registry:
                 return self._serve(await importing)
 
     async def beside(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a long computation beside the serving models; return its result."""
+        """Run a long computation at lower priority than the serving models; return its result."""
         async with self._shared.places:
             found: T = await self._run(function, *args, lane=self._beside)
         return found
@@ -312,19 +317,19 @@ class Registry:
     # -- loading --------------------------------------------------------------------------------------------------
 
     async def _load_beside(self, name: str) -> None:
-        """Load one model once it may begin; whatever happens, the other loads go on."""
+        """Load one model once it may begin. An error does not stop the other loads."""
         roster = self.roster
         async with roster.loads.turn(name) as lane:
             try:
                 found = await self._loaded(name, lane)
                 if name in roster.loads:
                     self._serve(*found)
-            except (GivenUp, warm.Ended):  # it is being deleted, or the server stops
+            except (GivenUp, warm.Ended):  # the model is being deleted, or the server stops
                 pass
             except asyncio.CancelledError:
                 lane.give_up("the server stops")
                 raise
-            except BaseException as error:  # one bad model must not block the rest
+            except BaseException as error:  # one bad model must not block the other models
                 log.exception("model %s could not be loaded", name)
                 if name in roster.loads:
                     roster.broken[name] = str(error) or type(error).__name__
@@ -332,7 +337,7 @@ class Registry:
                 roster.coming.pop(name, None)
 
     async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
-        """Load a model; wait for the store while it is away."""
+        """Load a model; wait for a store that is away."""
         patience = Patience(name)
         while True:
             try:
@@ -366,14 +371,14 @@ class Registry:
         return worker
 
     def lane(self) -> Lane:
-        """A lane for calls that this process makes for another process."""
+        """Return a lane for calls that this process makes for another process."""
         return Lane(self._threads, self.turns)
 
     # -- helpers --------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[None]:
-        """Allow one creation, import or deletion of a name at a time; other names are not blocked."""
+        """Allow one creation, import or deletion of a name at a time. Other names do not wait."""
         lock = self._changing.get(name)
         if lock is None:
             lock = self._changing[name] = asyncio.Lock()
@@ -385,7 +390,7 @@ class Registry:
 
 
 def _same(name: str, there: Configuration, wanted: Configuration) -> Configuration:
-    """The configuration of an existing model. Conflict if it differs from the wanted configuration."""
+    """Return the configuration of an existing model. Raise Conflict if it differs from the wanted configuration."""
     if not there.same_as(found_again(wanted, there)):
         raise Conflict(f"model {name!r} exists with another configuration", configuration=shown_configuration(there))
     return there

@@ -1,6 +1,6 @@
-"""The roster lists a server's models by name, with their state: compiling, loading, serving or stopped.
+"""The roster lists a server's models by name with their states: compiling, loading, serving or stopped.
 
-The registry (registry.py) writes each change of a model into the roster; everything else looks models up here.
+The registry (registry.py) writes each change of a model into the roster. All other code looks models up here.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ class Running(NamedTuple):
     jobs: Lane
 
     def give_up(self, why: str) -> None:
-        """End what the model and its jobs compute."""
+        """Give up the computations of the model and its jobs."""
         self.lane.give_up(why)
         self.jobs.give_up(why)
 
 
 class Roster:
-    """All models of a server. Used on its event loop.
+    """All models of a server. Used on the server's event loop.
 
     loads: models that are being loaded. running: loaded models. broken: models that could not be loaded, with the
-    reason.
-    coming: configurations of models that are in the log and whose solver is being compiled.
+    reason. coming: configurations of models that are in the log and whose solver is being compiled.
     """
 
     def __init__(self, loads: Loads, models_max: int) -> None:
@@ -50,17 +49,18 @@ class Roster:
         self.running: dict[str, Running] = {}
         self.broken: dict[str, str] = {}
         self.coming: dict[str, Configuration] = {}
-        self._elsewhere: set[str] = set()  # models that were here and are at another server now
+        self._elsewhere: set[str] = set()  # models that were here and are now at another server
         self._wanted: Counter[str] = Counter()  # models whose solver is compiled or loaded before they are in the log
-        self._beginning = 0  # models that are being created
+        self._beginning = 0  # number of models that are being created
         self._models_max = models_max
 
     # -- look-ups -------------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Worker:
-        """The worker of a model. NotFound if there is no such model, Unavailable if it is not, or could not be, loaded.
+        """Return the worker of a model.
 
-        A model that is still loading is moved ahead of the other loads.
+        Raise NotFound if there is no such model, Unavailable if the model is not yet loaded or could not be loaded. A
+        model that is still loading is moved ahead of the other loads.
         """
         running = self.running.get(name)
         if running is not None:
@@ -77,15 +77,15 @@ class Roster:
         raise NotFound(f"there is no model {name!r}")
 
     def names(self) -> list[str]:
-        """The names of all models, in any state, sorted."""
+        """Return the sorted names of all models, in any state."""
         return sorted({*self.running, *self.loads, *self.broken})
 
     def workers(self) -> list[tuple[str, Worker]]:
-        """Every loaded model, by name."""
+        """Return every loaded model's name and worker, sorted by name."""
         return [(name, running.worker) for name, running in sorted(self.running.items())]
 
     def state(self, name: str) -> tuple[str, str | None]:
-        """The state of an existing model, and the reason if it has stopped."""
+        """Return the state of an existing model, and the reason if it has stopped."""
         running = self.running.get(name)
         if running is not None:
             failure = running.worker.failed
@@ -95,16 +95,16 @@ class Roster:
         return STOPPED, self.broken.get(name)
 
     def progress(self) -> dict[str, int]:
-        """How many models there are, and how many are loading, serving and stopped."""
+        """Return how many models there are, and how many are loading, serving and stopped."""
         stopped = sum(running.worker.failed is not None for running in self.running.values())
         serving, loading = len(self.running) - stopped, sum(name not in self.running for name in self.loads)
         stopped += sum(name not in self.running and name not in self.loads for name in self.broken)
         return {"total": serving + loading + stopped, LOADING: loading, SERVING: serving, STOPPED: stopped}
 
     def summaries(self, *, configured: bool = True, full: bool = False) -> list[dict[str, Any]]:
-        """Every model in short, sorted by name, as last published; `error` if the model has stopped.
+        """Return a summary of every model as last published, sorted by name. A stopped model has an `error`.
 
-        configured: with its configuration; full: with every default of the configuration.
+        configured: include the configuration. full: include every default of the configuration.
         """
         return [self._summary(name, configured=configured, full=full) for name in self.names()]
 
@@ -124,16 +124,16 @@ class Roster:
         return found if error is None else {**found, "error": error}
 
     def compiling(self) -> list[dict[str, Any]]:
-        """The models that are not in the log yet because their solver is being compiled, sorted by name."""
+        """Return the models that are not in the log yet because their solver is being compiled, sorted by name."""
         coming = self._wanted.keys() - set(self.names())
         return [{"model": name, "state": COMPILING} for name in sorted(coming)]
 
     def waited(self) -> list[tuple[str, float]]:
-        """Seconds that each loaded model has waited for a place to compute on, by name."""
+        """Return the seconds that each loaded model has waited for a place to compute on, sorted by name."""
         return [(name, running.lane.account.waited_s) for name, running in sorted(self.running.items())]
 
     def used(self) -> dict[str, float]:
-        """CPU seconds that the calls and the jobs of each loaded model have taken, by name."""
+        """Return the CPU seconds that each loaded model's calls and jobs have used, by name."""
         return {
             name: running.lane.account.seconds + running.jobs.account.seconds for name, running in self.running.items()
         }
@@ -141,7 +141,7 @@ class Roster:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def lacks(self, name: str) -> bool:
-        """Whether there is no model of this name."""
+        """Return whether there is no model of this name."""
         return name not in self.running and name not in self.loads and name not in self.broken
 
     def check_compiled(self, name: str) -> None:
@@ -159,7 +159,7 @@ class Roster:
 
     @contextmanager
     def room(self) -> Iterator[None]:
-        """Reserve room for another model during the block. Conflict if there is no room."""
+        """Reserve room for another model during the block. Raise Conflict if there is no room."""
         self.check_room()
         self._beginning += 1
         try:
@@ -169,7 +169,7 @@ class Roster:
 
     @contextmanager
     def wanted(self, name: str) -> Iterator[None]:
-        """Mark the name, during the block, as waiting for its solver to be compiled or loaded."""
+        """During the block, mark the name as waiting until its solver is compiled or loaded."""
         self._wanted[name] += 1
         try:
             yield
@@ -177,21 +177,21 @@ class Roster:
             self._wanted -= Counter((name,))
 
     def serve(self, name: str, running: Running) -> None:
-        """Note that a model is loaded."""
+        """Record that a model is loaded."""
         self.running[name] = running
         self._elsewhere.discard(name)
 
     def left(self, name: str) -> None:
-        """Note that another server has this model now, or will have it."""
+        """Record that another server now has this model, or soon will."""
         self._elsewhere.add(name)
 
     def came(self, name: str) -> None:
-        """Note that this server has the model."""
+        """Record that this server has the model."""
         self._elsewhere.discard(name)
 
 
 def check_name(name: str) -> None:
-    """Raise Invalid for a name that could not be a file's name or part of a key."""
+    """Raise Invalid for a name that could not be a file name or part of a key."""
     if not MODEL_NAME.fullmatch(name):
         raise Invalid(
             f"a model's name has 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-' and begins with a letter or a digit, "

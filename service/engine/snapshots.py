@@ -1,4 +1,6 @@
-"""Snapshots of one model: decide when to take one, write it beside the worker, and trim the log behind it."""
+"""Snapshots of one model. This module decides when to take a snapshot, writes it while the worker continues, and then
+trims the log.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ NOT_KEPT = (ServiceError, Damaged, KeyError)
 
 
 class Snapshots:
-    """Takes the snapshots of one model, at most one at a time. Its methods get the model as it is now.
+    """Takes the snapshots of one model, at most one at a time. Callers pass the model in its present state.
 
-    tell: called with the position of each kept snapshot, on the thread that wrote it.
-    log_is_read: whether the log must not be trimmed now.
+    tell: called with the position of each saved snapshot, on the thread that wrote the snapshot. log_is_read: whether
+    the log must not be trimmed now.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class Snapshots:
         log_is_read: Callable[[], bool],
     ) -> None:
         self.failed = 0
-        self.newest: Future[ServiceError | None] | None = None  # its result: why the snapshot was not kept
+        self.newest: Future[ServiceError | None] | None = None  # its result: the reason why the snapshot was not saved
         self._name = model.name
         self._store = store
         self._settings = settings
@@ -52,17 +54,19 @@ class Snapshots:
         self._kept, self._kept_at = self._position, self._at
 
     def age_s(self, position: int) -> float:
-        """Seconds since the newest snapshot was kept, or the model was loaded; 0 if nothing has changed since."""
+        """Return the seconds since the newest snapshot was saved, or the model was loaded; 0 if nothing has changed
+        since.
+        """
         return 0.0 if position <= self._kept else time.monotonic() - self._kept_at
 
     def due_in_s(self, model: Model) -> float:
-        """Seconds until a snapshot is due by age."""
+        """Return the seconds until the newest snapshot is so old that a new snapshot is due."""
         if model.position == self._position:
             return math.inf
         return self._at + limits.SNAPSHOT_S - time.monotonic()
 
     def take_if_due(self, model: Model) -> None:
-        """Begin a snapshot if enough has changed, or the last is old enough."""
+        """Begin a snapshot if enough has changed, or the last snapshot is old enough."""
         examples, events = model.learned - self._learned, model.position - self._position
         aged = self.due_in_s(model) <= 0
         if max(examples, events) < self._settings.snapshot_examples and not aged:
@@ -73,7 +77,7 @@ class Snapshots:
             self._at = time.monotonic()
 
     def take(self, model: Model) -> tuple[int, Future[ServiceError | None]]:
-        """Begin a snapshot, due or not; return its position and the future of its outcome."""
+        """Begin a snapshot, even if none is due; return its position and the future of its outcome."""
         written, position = self.newest, self._position
         if written is None or position != model.position or (written.done() and written.result() is not None):
             self.let_end()
@@ -81,16 +85,16 @@ class Snapshots:
         return position, written
 
     def let_end(self) -> None:
-        """Wait until no snapshot is being written and no log trimmed.
+        """Wait until no snapshot is being written and no log is being trimmed.
 
-        A snapshot that has not begun is given up, because it may wait for the very thread that calls this.
+        A snapshot that has not begun is given up, because it may wait for the thread that runs this.
         """
         if self.newest is not None and not self.newest.cancel():
             self.newest.result()
         self.newest = None
 
     def take_last(self, model: Model) -> None:
-        """Write the snapshot of a model that learns no more, unless it is there."""
+        """Write the snapshot of a model that learns nothing more, unless the store has it."""
         kept: list[int] = []
         with suppress(*NOT_KEPT):
             kept = self._store.snapshots(self._name)
@@ -98,19 +102,19 @@ class Snapshots:
             self._write(model.position, model.snapshot(), model.reads_back_at)
 
     def _begin(self, model: Model) -> Future[ServiceError | None]:
-        """Copy the state now, between two micro-batches; write it beside the next micro-batches."""
+        """Copy the state now, between two micro-batches. The copy is written during the next micro-batches."""
         self._learned, self._position = model.learned, model.position
         self._at = time.monotonic()
         self.newest = self._executor.submit(self._write, model.position, model.snapshot(), model.reads_back_at)
         return self.newest
 
     def _write(self, position: int, state: bytes, reads_back_at: int) -> ServiceError | None:
-        """Keep a snapshot, then trim the log behind it; return why it was not kept, or None."""
+        """Save a snapshot, then trim the log before it. Return why the snapshot was not saved, or None."""
         try:
             self._store.put_snapshot(self._name, position, state)
             self._kept, self._kept_at = position, time.monotonic()
             self._tell(position)
-        except NOT_KEPT as error:  # the log still has everything
+        except NOT_KEPT as error:  # the log still contains everything
             self.failed += 1
             log.warning("snapshot of model %s at %d was not kept", self._name, position, exc_info=True)
             return error if isinstance(error, ServiceError) else StoreUnavailable(f"the snapshot was not kept: {error}")
@@ -121,12 +125,13 @@ class Snapshots:
         return None
 
     def _trim(self, reads_back_at: int) -> None:
-        """Trim the events that neither of the two snapshots needs, except the events that are kept by configuration."""
+        """Trim the events that neither of the two snapshots needs. Also keep as many events as the settings ask for."""
         if self._settings.log_kept is None or self._log_is_read():
             return
         snapshots = self._store.snapshots(self._name)
         older = min(snapshots, default=0)
-        # An event that reads the log before it must not have to be applied again.
+        # Trim only if the older snapshot comes after every event that reads earlier events. Such an event could not be
+        # applied again.
         if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
-            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: the trimmed events are only in it
+            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: only it will contain these events
             self._store.trim(self._name, older - self._settings.log_kept)

@@ -1,7 +1,7 @@
 """Predictions that wait for their labels and are not in the log yet.
 
-They are written with the next events of their model, or on their own after a while. A crash may lose these predictions;
-nobody was promised that they last.
+They are written with the next events of their model, or alone after a while. A crash may lose these predictions; the
+server has not promised to keep them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from hinged.service.model.pending import Made
 
 
 class Unlogged:
-    """Holds at most `most` predictions of one model and drops the oldest first. Used on the event loop."""
+    """Keeps at most `most` predictions of one model and drops the oldest first. Used on the event loop."""
 
     def __init__(self, most: int, flush_s: float) -> None:
-        """flush_s: longest time that predictions wait for other events, in seconds."""
+        """Take the limit. flush_s: maximum seconds that predictions wait for other events."""
         self._flush_s = flush_s
         self._waiting: deque[Made] = deque(maxlen=most)
-        self._write_at = 0.0  # event loop's time
+        self._write_at = 0.0  # in the event loop's time
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -33,24 +33,24 @@ class Unlogged:
         self._waiting.extend(predictions)
 
     def due_in_s(self) -> float:
-        """Seconds until the predictions must be written."""
+        """Return the seconds until the predictions must be written."""
         return self._write_at - asyncio.get_running_loop().time() if self._waiting else math.inf
 
     def take(self) -> list[Made]:
-        """Take out all predictions, to be written now."""
+        """Remove all predictions and return them, to be written now."""
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
 
     def put_back(self, predictions: Sequence[Made]) -> None:
-        """Put predictions that were taken but not written back, before those added meanwhile."""
+        """Put unwritten predictions back before the predictions that were added meanwhile."""
         room = (self._waiting.maxlen or 0) - len(self._waiting)
         self._waiting.extendleft(reversed(predictions[max(0, len(predictions) - room) :]))
         if self._waiting:
             self._wait()
 
     def limit(self, most: int) -> None:
-        """Hold at most `most` predictions from now on."""
+        """Keep at most `most` predictions from now on."""
         if most != self._waiting.maxlen:
             self._waiting = deque(self._waiting, maxlen=most)
 

@@ -1,4 +1,6 @@
-"""The kinds of work that a model's worker does, except learning: each knows how to do itself on the model's journal."""
+"""The kinds of work that a model's worker does, except learning. Each kind is a class that does its work on the model's
+journal.
+"""
 
 from __future__ import annotations
 
@@ -25,35 +27,38 @@ from hinged.service.model.pending import Made
 from hinged.service.store.base import Damaged
 from hinged.solvers.core.reports import Finish
 
-SWAP_S = 1.0  # most seconds of teaching at a swap, while the model serves no change; a longer swap is tried again
+SWAP_S = 1.0  # maximum seconds of training at a swap, while the model accepts no change; a longer swap is tried again
 
 
 class Work(Protocol):
-    """A piece of work. examples: how many it teaches; askers: how many callers wait for it."""
+    """A piece of work. examples: the number of examples that it learns; askers: the number of callers that
+    wait for it.
+    """
 
     @property
     def examples(self) -> int:
-        """How many it teaches."""
+        """Return the number of examples that the work learns."""
 
     @property
     def askers(self) -> int:
-        """How many callers wait for it, each for its own answer."""
+        """Return the number of callers. Each waits for its own answer."""
 
     def run(self, journal: Journal) -> Sequence[Any]:
         """Do the work; return the answer to each caller, which may be an error."""
 
 
 class Done(NamedTuple):
-    """The answers to the callers, and the predictions that were to be written with the work but were not."""
+    """The answers to the callers, and the predictions that should have been written with the work but were not."""
 
     answers: Sequence[Any]
     unlogged: list[Made]
 
 
 def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
-    """Do work on the worker's thread. along: predictions to be written with its events.
+    """Do work on the worker's thread. along: predictions to write with the events of the work.
 
-    A refusal, or a store that is away, becomes an answer. After any other error the model is torn.
+    A refusal, or an error of a store that is away, becomes an answer. After any other error an event may be half
+    applied.
     """
     try:
         journal.begin(along)
@@ -67,14 +72,14 @@ def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
 
 
 class Single:
-    """Work that teaches nothing and has one caller."""
+    """Work that learns no example and has one caller."""
 
     __slots__ = ()
     examples: ClassVar[int] = 0
     askers: ClassVar[int] = 1
 
     def run(self, journal: Journal) -> Sequence[Any]:
-        """Work.run."""
+        """Do the work; return its one answer, for Work.run."""
         return [self.answer(journal)]
 
     def answer(self, journal: Journal) -> Any:
@@ -89,20 +94,20 @@ class Commanding(Single):
     command: Command
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """The command's answer, with the model's position."""
+        """Return the command's answer, with the model's position."""
         command = self.command
         if not isinstance(command, Forget):
             return self._answer(journal, command)
         left = journal.leave_behind(command.given)
-        journal.lookup.forget()  # the example may be among what was read
+        journal.lookup.forget()  # the example may be in the cache of the lookup
         try:
             return self._answer(journal, replace(command, waiting=bool(left)))
         except (ServiceError, Damaged):
-            journal.along += left  # nothing was forgotten, as far as known
+            journal.along += left  # as far as the server knows, nothing was forgotten
             raise
 
     def _answer(self, journal: Journal, command: Command) -> dict[str, Any]:
-        # Predictions are written first, because they came first; if the command is refused, they stay in the log.
+        # Predictions are written first, because they came first. If the command is refused, they stay in the log.
         journal.commit()
         if isinstance(command, Offer):
             command = replace(command, learned=frozenset(journal.lookup.first_answers(journal.model, command.ids)))
@@ -120,7 +125,7 @@ class Keeping(Single):
     predictions: Sequence[Made] = ()
 
     def answer(self, journal: Journal) -> None:
-        """Write them; there is no answer."""
+        """Write the predictions; there is no answer."""
         journal.keep(self.predictions)
 
 
@@ -131,13 +136,13 @@ class Finishing(Single):
     epochs: int = 0
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """The model's figures after the step, and how the step went."""
-        if self.epochs:  # an unreadable log must show before the event is written
-            journal.snapshots.let_end()  # no trim may remove the log until a snapshot holds the result
+        """Return the model's figures after the step, and the outcome of the step."""
+        if self.epochs:  # an unreadable log must be noticed before the event is written
+            journal.snapshots.let_end()  # no trim may remove the log until a snapshot contains the result
             deque(journal.history.learned(journal.model, journal.model.position + 1), maxlen=0)
         outcomes = journal.commit([TrainingFinished(journal.now_ms(), self.epochs)])
         finish = outcomes[-1].finish or Finish(0, converged=True)
-        journal.snapshots.take(journal.model)  # so a recovery need not run the finishing step again
+        journal.snapshots.take(journal.model)  # so that a recovery need not run the finishing step again
         figures = journal.model.describe()
         wanted = ("model", "position", "support_vectors", "points", "duality_gap")
         return {**{name: figures[name] for name in wanted}, **finish._asdict()}
@@ -150,36 +155,36 @@ class RollingBack(Single):
     position: int
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """The position at which the model then stands."""
+        """Return the position of the model after the rollback."""
         model, to = journal.model, self.position
         if not 1 <= to <= model.position:
             raise Invalid(f"position must be from 1 to {model.position}, where the model stands, got {to}")
         if to < model.floor:
             raise Conflict(f"an example was forgotten at {model.floor}: no state from before may come back")
         if not model.counts(to):
-            # An id that was learned, undone and learned again would have two places in the store's index.
+            # If an id was learned, undone and learned again, the store's index would need two places for the id.
             raise Conflict(
                 f"event {to} of model {model.name} was undone by a rollback; export the model as of {to} instead, and "
                 "import that under another name"
             )
-        journal.snapshots.let_end()  # no trim may remove what a recovery needs until a later snapshot is there
+        journal.snapshots.let_end()  # no trim may remove events that a recovery needs until a later snapshot is saved
         with journal.going_on():
             event = ModelRolledBack(to, journal.now_ms())
             successor = journal.history.successor(journal.next_position, event)
         journal.commit([event], successor)
         model = journal.model
-        journal.snapshots.take(model)  # so a recovery need not fold the way there again
+        journal.snapshots.take(model)  # so that a recovery need not apply the same events again
         return {"model": model.name, "position": model.position, "rolled_back_to": to, "examples": model.learned}
 
 
 @dataclass(frozen=True, slots=True)
 class SettingAside(Single):
-    """Pass over the event that the model could not apply. position: of that event; None accepts any."""
+    """Skip the event that the model could not apply. position: the event's position; None accepts any."""
 
     position: int | None
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """The position at which the model then stands. The state after the event is read, and taken over later."""
+        """Return the position of the model after the event. The state is read now and used once this work is done."""
         obstacle, name = journal.obstacle, journal.model.name
         if obstacle is None:
             raise Conflict(f"model {name} stands before no event that it could not apply")
@@ -198,17 +203,17 @@ class SettingAside(Single):
 
 @dataclass(frozen=True, slots=True)
 class Snapshotting(Single):
-    """Keep a snapshot now."""
+    """Save a snapshot now."""
 
     def answer(self, journal: Journal) -> Any:
-        """The snapshot's position, and the future of its outcome."""
+        """Return the snapshot's position, and the future of its outcome."""
         journal.commit()
         return journal.snapshots.take(journal.model)
 
 
 @dataclass(frozen=True, slots=True)
 class CatchingUp(Single):
-    """Let a retraining go on for some seconds while the model learns nothing."""
+    """Let a retraining continue for some seconds while the model learns nothing."""
 
     retraining: Retraining
     seconds: float
@@ -221,14 +226,14 @@ class CatchingUp(Single):
 
 @dataclass(frozen=True, slots=True)
 class Swapping(Single):
-    """Let retrained learners take their places, once they are taught the last events as well."""
+    """Put retrained learners in place, once they are trained with the last events as well."""
 
     retraining: Retraining
 
     def answer(self, journal: Journal) -> int | None:
-        """The position of the new state.
+        """Return the position of the new state.
 
-        None if the retraining no longer fits the model, or teaching the last events took too long.
+        Return None if the retraining no longer fits the model, or training with the last events took too long.
         """
         retraining = self.retraining
         journal.commit()
@@ -236,12 +241,12 @@ class Swapping(Single):
         if not retraining.fits(model):
             return None
         retraining.advance(model.position, SWAP_S)
-        if retraining.position < model.position:  # it takes too long, or the server stops
+        if retraining.position < model.position:  # training takes too long, or the server stops
             return None
         with journal.going_on():
             champion = None in retraining.learners
             swapped = StateSwapped(retraining.swapped(model).snapshot(), journal.now_ms(), champion)
-            # The event is read back before it is written: the model becomes what a recovery would make of it.
+            # The event is read back before it is written. So the model is the same as after a recovery.
             successor = journal.history.successor(journal.next_position, swapped)
         journal.snapshots.let_end()
         journal.commit([swapped], successor)
@@ -250,7 +255,7 @@ class Swapping(Single):
 
 @dataclass(frozen=True, slots=True)
 class Settling(Single):
-    """Note that the jobs of a retraining have ended. unwritten: events that the store could not rewrite."""
+    """Record that the jobs of a retraining have ended. unwritten: events that the store could not rewrite."""
 
     retraining: Retraining
     unwritten: list[str]

@@ -1,7 +1,7 @@
-"""A worker is the one writer of a model: the requests that a model accepts, and their answers.
+"""A worker is the only writer of a model. This module has the requests that a model accepts, and their answers.
 
-A change of the model becomes work, which the actor (actor.py) does one piece at a time. Predictions read the view that
-was published last and wait for nothing.
+A change of the model becomes work, which the actor (actor.py) does one piece at a time. Predictions read the newest
+published view and never wait.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ class Worker(Actor):
         moved: Callable[[int], None] = lambda _: None,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """executor: runs the model's calls; beside: its jobs' calls; readers: calls that read what the model published.
+        """Take the executor that runs the model's calls.
 
-        moved: called with each published position. turn: waits until the model may learn.
+        beside: runs the calls of its jobs. readers: runs calls that read published views. moved: called with
+        each published position. turn: waits until the model may learn.
         """
         self._event_loop = asyncio.get_running_loop()
         journal = Journal(model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy)
@@ -78,7 +79,7 @@ class Worker(Actor):
 
     @property
     def waiting_examples(self) -> int:
-        """Number of examples in the queue."""
+        """Return the number of examples in the queue."""
         return self.queue.examples
 
     # -- requests -------------------------------------------------------------------------------------------------
@@ -86,43 +87,46 @@ class Worker(Actor):
     async def learn(self, request: LearnRequest) -> LearnAnswer:
         """Learn a request's examples; return when they are durable and applied.
 
-        QueueFull if too much waits; the errors of the plan; StoreUnavailable if nothing was acknowledged.
+        Raise QueueFull if too much work is waiting, StoreUnavailable if nothing was acknowledged, or the errors of the
+        plan.
         """
         return await self.begin_to_learn(request)
 
     def begin_to_learn(self, request: LearnRequest) -> asyncio.Future[LearnAnswer]:
-        """Like `learn`, for a caller that sends more requests before the answer: on return the request is in the
-        queue.
-        """
+        """Queue a request to learn and return its future, for a caller that sends more requests before the answer."""
         return self.put(Learning([request]))
 
     async def finish(self, epochs: int = 0) -> dict[str, Any]:
-        """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; return
-        figures.
+        """Learn the log again `epochs` times, then run the finishing step; return figures. Raise Conflict if the log is
+        trimmed.
         """
         figures: dict[str, Any] = await self.put(Finishing(epochs))
         return figures
 
     async def roll_back(self, position: int) -> dict[str, Any]:
-        """Restore the state at a position. Invalid, or Conflict if the log no longer reaches back to it."""
+        """Restore the state at a position.
+
+        Raise Invalid if there is no such position, Conflict if the log no longer reaches back to it.
+        """
         answer: dict[str, Any] = await self.put(RollingBack(position))
         return answer
 
     async def set_aside(self, position: int | None) -> dict[str, Any]:
-        """Pass over the event that the model could not apply, and go on after it.
+        """Skip the event that the model could not apply, and continue after it.
 
-        Conflict if there is no such event, or if it is at another position than `position`.
+        Raise Conflict if there is no such event, or if its position is not `position`.
         """
         answer: dict[str, Any] = await self.put(SettingAside(position), stopped=self.obstacle is not None)
         return answer
 
     async def snapshot(self, *, first: bool = False) -> int:
-        """Keep a snapshot (first: before all queued work); return its position once the snapshot is durable.
+        """Save a snapshot; return its position once the snapshot is durable. first: whether to do so before all other
+        work.
 
-        StoreUnavailable if the store did not take it.
+        Raise StoreUnavailable if the store did not accept the snapshot.
         """
         position, written = await self.put(Snapshotting(), first=first)
-        try:  # shielded: a client that goes away must not cancel the snapshot
+        try:  # shielded: a client that disconnects must not cancel the snapshot
             problem = await asyncio.shield(asyncio.wrap_future(written))
         except asyncio.CancelledError:
             if not written.cancelled():
@@ -133,22 +137,24 @@ class Worker(Actor):
         return int(position)
 
     async def command(self, command: Command) -> dict[str, Any]:
-        """Carry out a command; return its answer, with the model's position, once its events are durable and
-        applied.
-        """
+        """Execute a command; return its answer, with the model's position, once its events are durable and applied."""
         return await self.begin_command(command)
 
     def begin_command(self, command: Command) -> asyncio.Future[dict[str, Any]]:
-        """Like `command`, for a caller that sends more requests before the answer."""
+        """Queue a command and return its future, for a caller that sends more requests before the answer."""
         return self.put(Commanding(command))
 
     async def change(self, command: Forget | Correct | ChangeAnswer) -> dict[str, Any]:
-        """Change an example, which is first looked up in the log beside the worker; return the answer."""
+        """Change an example and return the answer. The example is first looked up in the log while the worker
+        continues.
+        """
         self.check_running()
         return await self.command(replace(command, located=await self._locate(command.given)))
 
     async def example(self, given: str) -> dict[str, Any]:
-        """Return an example that the model or its log has. NotFound, or Gone if it was forgotten."""
+        """Return an example that the model or its log contains. Raise NotFound if neither contains it, Gone if it was
+        forgotten.
+        """
         found = await self.read(partial(known_example, given=given))
         if found is None:
             found = await self.read(partial(known_example, given=given, located=await self._locate(given)))
@@ -158,7 +164,7 @@ class Worker(Actor):
         return answer
 
     def listing(self) -> Listing:
-        """The examples that it has learned, to be read a page at a time."""
+        """Return an object that lists the learned examples, a page at a time."""
         return Listing(self.journal.store, self.name, self.read, self.readers)
 
     async def _locate(self, given: str) -> Located | None:
@@ -166,17 +172,17 @@ class Worker(Actor):
         return await self._event_loop.run_in_executor(self._executor, find)
 
     async def snapshots(self) -> list[int]:
-        """Positions of the snapshots in the store, oldest first."""
+        """Return the positions of the snapshots in the store, oldest first."""
         self.check_running()
         found = await self._event_loop.run_in_executor(self.readers, self.journal.store.snapshots, self.name)
         return sorted(found)
 
     def jobs(self) -> list[dict[str, Any]]:
-        """The running jobs, in figures, oldest first."""
+        """Return the figures of the running jobs, oldest first."""
         return [{"job": f"/jobs/{self.name}.{at}", **self.job(at)} for at in sorted(self._jobs.running())]
 
     def job(self, at: int) -> dict[str, Any]:
-        """A job in figures. NotFound if there is no such job, or it ended long ago."""
+        """Return the figures of a job. Raise NotFound if there is no such job, or it ended long ago."""
         return self._jobs.figures(at)
 
     async def ended(self, at: int, within_s: float | None = None) -> dict[str, Any]:
@@ -189,13 +195,15 @@ class Worker(Actor):
         return self.job(at)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
-        """Let predictions wait for their labels; if the model is configured so, they are durable on return.
+        """Let predictions wait for their labels. If the model's settings ask for it, the predictions are durable on
+        return.
 
-        classes: the classes that the predicting state knew. If a rollback has undone that state, the predictions do not
-        wait.
+        classes: the classes of the state that made the predictions. If a rollback has undone that state, the
+        predictions do not wait.
 
-        Predictions of forgotten examples do not wait, because their labels will be refused. If the model stands before
-        an event that it cannot apply, predictions do not wait either, or raise Unavailable if they must be durable.
+        Predictions of forgotten examples do not wait, because their labels will be refused. If the model stopped before
+        an event that it cannot apply, predictions do not wait either. If they must be durable, raise Unavailable
+        instead.
         """
         durable = self.model.configuration.labels.pending_durable
         if self.obstacle is not None and not durable:
@@ -209,21 +217,22 @@ class Worker(Actor):
         self.take_along(made)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """For each prediction, whether the server would like its label."""
+        """Return for each prediction whether the server would like its label."""
         return self._budget.wishes(ids, doubtful)
 
     async def describe(self, *, full: bool = False) -> dict[str, Any]:
-        """The model in figures, after the work in progress. full: with every default of its configuration."""
+        """Return the model's figures after the work in progress. full: include every default of its configuration."""
         figures: dict[str, Any] = await self.read(lambda model: model.describe(self.journal.now_ms(), full=full))
         return figures
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Ask the model itself a question, between two changes."""
+        """Ask the model itself a question between two changes."""
         return await self.ask(question)
 
     def follow(self, after: int | None = None) -> Follower:
-        """A follower of the model's events after a position, or from now on. Invalid if the log does not reach it
-        yet.
+        """Return a follower of the model's events after a position, or from now on.
+
+        Raise Invalid if the log does not reach the position yet.
         """
         self.check_running()
         newest = self.published.position
@@ -233,8 +242,9 @@ class Worker(Actor):
         return Follower(self.journal.feed, read, lambda: self.published.position, newest if after is None else after)
 
     async def stop(self, *, keep_snapshot: bool = True, why: str | None = None) -> None:
-        """Refuse new work, do the queued work, keep a snapshot. why: reason given to later requests, if not the
-        usual.
+        """Refuse new work, do the queued work, save a snapshot.
+
+        why: the reason that later requests get; None for the usual reason.
         """
         await self._jobs.stop()
         await super().stop(keep_snapshot=keep_snapshot, why=why)
@@ -244,7 +254,7 @@ class Worker(Actor):
     # -- the steps of a job (jobs/background.py) ------------------------------------------------------------------
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
-        """Do a step of a job, before all other work that waits; return its answer."""
+        """Do a step of a job before all other waiting work; return its answer."""
         return await self.put(work, first=True)
 
     # -- called by the actor ---------------------------------------------------------------------------------------
@@ -258,7 +268,7 @@ class Worker(Actor):
         self._jobs.look()
 
     def let_go(self) -> None:
-        """Release callers that wait for something that will not happen."""
+        """Release callers that would wait for ever."""
         self._jobs.release()
 
     def _tell_of_snapshot(self, position: int) -> None:

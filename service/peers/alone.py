@@ -1,4 +1,6 @@
-"""A server of one process. Servers of several processes override what differs; the application does not ask which."""
+"""A server of one process. Servers of several processes override some of its methods, so the application need not know
+which kind of server it runs in.
+"""
 
 from __future__ import annotations
 
@@ -40,43 +42,43 @@ class Alone(Collector):
     """The class that speaks HTTP."""
 
     def join(self, parts: ServerParts) -> ASGIApp:
-        """Take the parts of the server, which is about to start; return the application that gets its requests."""
+        """Receive the parts of a server that is about to start; return the application that gets its requests."""
         return parts.edge
 
     def here(self, name: str) -> bool:  # noqa: ARG002
-        """Whether a model is certainly this server's."""
+        """Return whether this process certainly has a model."""
         return True
 
     async def start(self) -> None:
-        """Called when the server begins to start."""
+        """Do what is necessary when the server begins to start."""
 
     async def claims(self) -> None:
-        """Wait until the models that are this server's at its start are claimed and loaded."""
+        """Wait until this server has claimed and loaded the models that it gets at its start."""
 
     def drain(self) -> None:
-        """Called when the server begins to stop: it takes no more models over."""
+        """Begin to stop: take over no more models."""
 
     async def stop(self) -> None:
         """Close the connections to other processes or servers."""
 
     def collect(self) -> Iterator[Metric]:
-        """The present figures."""
+        """Return the present figures."""
         return iter(())
 
     # -- for the routes of /cluster -------------------------------------------------------------------------------
 
     async def overview(self, request: Request) -> dict[str, Any]:  # noqa: ARG002
-        """The servers and the models. Conflict if there is only one server."""
+        """Return the servers and the models. Raise Conflict if there is only one server."""
         raise Conflict(NO_NODE)
 
     def figures(self) -> dict[str, Any]:
-        """This server and its models. Conflict if there is only one server."""
+        """Return the figures of this server and its models. Raise Conflict if there is only one server."""
         raise Conflict(NO_NODE)
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:  # noqa: ARG002
-        """Move a model to the server at `to`. Conflict if there is only one server."""
+        """Move a model to the server at `to`. Raise Conflict if there is only one server."""
         raise Conflict(NO_NODE)
 
     async def claim(self, model: str) -> dict[str, Any]:  # noqa: ARG002
-        """Take a model that was released for this server. Conflict if there is only one server."""
+        """Claim a model that was released for this server. Raise Conflict if there is only one server."""
         raise Conflict(NO_NODE)

@@ -18,14 +18,16 @@ from hinged.service.store.base import Store
 log = logging.getLogger(__name__)
 
 AGAIN_S = 0.2
-"""Seconds between attempts to reach an owner that is away. With more, following resumes that much later."""
+"""Seconds between attempts to reach an owner that is away. With a larger value, following resumes later."""
 
 
 class Following:
-    """Follows the models of one owner. On one event loop."""
+    """Follows the models of one owner. Used on one event loop."""
 
     def __init__(self, path: Path, open_store: Callable[[], Store], settings: Settings, lane: Lane) -> None:
-        """path: socket on which the owner reports positions. open_store: opens the owner's part for reading."""
+        """Take the socket's path on which the owner reports positions. open_store: opens the owner's part
+        for reading.
+        """
         self._path = path
         self._open_store = open_store
         self._settings = settings
@@ -34,7 +36,7 @@ class Following:
         self._store: Store | None = None
 
     async def run(self) -> None:
-        """Follow the owner whenever it is there."""
+        """Follow the owner whenever it can be reached."""
         while True:
             with suppress(OSError, StoreUnavailable):  # the owner is away
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_BYTES_MAX)
@@ -44,13 +46,13 @@ class Following:
 
     async def _follow(self, reader: asyncio.StreamReader) -> None:
         if self.replicas is None:
-            self._store = await asyncio.to_thread(self._open_store)  # it exists, because its owner runs
+            self._store = await asyncio.to_thread(self._open_store)  # the store exists, because its owner runs
             self.replicas = Replicas(self._store, self._settings, self._lane)
         await follow_notes(reader, self.replicas.note)
         await self.replicas.settle()
 
     def drain(self) -> None:
-        """Give up folds in progress."""
+        """Give up the reading of logs that is in progress."""
         self._lane.give_up("the server stops")
 
     async def stop(self) -> None:
@@ -62,7 +64,7 @@ class Following:
 
 
 class Followed:
-    """The replicas of all owners that this process follows; routes use it as the registry."""
+    """The replicas of all owners that this process follows. Routes use this object as the registry."""
 
     def __init__(self, owner: Callable[[str], int], followings: Mapping[int, Following], settings: Settings) -> None:
         self.settings = settings
@@ -70,7 +72,7 @@ class Followed:
         self._followings = followings
 
     def get(self, name: str) -> Replica:
-        """The replica of a model. NotHere if only its owner can answer."""
+        """Return the replica of a model. Raise NotHere if only its owner can answer."""
         following = self._followings.get(self._owner(name))
         if following is None or following.replicas is None:
             raise NotHere

@@ -1,4 +1,6 @@
-"""The front answers requests for another process's model from a replica, or hands them on, before anything else."""
+"""The front handles requests for another process's model before any other code. It answers from a replica, or hands the
+request over.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from hinged.service.peers.ring import Ring
 log = logging.getLogger(__name__)
 
 HAS_IDS, NONE = b'"id"', b""
-"""Bytes that show that a body is not for a replica: a prediction with an id waits for its label, at the owner. The
-replica itself notices an id that is written differently. NONE: no such bytes."""
+"""HAS_IDS: bytes that show that a replica cannot answer a body. A prediction with an id waits for its label, and only
+the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
 
 
 class State:
@@ -38,7 +40,9 @@ class State:
 
 
 class Front:
-    """ASGI middleware. Only the owner refuses requests, because it alone knows the newest state."""
+    """ASGI middleware for models of other processes. Only the owner refuses requests, because only the owner knows the
+    newest state.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,9 @@ class Front:
         self._channels = channels
 
     def leads(self, scope: Scope) -> Channel | bool:
-        """Where a request leads: to another process; to this process (True); or not known yet (False)."""
+        """Return where a request must be answered: the channel to a process, True for this process, False if not known
+        yet.
+        """
         name = model_of(scope["path"])
         owner = self._ring.number if name is None else self._ring.owner(name)
         if owner == self._ring.number:
@@ -104,12 +110,12 @@ class Front:
 
 
 class _Watched:
-    """Receives a body, and raises NotHere when the body shows that it is not for a replica."""
+    """Receives a body, and raises NotHere when the body shows that a replica cannot answer it."""
 
     def __init__(self, receive: Receive, stop_at: bytes) -> None:
-        """stop_at: bytes that show it."""
+        """Take the function that receives a body. stop_at: the bytes that show that a replica cannot answer."""
         self.cut_off = False
-        """Whether the rest of the body was awaited and has not come."""
+        """Whether the rest of the body was awaited and has not arrived."""
         self._receive = receive
         self._stop_at = stop_at
         self._end = b""  # end of the previous part, in which `stop_at` may begin
@@ -128,7 +134,7 @@ class _Watched:
 
 
 def _answered_by_a_replica(scope: Scope) -> Found | None:
-    """The route of a request that a replica may answer; None for any other request."""
+    """Return the route of a request that a replica may answer; None for any other request."""
     found = None if scope["root_path"] else ROUTES.find(scope["method"], scope["path"])
     return found if found is not None and found.route.operation.replicas else None
 
@@ -140,5 +146,5 @@ async def hand_on(channel: Channel, scope: Scope, receive: Receive, send: Send) 
     except Unavailable as error:
         await error_response(error, scope["path"])(scope, receive, send)
     else:
-        while (await receive())["type"] != "http.disconnect":  # the end of the request for this process
+        while (await receive())["type"] != "http.disconnect":  # for this process, the request ends with the disconnect
             pass

@@ -1,9 +1,10 @@
-"""Hand connections from one process of a server to another: the socket itself, with the data that has come on it.
+"""Hand connections over from one process of a server to another: the socket itself, with the data that has arrived on
+it.
 
-Half of a connection cannot be given away. So a connection on which another process was asked something belongs to that
-process from then on, as if it had accepted the connection; no byte of an answer passes through two processes. A
-datagram of a Unix socket carries the socket and the data. The datagram arrives as a whole or not at all, and if no
-process takes it, the system reports that at once.
+A connection cannot be handed over in part. After a request for another process's model, the connection belongs to that
+process, as if that process had accepted it. No byte of an answer passes through two processes. A datagram of a Unix
+socket contains the socket and the data. The datagram arrives as a whole or not at all. If no process receives it, the
+system reports that at once.
 """
 
 from __future__ import annotations
@@ -33,33 +34,33 @@ log = logging.getLogger(__name__)
 CONNECTION = "hinged.connection"
 """Key of a scope: the Lent connection of the request."""
 INLINE_BYTES_MAX = 2**16 if sys.platform == "linux" else 1_024
-"""Most bytes of data in the datagram; longer data has a socket of its own. macOS sends 2,048 bytes at most."""
+"""Maximum bytes of data in the datagram. Longer data is sent on a separate socket. macOS sends at most 2,048 bytes."""
 LENGTH_BYTES = 8  # bytes of the length before the data
-PIECE_BYTES = 2**20  # most bytes read at once from a socket with longer data
+PIECE_BYTES = 2**20  # maximum bytes per read from a socket with longer data
 FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
-"""Errors of a socket that can take nothing for now."""
+"""Errors of a socket that can take no data at present."""
 END_OF_HEAD = b"\r\n\r\n"
 
 
 class Channel:
-    """A channel to another process, which takes connections at a path."""
+    """A channel to another process, which receives connections at a path."""
 
     def __init__(self, number: int, path: Path) -> None:
         self.number = number
         self._path = str(path)
         self._socket: socket.socket | None = None
         self.handed = 0
-        self._turn = asyncio.Lock()  # keeps the order of the connections
+        self._turn = asyncio.Lock()  # keeps the connections in order
         self._sending: set[asyncio.Task[None]] = set()
 
     def hand_now(self, line: int, came: bytes) -> bool:
-        """Hand a connection over; false if that would take time. Unavailable if no process takes it."""
+        """Hand a connection over; return false if that would take time. Raise Unavailable if no process receives it."""
         return not self._turn.locked() and len(came) <= INLINE_BYTES_MAX and self._send([line], came)
 
     async def hand(self, line: int, came: bytes) -> None:
-        """Like `hand_now`, waiting if needed. Unavailable if no process takes it in time."""
+        """Hand a connection over, and wait if needed. Raise Unavailable if no process receives it in time."""
         try:
-            # The client may leave meanwhile, and another connection get the same descriptor.
+            # The client may leave meanwhile, and another connection may get the same descriptor.
             with socket.socket(fileno=socket.dup(line)) as kept:
                 async with asyncio.timeout(limits.HAND_OVER_S), self._turn:
                     await self._send_soon([kept.fileno()], came)
@@ -132,14 +133,14 @@ async def _send_all(channel: socket.socket, data: bytes) -> None:
 
 
 Leads = Callable[[Scope], "Channel | bool"]
-"""Where a request leads: the channel to its process; True: this process; False: not known yet."""
+"""Returns where a request must be answered: the channel to a process, True for this process, False if not known yet."""
 
 
 class Lent(Connection):
-    """A connection that may be handed to another process.
+    """A connection that may be handed over to another process.
 
-    Data is parsed in parts, none of which goes beyond the end of a request. So the bytes of each unanswered request are
-    known, and the connection can be handed over at any of them.
+    Data is parsed in parts, and no part extends beyond the end of a request. So the bytes of each unanswered request
+    are known, and the connection can be handed over at the start of any request.
     """
 
     leads: Leads
@@ -149,17 +150,18 @@ class Lent(Connection):
         self.taken = False
         """Whether another process has handed the connection over, and nothing has been answered since."""
         self._came: deque[bytearray | None] = deque([bytearray()])
-        """The bytes of each unanswered request, None if it is answered here; the last request may be incomplete."""
-        self._answered_early = False  # whether the rest of an answered request is coming
-        self._left: int | None = None  # bytes of the body still to come; None for a chunked body
+        """The bytes of each unanswered request; None if the request is answered here. The last request may be
+        incomplete."""
+        self._answered_early = False  # whether the rest of an answered request is still arriving
+        self._left: int | None = None  # bytes of the body that are still missing; None for a chunked body
         self._receiving = False
-        self._parsed = 0  # number of bytes parsed of the data being received
+        self._parsed = 0  # number of parsed bytes of the received data
         self._leaving: Callable[[bytes], None] | None = None  # called with the data that was not parsed
 
     # -- incoming data --------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse the data, up to the point where the connection leaves."""
+        """Parse the data, up to the point where the connection is handed over."""
         self._receiving, self._parsed = True, 0
         super().data_received(data)
         self._receiving = False
@@ -179,7 +181,7 @@ class Lent(Connection):
             super()._parse(part)
 
     def _edge(self, piece: bytes, at: int) -> int:
-        """End of the part to parse next, within the request that has begun."""
+        """Return the end of the part to parse next, within the request that has begun."""
         if not self._in_message:
             end = piece.find(END_OF_HEAD, at)
             return len(piece) if end < 0 else end + len(END_OF_HEAD)
@@ -199,7 +201,7 @@ class Lent(Connection):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
+        """Receive a piece of the body."""
         if self._left is not None:
             self._left -= len(body)
         super().on_body(body)
@@ -227,7 +229,7 @@ class Lent(Connection):
     # -- handing over ---------------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
-        """Answer the oldest unanswered request, or hand it over with all requests behind it."""
+        """Answer the oldest unanswered request, or hand it over together with all later requests."""
         channel = self.leads(cast("Scope", cycle.scope))
         if isinstance(channel, bool):
             if channel:
@@ -239,7 +241,7 @@ class Lent(Connection):
             self._came[0] = None
             self._stay(cycle, error)
 
-        self._broken = True  # parse nothing until it is known whether the connection leaves
+        self._broken = True  # parse nothing until it is known whether the connection is handed over
         self._leave(channel, stay)
 
     def _stay(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
@@ -252,18 +254,18 @@ class Lent(Connection):
         if isinstance(channel, bool):
             super().handle_websocket_upgrade()
             return
-        self._broken = True  # for HTTP; no time limit runs any more
+        self._broken = True  # parse no more HTTP; no time limit runs from now on
         self._unlimit()
         self._leave(channel, self._refuse)
 
     def _leave(self, channel: Channel, stay: Callable[[ServiceError], None]) -> None:
-        """Hand the connection over. stay: called with the error if the other process does not take it."""
+        """Hand the connection over. stay: called with the error if the other process does not receive it."""
 
         def leave(behind: bytes) -> None:
             try:
                 self._check_turn(channel)
                 if self._is_sent() and channel.hand_now(self._line(), self._unanswered() + behind):
-                    self.transport.abort()  # the other process has it open
+                    self.transport.abort()  # the other process has the connection open
                     return
             except Unavailable as error:
                 go_on(behind, error)
@@ -307,8 +309,8 @@ class Lent(Connection):
             )
 
     async def _hand_over(self, channel: Channel, behind: bytes) -> None:
-        await asyncio.sleep(0)  # so that the transport has everything written in this turn
-        self.transport.set_write_buffer_limits(high=0)  # the connection stays here until the system has all data
+        await asyncio.sleep(0)  # so that the transport has everything that was written in this turn
+        self.transport.set_write_buffer_limits(high=0)  # wait here until the system has all data
         try:
             await self.flow.drain()
             if not self.transport.is_closing():
@@ -329,10 +331,10 @@ class Lent(Connection):
 
 
 class Taking:
-    """Takes the connections that other processes hand over."""
+    """Receives the connections that other processes hand over."""
 
     def __init__(self, path: Path) -> None:
-        path.unlink(missing_ok=True)  # left by a killed process
+        path.unlink(missing_ok=True)  # a killed process may have left it
         self._path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -340,13 +342,13 @@ class Taking:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, server: Server) -> None:
-        """Take connections for this server."""
+        """Receive connections for this server."""
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket, self._take)  # one in a turn of the event loop, like Accepting
+        self._loop.add_reader(self._socket, self._take)  # one connection per turn of the event loop, as in Accepting
 
     def stop(self) -> None:
-        """Take the connections that were handed over so far, then no more; later senders get an error."""
+        """Receive the connections that were handed over so far, then no more. Later senders get an error."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -381,7 +383,7 @@ class Taking:
             log.warning("a process ended before it had handed a connection over")
             line.close()
             return
-        with suppress(OSError):  # the client is gone already
+        with suppress(OSError):  # the client is already gone
             await self._loop.connect_accepted_socket(lambda: _begun(self._server, came), line)
 
 
@@ -395,7 +397,7 @@ async def _all_of(rest: socket.socket) -> bytes:
 
 
 def _begun(server: Server, data: bytes) -> asyncio.Protocol:
-    """The protocol of a connection on which `data` has come already."""
+    """Return the protocol of a connection on which `data` has already arrived."""
     protocol = server.protocol()
     if isinstance(protocol, Lent):
         protocol.taken = True

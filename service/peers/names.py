@@ -1,4 +1,4 @@
-"""Read the number of processes from the settings, under their present and former names."""
+"""Read the number of processes from the settings. Some settings have a present and a former name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hinged.service.settings import Settings
 
 
 def as_processes(settings: Settings) -> tuple[Settings, int]:
-    """Settings that use only `processes` and `followers`, and the division of a new store, 0 for none.
+    """Return settings that use only `processes` and `followers`, and the division of a new store, 0 for none.
 
-    Invalid if several settings ask for processes. HINGED_READERS and HINGED_WORKERS are former names and will go with
-    the next version. Readers follow all models of one owner; workers own a part each and follow no models.
+    Raise Invalid if several settings ask for processes. HINGED_READERS and HINGED_WORKERS are former names and will be
+    removed in the next version. Readers follow all models of one owner. Each worker owns a part and follows no models.
     """
     asked = {
         f"HINGED_{name.upper()}={count}": count

@@ -1,7 +1,8 @@
-"""Notes tell followers the positions of a process's models: a JSON object a line, over a Unix socket.
+"""Notes report the positions of a process's models to followers, as one JSON object per line over a Unix socket.
 
-{name: [birth, position], or null if the model is gone}: first all loaded models, then those that have changed. Only
-loaded models are written, so what a follower knows of the rest stays true.
+An object maps a name to [birth, position], or to null if the model is gone. The first object has all loaded models, and
+each later object has the models that have changed. Only loaded models are reported. So what a follower knows of the
+other models stays true.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from hinged.service.engine.positions import LogPosition, Positions
 
 LINE_BYTES_MAX = 2**26
-"""Longest line in bytes: a million models of some 60 bytes each. With more models, a follower would get no notes."""
+"""Maximum bytes of a line: a million models of about 60 bytes each. With more models, a follower would get no notes."""
 
 
 class Notes:
@@ -28,7 +29,7 @@ class Notes:
 
     async def start(self) -> None:
         """Listen for followers."""
-        self._path.unlink(missing_ok=True)  # left by a killed process
+        self._path.unlink(missing_ok=True)  # a killed process may have left it
         self._server = await asyncio.start_unix_server(self._tell, self._path)
 
     async def stop(self) -> None:
@@ -49,7 +50,7 @@ class Notes:
             woken.set()
 
         self._positions.listeners.add(listen)
-        gone = asyncio.create_task(reader.read())  # the follower sends nothing, and then the end
+        gone = asyncio.create_task(reader.read())  # the follower sends nothing until it disconnects
         gone.add_done_callback(lambda _: woken.set())
         try:
             woken.set()
@@ -70,7 +71,7 @@ class Notes:
 
 
 async def follow_notes(reader: asyncio.StreamReader, note: Callable[[str, LogPosition | None], None]) -> None:
-    """The follower's side: read notes until the owner is gone. note: called with each model that has changed."""
+    """Read notes until the owner is gone. Followers call this. note: called with each model that has changed."""
     with suppress(ConnectionError):
         while line := await reader.readline():
             for name, place in json.loads(line).items():

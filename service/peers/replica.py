@@ -1,4 +1,4 @@
-"""Replicas: models of another process, folded here from their logs."""
+"""Replicas: copies of another process's models, which this process computes from their logs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hinged.service.store.base import Store
 log = logging.getLogger(__name__)
 
 PUBLISH_S = 0.1
-"""Seconds between two published states while many events are folded."""
+"""Seconds between two published states while many events are applied."""
 RETRY_S = 1.0  # seconds before a replica is loaded again after an error
 
 
 class NotHere(ServiceError):
-    """Only the model's owner can answer; the request goes there, so no client sees this error."""
+    """Raised when only the model's owner can answer. The owner then gets the request, so no client sees this error."""
 
     def __init__(self) -> None:
         super().__init__("only the owner can answer this")
@@ -44,26 +44,28 @@ class Replica:
         self.readers = executor
         self.predictions_served = 0
         self._history = history
-        self._alone = asyncio.Lock()  # held while the model itself is folded or read
+        self._alone = asyncio.Lock()  # held while the model itself is changed or read
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Ask the model itself a question, between two changes."""
+        """Ask the model itself a question between two changes."""
         async with self._alone:
             return await asyncio.get_running_loop().run_in_executor(self.readers, question, self.model)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """For each prediction, whether its label is wanted. NotHere if a budget must count all predictions."""
+        """Return for each prediction whether its label is wanted. Raise NotHere if a budget must count all
+        predictions.
+        """
         labels = self.published.configuration.labels
         if labels.budget is not None:
             raise NotHere
         return LabelBudget(0, labels).wishes(ids, doubtful)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:  # noqa: ARG002
-        """Raise NotHere: predictions that wait for their labels are the owner's."""
+        """Raise NotHere: only the owner keeps predictions that wait for their labels."""
         raise NotHere
 
     async def follow(self) -> None:
-        """Fold the events after the model's position."""
+        """Apply the events after the model's position."""
         async with self._alone:
             await asyncio.get_running_loop().run_in_executor(self.readers, self._fold)
 
@@ -77,7 +79,7 @@ class Replica:
 
 
 class Replicas:
-    """The replicas of one owner's models, by name. On one event loop."""
+    """The replicas of one owner's models, by name. Used on one event loop."""
 
     def __init__(self, store: Store, settings: Settings, executor: Executor) -> None:
         self.settings = settings
@@ -89,7 +91,7 @@ class Replicas:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def get(self, name: str) -> Replica:
-        """The replica of a model. NotHere if there is no replica, or it has been behind for too long."""
+        """Return the replica of a model. Raise NotHere if there is no replica, or it has lagged for too long."""
         birth, replica = self._loaded.get(name, (0, None))
         place = self._places.get(name)
         if replica is None or place is None or birth != place.birth:
@@ -99,23 +101,26 @@ class Replicas:
         return replica
 
     def behind_s(self, name: str) -> float:
-        """Seconds since the replica was last at the model's newest position."""
+        """Return the seconds since the replica was last at the model's newest position."""
         since = self._behind_since.get(name)
         return 0.0 if since is None else time.monotonic() - since
 
     def lags(self) -> dict[str, int]:
-        """Number of events that each replica is behind."""
+        """Return how many events each replica has not yet applied."""
         return {
             name: place.position - (self._loaded[name][1].published.position if name in self._loaded else 0)
             for name, place in self._places.items()
         }
 
     def served(self) -> dict[str, int]:
-        """Number of predictions made with each replica."""
+        """Return the number of predictions made with each replica."""
         return {name: replica.predictions_served for name, (_, replica) in self._loaded.items()}
 
     async def settle(self) -> None:
-        """Move to the ends of the owner's logs after the owner has gone: they hold everything it acknowledged."""
+        """Set the positions to the ends of the owner's logs. Call this after the owner has gone.
+
+        The logs contain everything that the owner acknowledged.
+        """
         for name, place in list(self._places.items()):
             try:
                 end = await asyncio.get_running_loop().run_in_executor(self._executor, self._store.end, name)
@@ -126,7 +131,7 @@ class Replicas:
                 self.note(name, LogPosition(place.birth, end))
 
     def note(self, name: str, place: LogPosition | None) -> None:
-        """Note a model's newest position, or that the model is gone."""
+        """Record a model's newest position, or that the model is gone."""
         if place is None:
             self._places.pop(name, None)
             self._loaded.pop(name, None)
@@ -138,7 +143,7 @@ class Replicas:
             self._tasks[name] = asyncio.create_task(self._follow(name), name=f"replica of {name}")
 
     async def stop(self) -> None:
-        """Stop folding."""
+        """Stop applying events."""
         tasks = [*self._tasks.values()]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Compute the owner and the followers of a model from its name and the number of processes alone.
+"""Compute the owner and the followers of a model only from its name and the number of processes.
 
 Nothing needs to be looked up, and the owner is known even while it is away.
 """
@@ -12,17 +12,21 @@ from hashlib import blake2b
 from hinged.service.store.division import name_of
 
 NAMES_KEPT = 4_096
-"""Number of names whose owner is cached, some 200 bytes each. For any other name it takes some microseconds."""
+"""Number of names whose owner is cached, with about 200 bytes each. For any other name the computation takes some
+microseconds."""
 
 
 def first_of(addresses: Iterable[str], name: str) -> str:
-    """The server that comes first for a model. It differs between models, and stays while other servers come and go."""
+    """Return the server that comes first for a model.
+
+    The result differs between models. It does not change when other servers come or go.
+    """
     number = _number(name)
     return max(addresses, key=lambda address: _mixed(_number_of_server(address) ^ number))
 
 
 def owner_of(name: str, division: int) -> int:
-    """The number of the process that owns a model, in a store divided into `division` parts.
+    """Return the number of the process that owns a model, in a store that is divided into `division` parts.
 
     The result is stored nowhere and must never change.
     """
@@ -31,8 +35,9 @@ def owner_of(name: str, division: int) -> int:
 
 
 class Ring:
-    """A process among all: processes 1 to `division` own models, and the `followers` after each owner follow its
-    models.
+    """One process among several. Processes 1 to `division` own models.
+
+    The `followers` processes after each owner follow its models.
     """
 
     def __init__(self, number: int, processes: int, division: int, followers: int) -> None:
@@ -46,7 +51,7 @@ class Ring:
 
     @property
     def owns(self) -> bool:
-        """Whether this process owns models."""
+        """Return whether this process owns models."""
         return self.number <= self.division
 
     def here(self, name: str) -> bool:
@@ -62,7 +67,7 @@ _number_of_server = lru_cache(maxsize=4096)(_number)
 
 
 def _mixed(number: int) -> int:
-    """A number of 64 bits, each of which depends on all bits of the argument (SplitMix64)."""
+    """Return a 64-bit number of which each bit depends on all bits of the argument (SplitMix64)."""
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
     number = (number ^ number >> 27) * 0x94D049BB133111EB & 2**64 - 1
     return number ^ number >> 31

@@ -1,4 +1,4 @@
-"""This process as one of several behind one port; the application starts and stops it."""
+"""The links of this process to the other processes at the same port. The application starts and stops the links."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ from hinged.service.store.base import Store
 
 
 class Sockets:
-    """The Unix sockets of a process, in the folder that it shares with the other processes."""
+    """The paths of a process's Unix sockets, in the folder that it shares with the other processes."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.connections = folder / f"{number}.connections"
-        """Takes connections that other processes hand over."""
+        """Socket that receives connections from other processes."""
         self.requests = folder / f"{number}.requests"
-        """Speaks HTTP with the other processes."""
+        """Socket for HTTP with the other processes."""
         self.notes = folder / f"{number}.notes"
-        """Tells followers the positions of this process's models."""
+        """Socket that reports the positions of this process's models to followers."""
 
 
 class Siblings(Alone):
-    """A process's links to the other processes. On one event loop."""
+    """A process's links to the other processes. Used on one event loop."""
 
     connection = Lent
 
     def __init__(self, ring: Ring, folder: Path, secret: bytes, open_part: Callable[[int], Store]) -> None:
-        """secret: signs the tickets of all processes. open_part: opens the part of an owner's number for reading."""
+        """Take the ring and the folder of the sockets.
+
+        secret: signs the tickets of all processes. open_part: opens the part of the owner with this number for reading.
+        """
         self.sockets = Sockets(folder, ring.number)
         self._ring = ring
         self._folder = folder
@@ -76,7 +79,7 @@ class Siblings(Alone):
         return self._together
 
     def leads(self, scope: Scope) -> Channel | bool:
-        """Where a request leads (Front.leads)."""
+        """Return where a request must be answered (see Front.leads)."""
         return self._front is None or self._front.leads(scope)
 
     def channel(self, number: int | None) -> Channel | None:
@@ -84,11 +87,13 @@ class Siblings(Alone):
         return None if number is None else self._channels.get(number)
 
     def here(self, name: str) -> bool:
-        """Whether a model is this process's."""
+        """Return whether this process owns a model."""
         return self._ring.here(name)
 
     async def start(self) -> None:
-        """Follow and be followed. When stdin closes, the supervisor is gone, and this process ends."""
+        """Follow other processes, and accept followers. When stdin closes, the supervisor is gone, and this process
+        ends.
+        """
         loop = asyncio.get_running_loop()
 
         def gone() -> None:
@@ -101,7 +106,7 @@ class Siblings(Alone):
         self._tasks = [loop.create_task(following.run()) for following in self._followings.values()]
 
     async def claims(self) -> None:
-        """Note that all models are loaded."""
+        """Report that all models are loaded."""
         self.when_loaded()
 
     def drain(self) -> None:
@@ -122,7 +127,7 @@ class Siblings(Alone):
             channel.close()
 
     def collect(self) -> Iterator[Metric]:
-        """The present figures."""
+        """Yield the present figures."""
         handed = sum(channel.handed for channel in self._channels.values())
         yield CounterMetricFamily("hinged_connections_handed_over", "Connections handed to another process.", handed)
         if not self._followings:

@@ -1,4 +1,4 @@
-"""The supervisor listens, starts the processes, and restarts those that end."""
+"""The supervisor opens the port, starts the processes, and restarts processes that end."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from hinged.service.store.choice import settle_division
 log = logging.getLogger(__name__)
 
 ENDING_S = 5.0
-"""Seconds that processes may take to end, beyond their time to drain."""
-SECRET_BYTES = 32  # length of the key that signs tickets, the same as the digest's (HMAC-SHA256)
+"""Seconds that processes may take to end after their time to drain."""
+SECRET_BYTES = 32  # length of the key that signs tickets, equal to the digest's length (HMAC-SHA256)
 
 
 def supervise(settings: Settings, wanted: int) -> None:
     """Keep the processes running until SIGINT or SIGTERM. wanted: number of parts of a new store.
 
-    Invalid for contradictory settings, an address that cannot be listened on, or a store with more owners than
-    processes.
+    Raise Invalid for contradictory settings, an address on which the server cannot listen, or a store with more owners
+    than processes.
     """
     check(settings)
     refuse_open_door(settings)
@@ -78,18 +78,18 @@ class _Supervisor:
         began: set[str] = set()
 
         def may_go_on(process: Child, code: int) -> bool:
-            if code == TAKEN_OVER:  # a restart would take the store back, and the other server would do the same
+            if code == TAKEN_OVER:  # otherwise each server would take the store back from the other
                 enough.set()
                 return False
             if code != REFUSED:
                 began.add(process.name)
-            if process.name in began:  # the obstacle may pass, and the other processes serve meanwhile
+            if process.name in began:  # the cause may go away, and the other processes serve meanwhile
                 return True
             self._code = FAILURE  # the process has logged the reason
             enough.set()
             return False
 
-        # In a session of their own: only the supervisor gets the terminal's Ctrl-C, and passes it on.
+        # The processes run in separate sessions. So only the supervisor gets the terminal's Ctrl-C, and passes it on.
         children = Children(self._settings, [self._listening.fileno()], may_go_on, start_new_session=True)
 
         def stop(number: int) -> None:

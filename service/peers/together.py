@@ -1,6 +1,6 @@
-"""Requests about the whole server: each process answers for itself, and one process puts the answers together.
+"""Requests about the whole server. Each process answers for itself, and one process combines the answers.
 
-The route decides how the answers are put together (service/api/whole.py). The processes ask each other over Unix
+The route determines how the answers are combined (service/api/whole.py). The processes ask each other over Unix
 sockets.
 """
 
@@ -28,17 +28,19 @@ ASK_S = 10.0
 """Seconds that another process may take to answer."""
 PATIENCE = dict.fromkeys(("connect", "read", "write", "pool"), ASK_S)
 SAID = (b"authorization", b"accept", b"host")
-"""Headers that are passed to the other processes."""
+"""Headers that are passed on to the other processes."""
 FOR_ITSELF = b"hinged-for-itself"
-"""Header of a request that asks a process only for its own answer."""
+"""Header of a request that asks a process for its own answer only."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 
 
 class Together:
-    """ASGI middleware before the front."""
+    """ASGI middleware in front of Front."""
 
     def __init__(self, front: ASGIApp, app: ASGIApp, number: int, others: Mapping[int, Path]) -> None:
-        """front: takes all other requests. app: answers for this process alone. `others`: their sockets, by number."""
+        """front: gets all other requests. app: answers for this process only. `others`: sockets of the other processes,
+        by number.
+        """
         self._front = front
         self._app = app
         self._number = number
@@ -59,7 +61,7 @@ class Together:
         mine = await self._own(scope, receive)
         response = Response(mine.body, mine.status)
         response.raw_headers = list(mine.headers)
-        if mine.status == HTTPStatus.OK or operation.probe:  # a refusal stands, whatever the other processes answer
+        if mine.status == HTTPStatus.OK or operation.probe:  # a refusal is final, whatever the other processes answer
             others = await asyncio.gather(*(self._ask(number, scope) for number in self._pools))
             try:
                 response = put_together(mine, others) or response

@@ -1,1 +1,1 @@
-"""Durable logs and snapshots: one contract (base.py), kept by an embedded SQLite file and by Redis."""
+"""Durable logs and snapshots. One contract (base.py) is implemented by an embedded SQLite file and by Redis."""

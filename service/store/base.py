@@ -1,14 +1,15 @@
 """The contract of a store: an append-only log and snapshots for each model.
 
-A model's log is a sequence of events at positions 1, 2, 3, ... without holes. The store does not look into an
-event's payload; it keeps an index from example ids to the position of the event that carries them.
+A model's log is a sequence of events at positions 1, 2, 3, ... without holes. The store does not read an event's
+payload. It keeps an index from example ids to the position of the event that contains them.
 
 Methods are synchronous and may be called from several threads at once. They raise:
 
 - NoModel: there is no such model. Every method with a model raises it, except `create`.
 - StoreUnavailable: nothing was written.
-- OutcomeUnknown: the write failed, and it may last or not. The caller must read the end of the log before it goes on.
-- Damaged: the data read differs from the data written.
+- OutcomeUnknown: the write failed, and its data may or may not be in the store. The caller must read the end of the log
+  before it continues.
+- Damaged: the data in the store differs from the data that was written.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 SNAPSHOT_CHUNK_BYTES = 2**20
-"""Size of the pieces in which a snapshot is written, in bytes: an append never waits for more than one piece."""
+"""Size in bytes of the chunks in which a snapshot is written. An append never waits for more than one chunk."""
 SNAPSHOTS_KEPT = 2
-"""Number of snapshots kept of each model, at the highest positions. Recovery needs a second if the first is damaged."""
+"""Number of snapshots that are kept per model. Recovery uses the second if the first is damaged."""
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """An append failed half way: only the log shows whether it lasts."""
+    """Raised when an append failed halfway. Only the log shows whether the events are in the store."""
 
 
 class NoModel(StoreUnavailable):
-    """The store has no such model, so nothing was read or written.
+    """Raised when the store has no such model, so that nothing was read or written.
 
-    If the server has the model in memory, the store has lost it.
+    If the server has the model in memory, the store has lost the model.
     """
 
     def __init__(self, model: str) -> None:
@@ -43,15 +44,15 @@ class NoModel(StoreUnavailable):
 
 
 class PositionTaken(StoreUnavailable):
-    """The log does not end where the writer expected: another writer wrote to it."""
+    """Raised when the log does not end where the writer expected, because another writer wrote to it."""
 
 
 class Fenced(StoreUnavailable):
-    """Another server has taken the store over; this server can no longer write."""
+    """Raised when another server has taken over the store, so that this server can no longer write."""
 
 
 class Damaged(Exception):
-    """A record fails its checksum. It is never answered with a guess."""
+    """Raised when a record fails its checksum. The store never returns a guess instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,12 @@ class Event:
     kind: str
     payload: bytes
     ids: tuple[str, ...] = ()
-    """Ids of its examples, for `Store.find`."""
+    """Ids of the event's examples, for `Store.find`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """Returned for an event that is missing or damaged. reason: which of the two."""
+    """Returned for an event that is missing or damaged. reason: says whether it is missing or damaged."""
 
     reason: str = ""
 
@@ -76,7 +77,7 @@ SPOILED = Lost("", b"", (), "fails its checksum")
 
 
 class Room(NamedTuple):
-    """The space that a store uses on a disk, and the space that is free there."""
+    """The bytes that a store uses on a disk, and the bytes that are free on that disk."""
 
     used_bytes: int
     free_bytes: int
@@ -86,87 +87,95 @@ class Store(Protocol):
     """The contract of every store, tested by tests/service/store/."""
 
     commits: Times | None
-    """How long writes took to reach the disk, counting a group of appends once; None if the store does not know."""
+    """Durations of writes to the disk; a group of appends counts once. None if the store does not know them."""
 
     def models(self) -> list[str]:
-        """Names of the models that have a log, sorted."""
+        """Return the sorted names of the models that have a log."""
 
     def create(self, model: str, first: Event) -> None:
-        """Begin the log of a new model, durably, with `first` at position 1. KeyError if the model exists."""
+        """Begin the log of a new model durably, with `first` at position 1. Raise KeyError if the model exists."""
 
     def delete(self, model: str) -> None:
-        """Remove a model's log, index and snapshots, durably.
+        """Remove a model's log, index and snapshots durably.
 
-        OutcomeUnknown may also mean that the model is gone and some of its bytes are not; the store removes them later.
+        OutcomeUnknown may also mean that the model is gone but some of its bytes remain. The store removes these bytes
+        later.
         """
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
-        """Append `events` after position `after`, all or none, durably; return the position of the last.
+        """Append all of `events` or none after position `after`, durably; return the position of the last event.
 
-        When this returns, a crash of process or machine does not lose them. PositionTaken if the log does not end at
-        `after`.
+        Once this returns, a crash of the process or the machine does not lose the events. Raise PositionTaken if the
+        log does not end at `after`.
         """
 
     def end(self, model: str) -> int:
-        """Position of the last event, even if it is trimmed."""
+        """Return the position of the last event, even if that event is trimmed."""
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Events after position `after`, up to the present end, in order, with empty ids.
+        """Yield in order the events after position `after`, up to the present end, with empty ids.
 
-        The first is at `after` + 1 or, if that is trimmed, the first that is left; from there on positions have no
-        holes. Damaged if an event is missing or fails its checksum, after the events before it.
+        The first event is at `after` + 1, or later if that event is trimmed. After the first event, positions have no
+        holes. At an event that is missing or fails its checksum, raise Damaged after the earlier events.
         """
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Like `read`, with a Lost event for each event that is missing or fails its checksum."""
+        """Do the same as `read`, but yield a Lost event for each event that is missing or fails its checksum."""
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
-        """The position of the newest event with each of `ids` that the log holds."""
+        """Return the position of the newest event in the log with each of `ids`."""
 
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
-        """Keep `state` as the model's state at `position`, durably; a crash half way leaves the older snapshots.
+        """Save `state` as the model's state at `position` durably. A crash halfway leaves the older snapshots in place.
 
-        PositionTaken if the log ends before `position`, because later events could lead to another state. Keeps the two
-        snapshots at the highest positions and replaces a snapshot at the same position. Appends wait for a chunk at
-        most.
+        Raise PositionTaken if the log ends before `position`, because later events could lead to another state. The
+        store keeps the two snapshots at the highest positions, and replaces a snapshot at the same position. Appends
+        wait for at most one chunk.
         """
 
     def snapshots(self, model: str) -> list[int]:
-        """Positions of the complete snapshots, newest first."""
+        """Return the positions of the complete snapshots, newest first."""
 
     def get_snapshot(self, model: str, position: int) -> bytes:
-        """The state at `position`. Damaged if it fails its checksum; KeyError if there is no such snapshot."""
+        """Return the state at `position`.
+
+        Raise Damaged if the state fails its checksum, KeyError if there is no such snapshot.
+        """
 
     def trim(self, model: str, through: int) -> None:
-        """Forget the events up to and including `through`, or all events if the log ends before.
+        """Remove the events up to and including `through`, or all events if the log ends before it.
 
-        Their positions are never used again. Snapshots before `through` are removed too: the events after them are
-        lost, so they cannot be folded on. A trim that fails may have forgotten some events, from the front.
+        Their positions are never used again. Snapshots before `through` are removed too: the events after these
+        snapshots are lost, so no later state can be rebuilt from them. A trim that fails may have removed some of the
+        first events.
         """
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
         """Replace the events at these positions, and remove `ids` from the index, durably.
 
-        All positions are in 1..`through`; trimmed positions are skipped. An id that came again after `through` stays,
-        and so do the end and all other events. The ids of the given events are ignored. Snapshots before `through` are
-        removed, even while they are written: no state from before may be folded again. Appends and reads go on
-        meanwhile; a reader finds the old or the new event.
+        All positions are in 1..`through`; trimmed positions are skipped. Keep ids that were used again after `through`.
+        Also keep the end of the log and all other events. The ids of the given events are ignored. Snapshots before
+        `through` are removed, even while they are being written, so that no earlier state can be rebuilt. Appends and
+        reads continue meanwhile; a reader finds the old or the new event.
 
-        ValueError for other positions, PositionTaken if the log ends before `through`. A redaction that fails may have
-        replaced some events; each position then holds the old or the new event, and a call with the same arguments
+        Raise ValueError for other positions, PositionTaken if the log ends before `through`. A redaction that fails may
+        have replaced some events. Each position then has the old or the new event, and a call with the same arguments
         completes the redaction.
         """
 
     def purge(self) -> list[str]:
-        """Rewrite the stored data, so that no file of the store holds anything that was removed or replaced.
+        """Rewrite the stored data, so that no file of the store contains removed or replaced data.
 
-        That includes redacted and trimmed events, ids taken out of the index, deleted models and dropped snapshots;
-        until then a file may still hold their bytes, unread. Returns a sentence for the admin about each part that
-        could not be rewritten; empty if all was.
+        This concerns redacted and trimmed events, ids removed from the index, deleted models and dropped snapshots.
+        Until a purge, a file may still contain their bytes. Return a sentence for the admin about each part that could
+        not be rewritten; return an empty list if everything was rewritten.
         """
 
     def room(self) -> Room | None:
-        """Disk space on this machine. None if the store uses none; OSError if the disks cannot be asked."""
+        """Return the disk space on this machine, or None if the store uses no disk here.
+
+        Raise OSError if the system does not report the space.
+        """
 
     def close(self) -> None:
         """Finish the work in progress, and release files and threads."""

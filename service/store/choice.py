@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None) -> Store:
     """Open the embedded store or the store on Redis, for a server of one process, or for a node.
 
-    StoreUnavailable if it cannot be opened, Invalid if several processes divide it. `on_fenced` is called, from any
-    thread, when another server has taken the store over.
+    Raise StoreUnavailable if it cannot be opened, Invalid if several processes divide it. `on_fenced` is called, from
+    any thread, when another server has taken over the store.
     """
     if settings.node is None:
         return open_part(settings, 1, settle_division(settings, 0), on_fenced)
@@ -32,10 +32,10 @@ def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = Non
 
 
 def settle_division(settings: Settings, wanted: int) -> int:
-    """The number of processes that divide the store; 0 if it is not divided. A new store is divided into `wanted`
-    parts.
+    """Return the number of processes that divide the store; 0 if it is not divided.
 
-    Invalid if the server has fewer processes than the store has parts.
+    A new store is divided into `wanted` parts. Raise Invalid if the server has fewer processes than the store has
+    parts.
     """
     if settings.store == "sqlite":
         what: Path | str = settings.data_dir
@@ -59,9 +59,10 @@ def open_part(
     *,
     reading: bool = False,
 ) -> Store:
-    """Open the part of a divided store that the process of this number owns. StoreUnavailable if it cannot be opened.
+    """Open the part of a divided store that the process with this number owns.
 
-    reading: for another process, which only reads: a write raises StoreUnavailable.
+    reading: whether another process opens the part only to read; a write then raises StoreUnavailable. Raise
+    StoreUnavailable if the part cannot be opened.
     """
     if settings.store == "sqlite":
         folder = settings.data_dir / name_of(number, division) if division else settings.data_dir
@@ -74,7 +75,7 @@ def open_part(
 
 
 def _options(settings: Settings, on_fenced: Callable[[str], None] | None) -> dict[str, Any]:
-    """The options of any store on Redis."""
+    """Return the options that every store on Redis gets."""
     return {
         "namespace": settings.redis_namespace,
         "durable": settings.durability == "fsync",

@@ -1,4 +1,6 @@
-"""Division of a store: each owner's part is a folder or a namespace whose name says how many parts there are."""
+"""Division of a store. The part of each owner is a folder or a namespace, and its name says how many parts
+there are.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ ANOTHER_WAY = "to change that, back the models up and restore them into another 
 
 
 def name_of(number: int, division: int) -> str:
-    """The name of a part. A model's owner follows from these names (peers/ring.py)."""
+    """Return the name of a part. The names of the parts determine each model's owner (peers/ring.py)."""
     return f"worker-{number}-of-{division}"
 
 
 def division_of(folder: Path) -> int | None:
-    """The number of processes that divide a data folder; 0 if it is not divided, None if it holds no store.
+    """Return the number of processes that divide a data folder; 0 if it is not divided, None if it contains no store.
 
-    Invalid if it holds parts of several divisions, or a whole store beside parts.
+    Raise Invalid if the folder contains parts of several divisions, or both a whole store and parts.
     """
     found = [FOLDER.fullmatch(entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
     counts = sorted({int(each[1]) for each in found if each} | ({0} if (folder / "hinged.db").exists() else set()))
@@ -30,7 +32,7 @@ def division_of(folder: Path) -> int | None:
 
 
 def check_processes(what: Path | str, division: int, processes: int) -> None:
-    """Raise Invalid if fewer processes will run than the store has owners."""
+    """Raise Invalid if the server has fewer processes than the store has owners."""
     if processes < division:
         raise Invalid(
             f"HINGED_PROCESSES must be at least {division}, the parts of {what}, got {processes}; {ANOTHER_WAY}"

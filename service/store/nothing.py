@@ -16,23 +16,23 @@ _REFUSE: Any = _refuse
 
 
 class Nothing(Store):
-    """Holds no models and refuses to create any: every model belongs to another process."""
+    """Contains no models and refuses to create any, because every model belongs to another process."""
 
     commits = None
 
     def models(self) -> list[str]:
-        """Store.models."""
+        """Return no models."""
         return []
 
     def purge(self) -> list[str]:
-        """Store.purge."""
+        """Return no sentences: there is nothing to rewrite."""
         return []
 
     def room(self) -> None:
-        """Store.room."""
+        """Return None: this store uses no disk."""
 
     def close(self) -> None:
-        """Store.close."""
+        """Do nothing."""
 
     create = delete = append = end = read = read_around = find = _REFUSE
     put_snapshot = snapshots = get_snapshot = trim = redact = _REFUSE

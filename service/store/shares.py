@@ -9,11 +9,15 @@ from hinged.service.errors import StoreUnavailable
 
 
 class OwnedElsewhere(StoreUnavailable):
-    """Another server has this model."""
+    """Raised when another server has this model."""
 
 
 class Owner(NamedTuple):
-    """The writer of a model ("" if none), the epoch of its claim ("" if none), and the end of the model's log."""
+    """The writer of a model.
+
+    address: the server that claimed the model, "" if none. epoch: the epoch of its claim, "" if none. exists: whether
+    the model exists. end: position of the last event in the model's log.
+    """
 
     address: str
     epoch: str
@@ -22,7 +26,7 @@ class Owner(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """A server's last sign of life: whether it is still valid, its age, and the figures sent with it."""
+    """A server's last sign of life: whether it is still valid, its age, and the figures in it."""
 
     lives: bool
     age_s: float
@@ -36,9 +40,9 @@ class Beat:
     nodes: dict[str, Sign] = field(default_factory=dict)
     """Signs of life by address."""
     owners: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """The epoch and owner last reported for each model."""
+    """The last reported epoch and owner of each model."""
     models: frozenset[str] = frozenset()
     changed: frozenset[str] | None = None
-    """Names of the models in `owners` and `models`; None if these have all models."""
+    """Names of the models in `owners` and `models`; None if `owners` and `models` include every model."""
     mark: int = 0
-    """Mark to send with the next sign of life, so that only later changes are answered."""
+    """Mark to send with the next sign of life. The next answer then has only later changes."""

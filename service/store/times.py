@@ -10,18 +10,20 @@ from threading import Lock
 from typing import NamedTuple
 
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds of the counts, in seconds; the buckets of a Prometheus histogram."""
+"""Upper bounds of the counts, in seconds: the buckets of a Prometheus histogram."""
 
 
 class Seen(NamedTuple):
-    """How many durations were at most each bound, the last count being all of them; and the sum of all in seconds."""
+    """counts: for each bound, the number of durations up to the bound; the last count is the total. seconds: sum of all
+    durations.
+    """
 
     counts: list[int]
     seconds: float
 
 
 class Times:
-    """Durations that were measured. Any thread may add and read."""
+    """Measured durations. Any thread may add and read."""
 
     def __init__(self, bounds_s: Sequence[float] = BOUNDS_S) -> None:
         self._lock = Lock()
@@ -45,7 +47,7 @@ class Times:
             self._seconds += seconds
 
     def seen(self) -> Seen:
-        """All durations so far."""
+        """Return the counts and the sum of all durations so far."""
         with self._lock:
             counts, seconds = list(self._counts), self._seconds
         for at in range(1, len(counts)):

@@ -11,14 +11,16 @@ namespace of its own (tests/networks.py). Then some faults cut a server off, fro
 other servers have its models. With --processes each server is several processes, and some faults kill a single process.
 At the end each log is read by itself:
 
-acknowledged   examples that clients know to be learned.
-lost           acknowledged examples that are not in the log.
-invented       examples in the log that were never sent.
-twice          examples that are in the log more than once.
-fenced         snapshots or ends of logs that contradict the living servers: another server than the owner wrote them.
-state          states that the owner serves and that differ from a fold of the log in any bit.
-again_s        seconds until a model answered again after its owner was taken away: median and worst.
-noticed_s      seconds until the owner's sign of life had run out in Redis, which comes first: median and worst.
+acknowledged   Number of examples that clients know to be learned.
+lost           Number of acknowledged examples that are not in the log.
+invented       Number of examples in the log that were never sent.
+twice          Number of examples that are in the log more than once.
+fenced         Number of snapshots or ends of logs that contradict the living servers, because a server that is not the
+               owner wrote them.
+state          Number of states that the owner serves and that differ in any bit from the state that the log alone
+               gives.
+again_s        Seconds until a model answered again after its owner was taken away: median and maximum.
+noticed_s      Seconds until the owner's sign of life had expired in Redis, which happens first: median and maximum.
 """
 
 import argparse
@@ -78,7 +80,7 @@ class Writer(threading.Thread):
                 self.until_answered(http, f"/models/{name}/predict", {"examples": [{"x": xs[0]}]})
 
     def until_answered(self, http, path, body):
-        """Send a request until it is answered; false if the end comes first."""
+        """Send a request until it is answered; return false if the run ends first."""
         while True:
             server = self.rng.choice(self.nodes.servers)
             try:
@@ -97,7 +99,7 @@ class Writer(threading.Thread):
 
 
 def owners_of(nodes, among):
-    """The address of each model's owner, from a living server."""
+    """Return the address of each model's owner, as a living server reports it."""
     for server in among:
         try:
             answer = httpx.get(f"{server.url}/cluster", timeout=TRY_S, verify=PLAIN)
@@ -109,14 +111,16 @@ def owners_of(nodes, among):
 
 
 class Times:
-    """Seconds until a server's absence was noticed, and until each of its models answered again."""
+    """Measures the seconds until a server's absence was noticed, and until each of its models answered again."""
 
     def __init__(self, nodes=None, victim=None):
         self.again, self.noticed = [], []
         self._nodes, self._victim = nodes, victim
 
     def look(self, since):
-        """Whether the victim's sign of life has run out, noted once: until then the victim itself may have answered."""
+        """Return whether the victim's sign of life has expired; record the time once. Until then the victim itself may
+        answer.
+        """
         if self._victim is None or self.noticed:
             return True
         with self._nodes.redis.client() as client:
@@ -133,7 +137,7 @@ def machine_of(name):
 
 
 def until_again(server, names, since, times):
-    """Note for each model the seconds until it answers again, through a living server."""
+    """Record for each model the seconds until it answers again through a living server."""
     left = set(names)
     with httpx.Client(timeout=TRY_S, verify=PLAIN) as http:
         while left:
@@ -162,7 +166,7 @@ AWAY = {
     "cut": (lambda server: server.namespace.cut_off(), lambda server: server.namespace.reach_again()),
     "store": (lambda server: server.namespace.lose_store(), lambda server: server.namespace.find_store()),
 }  # fmt: skip
-"""How a server is taken away for a while, and brought back."""
+"""Functions that take a server away for a while, and bring it back."""
 
 
 def moved(server, name, to):
@@ -173,7 +177,7 @@ def moved(server, name, to):
 
 
 def disturb(nodes, models, rng, kind, found):
-    """Let one fault happen, and wait until its models answer again; note the times by the kind of fault."""
+    """Cause one fault, and wait until the victim's models answer again. Record the times by the kind of fault."""
     owners = owners_of(nodes, nodes.servers)
     machines = {name: machine_of(owner) for name, owner in owners.items()}
     victim = rng.choice([server for server in nodes.servers if kind == "move" or server.url in machines.values()])
@@ -204,7 +208,7 @@ def disturb(nodes, models, rng, kind, found):
 
 
 def learned_in(store, name):
-    """How often each id was learned."""
+    """Return how often each id was learned."""
     found = Counter()
     for _, event in store.read(name, 0):
         if event.kind == ExamplesLearned.KIND:
@@ -246,18 +250,18 @@ def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes, **set
 
 
 def summary(seconds):
-    """Median and worst."""
+    """Return the median and the worst."""
     return {"median": round(median(seconds), 2), "worst": round(max(seconds), 2)} if seconds else None
 
 
 def judge(nodes, names, writers, served):
-    """Compare the logs with the answers that the clients got."""
+    """Compare the logs with the answers that the clients got; return the figures."""
     with closing(RedisStore(nodes.redis.url)) as store:
         return judge_by(dict.fromkeys(names, store), writers, served)
 
 
 def judge_by(stores, writers, served):
-    """Like `judge`, for models in one of several stores."""
+    """Do the same as `judge`, for models in several stores."""
     figures = dict.fromkeys(("acknowledged", *NONE), 0) | {"wrong": [w for writer in writers for w in writer.wrong]}
     for name, store in stores.items():
         learned = learned_in(store, name)
@@ -276,7 +280,7 @@ def judge_by(stores, writers, served):
 
 
 class WithoutSnapshots:
-    """A store whose logs are folded from their beginning."""
+    """A store whose logs are applied from their beginning."""
 
     def __init__(self, store):
         self._store = store

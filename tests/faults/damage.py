@@ -1,15 +1,16 @@
-"""Damage to a store on disk: bits flipped, tails torn, sectors zeroed, in the log and in snapshots.
+"""Damage a store on disk, in the log and in snapshots: flip bits, cut off the ends of files, fill sectors with zeros.
 
     python -m tests.faults.damage --store sqlite --times 500
 
-A server learns for a moment and is killed. A copy of its store is damaged in one place, and opened:
+A server learns for a moment and is killed. A copy of its store is damaged in one place and then opened:
 
-refused     the database did not open, or the log could not be read: an error says so.
-whole       the state is the state after the last event, to the bit.
-shorter     the state is the state after an earlier event, to the bit: the tail of the log is gone, like after a torn
-            write.
-older       cases among these in which the newest snapshot was unreadable, and an older snapshot or the log was used.
-WRONG       any other state. There must be no such case.
+refused     The database did not open, or the log could not be read. An error says so.
+whole       The state is equal to the bit to the state after the last event.
+shorter     The state is equal to the bit to the state after an earlier event. The end of the log is gone, as after an
+            incomplete write.
+older       The newest snapshot was unreadable, and an older snapshot or the log was used. Such a case is also counted
+            above.
+WRONG       Any other state. There must be no such case.
 """
 
 import argparse
@@ -43,7 +44,7 @@ SECTOR_BYTES = 512
 
 
 def learn(folder, store, seed):
-    """The folders that a killed server left, and the digest of the state after each event of its log."""
+    """Return the folders that a killed server left, and the digest of the state after each event of its log."""
     with Scene(folder, store) as scene:
         left = folder / "left"
         run(scene, [impatient] * 3, clients=3, seed=seed, copy=left)
@@ -75,7 +76,7 @@ def spoil(path, rng):
 
 
 def recover(store, digests):
-    """The outcome for a model of an opened store, and whether a snapshot was skipped."""
+    """Return the outcome for a model of an opened store, and whether a snapshot was skipped."""
     older = False
     with suppress(*REFUSED):
         for newest in store.snapshots(NAME)[:1]:
@@ -119,7 +120,7 @@ def judge_redis(folder, digests, rng):
 
 
 def damage(folder, store, times, seed):
-    """Damage the store `times` times; count the outcomes."""
+    """Damage the store `times` times; return how often each outcome occurred."""
     rng = random.Random(seed)
     left, digests = learn(folder, store, seed)
     judge = judge_sqlite if store == "sqlite" else judge_redis

@@ -1,4 +1,4 @@
-"""Faults of a server under load, one function each. `scene` is healthy before and after."""
+"""Faults of a server under load, one function for each. `scene` is healthy before and after."""
 # ruff: noqa: ARG001  all faults have the same arguments
 
 import os
@@ -7,13 +7,13 @@ import time
 
 
 def kill_server(scene, rng):
-    """kill -9 of the server."""
+    """Send kill -9 to the server."""
     scene.server.kill_all()
     scene.server.start()
 
 
 def stop_server(scene, rng):
-    """SIGTERM: requests in progress are answered within the time to drain."""
+    """Send SIGTERM. Requests in progress are answered within the time to drain."""
     start = time.monotonic()
     code = scene.server.terminate()
     took_s = time.monotonic() - start
@@ -23,14 +23,14 @@ def stop_server(scene, rng):
 
 
 def kill_redis(scene, rng):
-    """kill -9 of Redis, which stays away for a moment."""
+    """Send kill -9 to Redis, which stays away for a moment."""
     scene.redis.kill()
     time.sleep(rng.uniform(0, 0.3))
     scene.redis.start()
 
 
 def kill_both(scene, rng):
-    """Loss of the machine, except for data that its disk does not have yet."""
+    """Lose the machine, except for data that its disk does not yet have."""
     scene.server.kill_all()
     scene.redis.kill()
     scene.redis.start()
@@ -38,21 +38,21 @@ def kill_both(scene, rng):
 
 
 def pause_redis(scene, rng):
-    """Redis stands still for longer than the server waits, then goes on with the requests that it got."""
+    """Stop Redis for longer than the server waits. Then Redis continues with the requests that it received."""
     scene.redis.pause()
     time.sleep(rng.uniform(1.2, 1.6))
     scene.redis.go_on()
 
 
 def empty_redis(scene, rng):
-    """All data is taken out of Redis, and comes back after a while."""
+    """Take all data out of Redis, and put it back after a while."""
     scene.redis.empty()
     time.sleep(rng.uniform(0.05, 0.4))
     scene.redis.fill()
 
 
 def cut(scene, rng):
-    """The connections to Redis are cut, some of them after a request was sent."""
+    """Cut the connections to Redis, some of them after a request was sent."""
     if rng.random() < 0.5:
         scene.line.swallow()
         time.sleep(rng.uniform(0, 0.05))
@@ -60,14 +60,14 @@ def cut(scene, rng):
 
 
 def hold(scene, rng):
-    """Requests of the server arrive after it has given up waiting."""
+    """Let requests of the server arrive after the server has given up waiting."""
     scene.line.hold()
     time.sleep(rng.uniform(1.05, 1.5))
     scene.line.deliver()
 
 
 def slow(scene, rng):
-    """Every packet to and from Redis is delayed."""
+    """Delay every packet to and from Redis."""
     scene.line.delay_s = rng.uniform(0.02, 0.2)
     time.sleep(rng.uniform(0.2, 0.8))
     scene.line.delay_s = 0.0
@@ -82,17 +82,17 @@ def _failing(scene, rng, fault):
 
 
 def fsync_fails(scene, rng):
-    """fsync fails with an I/O error. Redis then ends itself, as it should."""
+    """Make fsync fail with an I/O error. Redis then ends itself, as it should."""
     _failing(scene, rng, "fsync")
 
 
 def write_fails(scene, rng):
-    """Writes to files fail with an I/O error."""
+    """Make writes to files fail with an I/O error."""
     _failing(scene, rng, "write")
 
 
 def disk_full(scene, rng):
-    """The file system has no room left, for a moment."""
+    """Fill the file system for a moment."""
     ballast = scene.data / "ballast"
     if os.path.ismount(scene.data):
         with ballast.open("wb", buffering=0) as file:
@@ -113,7 +113,7 @@ def disk_full(scene, rng):
 
 
 def clock_back(scene, rng):
-    """The clock is an hour back, for the server and for Redis, also when the server starts again."""
+    """Set the clock back by an hour, for the server and for Redis. It stays set back when the server is restarted."""
     scene.begin("clock")
     time.sleep(rng.uniform(0.1, 0.2))
     scene.server.kill_all()
@@ -123,10 +123,10 @@ def clock_back(scene, rng):
 
 
 def second_server(scene, rng):
-    """Another server is started on the store: the first must end by itself, and the second goes on."""
+    """Start another server on the store. The first server must end on its own, and the second continues."""
     first, second = scene.server, scene.another_server()
     second.start()
-    assert first.process.wait(30) == 0  # a restart would take the store back
+    assert first.process.wait(30) == 0  # exit code 0, because a restart would take the store back
     assert "another server has taken over the store" in first.log.read_text()
     scene.server = second
     scene.front.target = second.port
@@ -134,12 +134,12 @@ def second_server(scene, rng):
 
 
 def impatient(scene, rng):
-    """No fault, but clients wait at most a few milliseconds, and ask again."""
+    """Cause no fault. Clients wait at most a few milliseconds, and ask again."""
     time.sleep(0.3)
 
 
 def _revive_redis(scene):
-    """Restart Redis after its disk failed, like a supervisor."""
+    """Restart Redis after its disk failed, as a supervisor does."""
     try:
         scene.redis.process.wait(0.2)
     except subprocess.TimeoutExpired:

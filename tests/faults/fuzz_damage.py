@@ -1,4 +1,4 @@
-"""Damage to the state of a model, under a valid checksum."""
+"""Damage the state of a model without making its checksum invalid."""
 
 import contextlib
 import copy
@@ -70,7 +70,7 @@ def another_order(choices, array):
 
 
 def entries(choices, array):
-    """Fewer entries, or some of them twice, along an axis."""
+    """Drop some entries along an axis, or repeat some of them."""
     axis = choices.randrange(array.ndim)
     n = array.shape[axis]
     kept = choices.choice([range(n - 1), range(1, n), [*range(n), n - 1], [*range(n), 0], [0] * n, [], range(n // 2)])
@@ -107,7 +107,7 @@ OF_AN_ARRAY = (an_extreme, an_extreme, an_extreme, a_neighbour, a_neighbour, sca
 
 def damage_array(choices, _, arrays, donor):
     names = sorted(name for name, array in arrays.items() if array.size and array.ndim)
-    # The metrics have many arrays; the solver's few arrays matter more.
+    # The metrics have many arrays. The few arrays of the solver matter more.
     name = choices.choice([n for n in names if choices.random() < 0.5 and "solver" in n] or names)
     if choices.random() < 0.05:
         del arrays[name]
@@ -135,7 +135,7 @@ def changes(before, after):
 
 
 def places(part, path=()):
-    """All places in the facts."""
+    """Yield the paths of all values in the facts."""
     for key, value in part.items() if isinstance(part, dict) else enumerate(part):
         yield (*path, key)
         if isinstance(value, dict | list):
@@ -170,7 +170,7 @@ def damage_facts(choices, facts, _, donor):
 
 
 def damage_together(choices, facts, arrays, donor):
-    """Change a fact that stands in several places, in all of them."""
+    """Change a fact that occurs in several places, in all of them."""
     prefixes = [name.removesuffix("solver.seen") for name in arrays if name.endswith("solver.seen")]
     prefix = choices.choice(prefixes)
     learner = facts["learner"] if prefix == "learner." else facts["shadows"].get(prefix.split(".")[1].rstrip("/"))
@@ -283,7 +283,7 @@ DAMAGES = (damage_array, damage_array, damage_array, damage_array, damage_facts,
 
 
 def damaged(number):
-    """The changed snapshot of a case, and the changes."""
+    """Return the changed snapshot of a case, and the changes."""
     choices = random.Random(f"case {number}")
     scenes = choices.choice([len(SOLVERS), 4 * len(SOLVERS), 40 * len(SOLVERS)])
     at, other = number % len(SOLVERS), choices.randrange(scenes)

@@ -1,4 +1,4 @@
-"""Files of fitted estimators, damaged like files of models; and the life of an estimator that was read from a file."""
+"""Files of fitted estimators, damaged like files of models; and the use of an estimator that was read from a file."""
 
 import contextlib
 import copy
@@ -19,18 +19,18 @@ from tests.faults.fuzz_scenes import DIM
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 TYPES = ("<U1", "<i8", "|O", "|b1", "<f2", "V9", "a", "S3", "<c16", "M8[D]", "f8,f8", "<U99999999", "(9,9)i4", "")
-"""Types of labels; a fit has only the first five."""
+"""Types of labels. A fit uses only the first five."""
 LABELS = (["n", "p"], ["n", "p", "q"], [0, 1, 2], [-1.0, 1.0], [False, True])
 
 
 def rows(draws, m):
-    """Some examples."""
+    """Return some examples."""
     return draws.standard_normal((m, DIM)).round(2)
 
 
 @cache
 def file_of(number):
-    """The file of a small estimator, which is different for each number."""
+    """Return the file of a small estimator, which is different for each number."""
     choices, draws = random.Random(f"estimator {number}"), np.random.default_rng(number)
     made = ESTIMATORS[number % len(ESTIMATORS)](random_state=number % 1000)
     kernels = ["rbf", "laplacian"] + ([] if isinstance(made, FOGDClassifier) else ["linear", "poly"])
@@ -53,12 +53,12 @@ def file_of(number):
             made.fit(X, y, sample_weight=draws.uniform(0.5, 2.0, len(y)) if weighted else None)
         else:
             made.partial_fit(X, y, classes=labels)
-    warm_up(made._learner.name, made.solver_.dtype)  # with which a server imports it
+    warm_up(made._learner.name, made.solver_.dtype)  # a server that imports the file does the same
     return made.to_model_file()
 
 
 def damage_machine(choices, facts, arrays, donor):
-    """Change a fact that stands in several places, in all of them."""
+    """Change a fact that occurs in several places, in all of them."""
     machine = facts["machine"]
     big = choices.choice([2**20, 2**31, 2**40, 2**52, 2**53 - 1, 2**62 - 50, 2**63 - 1])
 
@@ -120,7 +120,7 @@ DAMAGES = (damage_array, damage_array, damage_array, damage_facts, damage_machin
 
 
 def damaged_file(choices):
-    """The changed file of a case, and the changes."""
+    """Return the changed file of a case, and the changes."""
     at = choices.randrange(20 * len(ESTIMATORS))
     other = choices.randrange(20 * len(ESTIMATORS))
     if choices.random() < 0.5:  # a donor of the same class
@@ -137,7 +137,7 @@ def damaged_file(choices):
 
 
 def each_part_wrong(number, choices):
-    """For each part of the facts and each array of a file: the file with only this part changed, and the change.
+    """Yield for each part of the facts and each array a file in which only this part is changed, and the change.
 
     A part is replaced by something odd; an array gets another type, shape, order or range.
     """
@@ -145,7 +145,7 @@ def each_part_wrong(number, choices):
     for path in places(facts):
         odd, other = choices.choice(ODD), copy.deepcopy(facts)
         inside(other, path[:-1])[path[-1]] = copy.deepcopy(odd)
-        with contextlib.suppress(ValueError):  # no frame can hold it
+        with contextlib.suppress(ValueError):  # no frame can contain this part
             yield encode(KIND, other, arrays), f"{facts['estimator']} {path}: {odd!r:.60}"
     for name, array in sorted(arrays.items()):
         with contextlib.suppress(ValueError, IndexError):  # this damage does not apply to the array
@@ -154,10 +154,11 @@ def each_part_wrong(number, choices):
 
 
 def live(data, choices):
-    """Whether this file is read as an estimator. If so, the estimator predicts, learns, and is written and read again.
+    """Return whether this file is read as an estimator. If so, the estimator predicts, learns, and is written and read
+    again.
 
-    Unlike an import, `load` does not rehearse. Numbers near their limits may exceed them as the estimator learns, which
-    is a ValueError and nothing worse.
+    Unlike an import, `load` does not rehearse. Numbers near their limits may exceed them as the estimator learns. That
+    may raise ValueError, but no other error.
     """
     try:
         estimator = load(data)

@@ -1,18 +1,18 @@
-"""Files of models, damaged under valid checksums: each is refused, or its model learns and is read again.
+"""Files of models that are damaged under valid checksums. Each is refused, or its model learns and is read again.
 
     python -m tests.faults.fuzz_imports --seconds 3600
     python -m tests.faults.fuzz_imports --case 4711
 
 Real models of every solver are exported: over dense, sparse and named features, with and without windows, with
 candidates, pending predictions, challengers, forgotten and corrected examples. Estimators of every class are saved. One
-to four things in such a file are changed: a number becomes an extreme or its neighbour, a row is swapped or repeated,
-an array gets another shape or another model's shape, or a fact in two places changes in both. The file is encoded again
-and imported. An accepted model has to learn, forget, finish, let examples leave its window, predict and show its
-figures; after each step it is written, and read again as the same model. An estimator's file is also loaded as an
-estimator, which learns, predicts and is saved again.
+to four things in such a file are changed. A number becomes an extreme or a neighbouring value, a row is swapped or
+repeated, an array gets another shape or another model's shape, or a fact in two places changes in both. The file is
+encoded again and imported. An accepted model must learn, forget, finish, let examples leave its window, predict and
+show its figures. After each step it is written, and read again as the same model. An estimator's file is also loaded as
+an estimator, which learns, predicts and is saved again.
 
-The cases run in a process of their own: compiled code checks no bounds, so it may crash, or never return. Each case
-follows from its number alone. Each fault is printed with its number, as a line of JSON; the exit status is then 1.
+The cases run in a separate process: compiled code checks no bounds, so it may crash, or never return. The number of a
+case determines everything in it. Each fault is printed with its number, as a line of JSON; the exit status is then 1.
 """
 
 import argparse
@@ -53,17 +53,17 @@ from tests.helpers.states import digest_of
 
 ESTIMATORS_SHARE = 0.25
 CASE_S = 120
-"""Seconds after which a case counts as hung; most cases take a hundredth."""
+"""Seconds after which a case counts as hung. Most cases take a hundredth of this time."""
 
 
 def read_again(model):
-    """Check that the model equals the model that is read from its snapshot."""
+    """Check that a model read from the model's snapshot equals the model."""
     assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model), "it is read as another model"
     model.describe(NOW)
 
 
 def live(model, choices):
-    """Let an accepted model do everything that models do."""
+    """Make an accepted model do everything that models do."""
     stream = Stream(model, choices.randrange(2**30))
     acts = {
         "learn": lambda: stream.learn(choices.choice([1, 3, 20])),
@@ -90,7 +90,9 @@ def live(model, choices):
 
 
 def changed(number):
-    """The file of a case, the changes in it, and the case's choices. One in four is an estimator's file."""
+    """Return the file of a case, the changes in it, and the case's random choices. One file in four is an estimator's
+    file.
+    """
     choices = random.Random(f"kind {number}")
     if choices.random() < ESTIMATORS_SHARE:
         return *damaged_file(choices), choices
@@ -99,7 +101,7 @@ def changed(number):
 
 
 def case(number, registry):
-    """The outcome, refused or accepted. Raises if the case shows a fault."""
+    """Return the outcome, "refused" or "accepted". Raise an error if the case shows a fault."""
     faulty = {"case": number}
     try:
         data, told, choices = changed(number)
@@ -131,7 +133,7 @@ async def _registry(store):
 
 
 def run_cases(numbers, say, folder):
-    """Run cases, and report the beginning and outcome of each; in a process of its own."""
+    """Run cases in a separate process, and report the beginning and outcome of each case."""
     faulthandler.enable()
     np.seterr(all="ignore")
     import logging  # noqa: PLC0415
@@ -141,7 +143,7 @@ def run_cases(numbers, say, folder):
     registry = asyncio.run(_registry(store))
     for number in numbers:
         with contextlib.suppress(Exception):  # the case reports it
-            changed(number)  # makes and compiles models and donors before the case's time begins
+            changed(number)  # makes and compiles models and donors before the time of the case begins
         say.send(("begin", number))
         try:
             say.send(("end", case(number, registry)))
@@ -151,9 +153,9 @@ def run_cases(numbers, say, folder):
 
 
 def fuzz(seconds, first, *, verbose=False):
-    """Run cases from number `first` on, for `seconds` after the first begins, and until each outcome has occurred.
+    """Run cases from number `first` on, for `seconds` after the first case begins, and until each outcome has occurred.
 
-    Returns the number of cases, and the faults.
+    Return the number of cases with each outcome, and the faults.
     """
     context = multiprocessing.get_context("spawn")
     counts, found = {"refused": 0, "accepted": 0}, []

@@ -48,7 +48,7 @@ BUDGETED = ("budget-perceptron", "rbp", "forgetron", "projectron", "projectron++
 
 
 def configuration_of(solver, choices):
-    """A small random model with this solver."""
+    """Return the configuration of a small random model with this solver."""
     kernel = dict(choices.choice(KERNELS[::3] if solver == "fogd" else KERNELS))
     form = choices.choice(FORMS)
     parts = {"solver": solver, "kernel": kernel, "points_max": choices.choice([40, 1000]), "seed": 5}
@@ -78,7 +78,7 @@ def configuration_of(solver, choices):
 
 
 class Stream:
-    """Examples for a model; applies the events that the server's commands plan."""
+    """Makes examples for a model, and applies the events that the server's commands plan."""
 
     def __init__(self, model, seed):
         self.model, self.draws = model, np.random.default_rng(seed)
@@ -147,7 +147,7 @@ class Stream:
         self.take([TrainingFinished(self.now)])
 
     def change(self, known):
-        """Forget and correct examples among the known examples."""
+        """Forget and correct some of the known examples."""
         for given in known[:2]:
             self.plan(Forget(given))
         for given in known[2:3]:
@@ -156,7 +156,7 @@ class Stream:
 
 @cache
 def scene(number):
-    """The configuration and the snapshot of a model, which is different for each number."""
+    """Return the configuration and the snapshot of a model, which is different for each number."""
     choices = random.Random(f"scene {number}")
     solver = list(SOLVERS)[number % len(SOLVERS)]
     configuration = configuration_of(solver, choices)

@@ -1,22 +1,25 @@
-"""Random histories: everything that can happen to models at once, again and again, and whether the stores stay
+"""Random histories: everything that can happen to models at once. Afterwards the program checks that the stores are
 readable.
 
     python -m tests.faults.histories --times 1000
     ROUND_S=600 nice python -m tests.faults.histories --store redis --times 100 --seed 7
 
-Each history is a server of its own, in a process of its own: a fork, so that nothing is loaded twice. Now and then its
-store is away, or an answer of the store is lost. Several clients use the whole interface: examples with and without
+Each history has its own server in its own process. The process is a fork, so that nothing is loaded twice. Sometimes
+its store is away, or an answer of the store is lost. Several clients use the whole interface: examples with and without
 ids, predictions and their late labels, candidates, leases, votes. They change precisions, kernels, solvers, windows and
-limits; they use challengers, promotions, rollbacks and imports; they finish with epochs, forget and correct. In the
-middle the process is killed, or ends in order, and another process goes on. The figures at the end:
+limits. They use challengers, promotions, rollbacks and imports. They finish with epochs, forget and correct. In the
+middle the process is killed, or ends cleanly, and another process continues. The figures at the end:
 
-raised      answers with unforeseen errors, errors in the server's log, models that stand before an event.
-hung        servers that had to be killed because they did not end.
-lost        acknowledged examples that are not in the log, although nobody forgot them.
-invented    examples in the log that were never sent.
-misread     examples in the log that differ from what the configuration at their position makes of the sent example.
-reverted    annotations of Label Studio that an older version, sent late or again, has restored.
-unequal     states that differ: recovered (newest snapshot and log behind it), folded from the log alone, or running.
+raised      Number of answers with unforeseen errors, errors in the server's log, and models that stopped before an
+            event.
+hung        Number of servers that had to be killed because they did not end.
+lost        Number of acknowledged examples that are not in the log, although nobody forgot them.
+invented    Number of examples in the log that were never sent.
+misread     Number of examples in the log that differ from the sent example as the configuration at that position reads
+            it.
+reverted    Number of annotations of Label Studio that were set back by an older version, which was sent late or again.
+unequal     Number of states that differ: the recovered state (newest snapshot and the log after it), the state from the
+            log alone, and the running state.
 """
 
 import argparse
@@ -57,7 +60,7 @@ from tests.helpers.limits import limited
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.states import digest_of
 
-ROUND_S = float(os.environ.get("ROUND_S", "40"))  # seconds that a process may take, far more than any needs
+ROUND_S = float(os.environ.get("ROUND_S", "40"))  # maximum seconds of a process, far more than any process needs
 BUSY = {429, 503}
 LOG_AND_DATABASE = ["hinged.db-wal", "hinged.db"]
 
@@ -66,7 +69,7 @@ LOG_AND_DATABASE = ["hinged.db-wal", "hinged.db"]
 
 
 def unsteady(store, rng, share):
-    """The store; for a share of the calls it is away, or its answer is lost."""
+    """Wrap the store. For a share of the calls it is away, or its answer is lost."""
     lock, away = threading.Lock(), [0]
 
     def met():
@@ -112,8 +115,8 @@ def unsteady(store, rng, share):
 
 
 async def serve(place, settings, form, configuration, note, seed, steps):
-    """Run a server and its clients, until it ends in order."""
-    version = 1 + 1_000 * (seed % 10)  # of annotations: each process continues after the process before
+    """Run a server and its clients until the server ends cleanly."""
+    version = 1 + 1_000 * (seed % 10)  # of annotations; each process continues with higher versions
     logging.getLogger().addHandler(Complaints(note))
     mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # shorter, because the store is away more often here
     patience.RETRY_FIRST_S, patience.RETRY_MAX_S = 0.005, 0.1
@@ -124,7 +127,7 @@ async def serve(place, settings, form, configuration, note, seed, steps):
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=ROUND_S) as http:
-            while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110  like anyone who starts a server
+            while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110  as anyone does who starts a server
                 await asyncio.sleep(0.01)
             note("ready")
             for name in ("m", "annotated"):
@@ -148,7 +151,7 @@ async def serve(place, settings, form, configuration, note, seed, steps):
 
 
 async def _rob(place, http, note, configuration, rng):
-    """Now and then take data away from the store and put it back: nothing may be acknowledged in between."""
+    """Sometimes take data away from the store and put it back. No change may be acknowledged in between."""
     while rng.random() < 0.4:
         await asyncio.sleep(rng.uniform(0.02, 0.3))
         await asyncio.to_thread(place.take, rng)
@@ -167,7 +170,7 @@ def _tell_tasks():
 
 
 async def settled_digest(worker):
-    """Position and digest of a model whose jobs have ended; None if the store prevents that."""
+    """Return the position and digest of a model whose jobs have ended; None if the store prevents that."""
     for _ in range(400):
         try:
             at, digest, busy = await worker.read(lambda m: (m.position, digest_of(m), bool(m.jobs.running())))
@@ -180,8 +183,10 @@ async def settled_digest(worker):
 
 
 def forked(work, seconds):
-    """Do work in a process of its own; return how it ended: 0, another code, or minus the signal. seconds: None to
-    wait."""
+    """Do work in a separate process; return how the process ended: 0, another code, or minus the signal.
+
+    seconds: maximum seconds to wait; None for no limit.
+    """
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -231,7 +236,7 @@ def history(folder, place, seed, steps):
                 asyncio.run(serve(place, settings, form, configuration, note, seed * 10 + number, steps))
 
         code = forked(work, ROUND_S if killed_s is None else killed_s)
-        place.put_back()  # the process may have been killed before it did
+        place.put_back()  # the process may have been killed before it put the data back
         if killed_s is None and code:
             hung += 1
             note("error", message=f"the server ended with {code}", trace="")
@@ -250,9 +255,9 @@ def warm():
     for solver in {*SOLVERS, *FORGETTING}:
         for dtype in (np.float32, np.float64):
             warm_up(solver, dtype)
-    sys.modules.setdefault("sniffio", None)  # otherwise httpx searches for it in every folder at every request
+    sys.modules.setdefault("sniffio", None)  # otherwise httpx searches every folder for it at every request
     gc.collect()
-    gc.freeze()  # so that no server collects the objects that it has from here
+    gc.freeze()  # so that no server collects the objects that it shares with this process
 
 
 def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
@@ -283,7 +288,7 @@ def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
 
 
 class OnSQLite:
-    """A store in a folder; the ends of its files can be taken and put back."""
+    """A store in a folder. The ends of its files can be taken away and put back."""
 
     def __init__(self, folder):
         self.data, self.kept = folder / "data", folder / "kept"
@@ -295,12 +300,12 @@ class OnSQLite:
     def take(self, rng):
         copy, share = self.kept.with_name("copy"), rng.choice([0, 0.5, 0.9])
         files = rng.choice([["hinged.db"], ["hinged.db-wal"], LOG_AND_DATABASE])
-        with self.store._writer._alone():  # so that no commit is cut in its middle
+        with self.store._writer._alone():  # so that no commit is interrupted
             copy.mkdir()
             lengths = self.store._place._least()
             if lengths is None or not lengths.log:
-                files = ["hinged.db"]  # no valid frame of the log could be taken
-            for name in files:  # in another process: closing a file here would drop this process's locks on it
+                files = ["hinged.db"]  # the log has no valid frame that could be taken
+            for name in files:  # another process copies the files: closing a file here would drop this process's locks
                 subprocess.run(["cp", self.data / name, copy], check=True)
             copy.rename(self.kept)
             for name in files:

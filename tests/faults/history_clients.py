@@ -14,7 +14,7 @@ FORGETTING = ("auto", "lasvm", "exact", "lasvm-g", "bsca", "smo", "perceptron")
 
 
 class Noted:
-    """Requests and answers, a line each, in a file that outlives a killed process."""
+    """Writes requests and answers, one per line, into a file that remains after the process is killed."""
 
     def __init__(self, path):
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -24,7 +24,7 @@ class Noted:
 
 
 class Complaints(logging.Handler):
-    """Notes the errors in the server's log."""
+    """Writes the errors in the server's log into the notes."""
 
     def __init__(self, note):
         super().__init__(logging.ERROR)
@@ -38,7 +38,7 @@ class Complaints(logging.Handler):
 
 
 def annotated(number, version):
-    """The label of an annotation in Label Studio in this version."""
+    """Return the label that this version of an annotation in Label Studio has."""
     return random.Random(f"{number} {version}").choice(["n", "p", "third"])
 
 
@@ -187,7 +187,7 @@ class Client:
             await self.ask("PUT", f"/models/{model}/examples/{given}", {"y": self.label()})
 
     async def revise(self, model):
-        """Give another answer than before, or the same again."""
+        """Give another answer than before, or the same answer again."""
         answer = await self.ask("GET", f"/models/{model}/answers")
         if answer.status_code == 200 and answer.json()["answers"]:
             given = self.rng.choice(answer.json()["answers"])
@@ -206,7 +206,9 @@ class Client:
             await self.ask("DELETE", f"/models/{model}/answers/{given['id']}", params=params)
 
     async def annotate(self, _):
-        """Send an annotation as Label Studio does: its present version, or an older version late or again."""
+        """Send an annotation as Label Studio does: its present version, or an older version that is late or
+        repeated.
+        """
         number, version = self.rng.choice(self.annotations), self.version
         if self.rng.random() < 0.4:
             version = self.rng.randrange(version)
@@ -281,7 +283,7 @@ CHANGES = (
 
 
 def configuration_of(rng):
-    """A random configuration for a new model."""
+    """Return a random configuration for a new model."""
     form = rng.choice(["dense", "dense", "sparse", "named"])
     scale = rng.choice([{}, {"scale": "auto", "warmup": rng.choice([1, 7, 40])}, {"scale": "auto"}])
     features = {

@@ -89,7 +89,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
     try:
         folded = ModelHistory(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
-        folded = None  # the log is trimmed, or an example was forgotten and an event holds the state
+        folded = None  # the log is trimmed, or an example was forgotten and an event contains the state
     if folded is not None and _compared(folded) != _compared(recovered):
         found["unequal"] += 1
         said.append(f"{name}: folded from the log alone it is another")
@@ -110,7 +110,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
 
 
 def _judge_annotations(store, lines, found, said):
-    """Each annotation must be as in a version that was sent, and not older than the newest acknowledged version."""
+    """Check that each annotation is as in a sent version, and not older than the newest acknowledged version."""
     sent, newest, name = {}, {}, "annotated"
     for line in lines:
         if line["kind"] == "annotating":
@@ -135,7 +135,7 @@ def _judge_annotations(store, lines, found, said):
 
 
 def _compared(model):
-    """Everything that two folds of the same log must have in common."""
+    """Return everything that must be equal after the same log was applied twice."""
     return model.position, digest_of(model), model.curves.state()[0], model.curves.own.points
 
 
@@ -149,7 +149,7 @@ def _same(y, label):
 
 
 def _along(store, name):
-    """The learned batches of a log whose state can be followed, with (configuration, labels) at each."""
+    """Yield the learned batches of a log whose state can be followed, with (configuration, labels) at each batch."""
     history, model = ModelHistory(store, name, **SIZES), None
     records = [(at, decode_event(record.kind, record.payload)) for at, record in store.read(name, 0)]
     aside = {event.event for _, event in records if isinstance(event, EventSetAside)}
@@ -176,13 +176,13 @@ def _along(store, name):
         except Conflict:
             if records[0][0] == 1:
                 raise
-            return  # epochs, or a state to go back to, that were trimmed later
+            return  # epochs, or a state to return to, that were trimmed later
 
 
 def _as_read(event, r, label, meant, waits, given, configuration, form):
-    """Whether row r is what the configuration makes of one of the sent examples."""
+    """Return whether row r is what the configuration makes of one of the sent examples."""
     spelled = [e["x"] for e in meant if "x" in e] + ([waits[given]] if given in waits else [])
-    kept = any("x" not in e for e in meant)  # then x was read, and perhaps rounded, when it began to wait
+    kept = any("x" not in e for e in meant)  # x was read, and perhaps rounded, when the prediction began to wait
     for x in spelled:
         inputs = to_inputs([canonical(x) if form == "named" else x], configuration)
         if label is not None and digests(inputs, [label])[0] != event.contents[r] and not kept:
@@ -200,7 +200,7 @@ def _equal(expected, got, *, exactly):
 
 
 def _ids_of(store, name):
-    """Every id in a log; None if its beginning is gone."""
+    """Return every id in a log; None if the beginning of the log is gone."""
     ids = set()
     for at, record in store.read(name, 0):
         if not ids and at != 1 and record.kind != ModelImported.KIND:

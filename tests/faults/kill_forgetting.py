@@ -3,19 +3,20 @@
     python -m tests.faults.kill_forgetting --fault kill-server --times 50
     python -m tests.faults.kill_forgetting --store redis --fault kill-both --times 50
 
-Clients learn examples, forget some of theirs and correct some: of a model that does so in place, and of a model that is
-retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At the end the
-server is killed and restarted, and jobs in progress may end. The figures are
+Clients learn examples, forget some of their examples and correct some. One model forgets and corrects in place; the
+other model is retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At
+the end the server is killed and restarted, and jobs in progress may end. The figures are:
 
-forgotten   answered with 200, or with 202 and then the job is done.
-undone      forgotten examples for which the server does not answer that they are gone (410).
-unfinished  answered with 202, but the job is not done.
-bytes       forgotten examples whose id or numbers are in a file of the store. Files `temp-*` of a Redis that was killed
-            while it rewrote its files are counted separately.
-untold      forgotten examples in `temp-*`, if neither the answer nor the job said that they may be there.
-lost        examples that were acknowledged and never to be forgotten, and that are unknown.
-state       the recovered state (newest snapshot and log behind it) and the log folded from its beginning: equal to the
-            bit.
+forgotten   Number of forgotten examples. Each request was answered with 200, or its job is done.
+undone      Number of forgotten examples for which the server does not answer that they are gone (410).
+unfinished  Number of requests that were answered with 202, but their job is not done.
+bytes       Number of forgotten examples whose id or numbers are in a file of the store. Files `temp-*` of a Redis that
+            was killed while it rewrote its files are counted separately.
+untold      Number of forgotten examples in `temp-*` for which neither the answer nor the job said that they may be
+            there.
+lost        Number of unknown examples that were acknowledged and that no client asked to forget.
+state       Whether the recovered state (newest snapshot and the log after it) and the state from the log alone are
+            equal to the bit.
 """
 
 import itertools
@@ -40,8 +41,11 @@ SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 
 @dataclass
 class Told:
-    """The answers about one model: learned (x and y by id), asked to be forgotten, forgotten, jobs by id, and by id
-    the parts that were reported as unwritten."""
+    """The answers about one model.
+
+    learned: x and y by id. asked: ids that a client asked to forget. forgotten: ids that were forgotten. jobs: path of
+    each job by id. unwritten: by id, the parts that were reported as unwritten.
+    """
 
     learned: dict = field(default_factory=dict)
     asked: set = field(default_factory=set)
@@ -76,7 +80,7 @@ class Traffic:
             self.errors.append(error)
 
     def send(self, http, method, path, body=None):
-        """Send a request until it is answered; None once the run is over."""
+        """Send a request until it is answered; return None once the run is over."""
         while True:
             self.requests += 1
             try:
@@ -105,7 +109,7 @@ class Traffic:
         told, given = self.told[name], mine.pop(rng.randrange(len(mine)))
         path = f"/models/{name}/examples/{given}"
         if rng.random() < 0.3:
-            told.learned.pop(given)  # its new label is not checked
+            told.learned.pop(given)  # the new label is not checked
             self.send(http, "PUT", path, {"y": rng.random() < 0.5})
             return
         told.asked.add(given)
@@ -136,7 +140,7 @@ def ended(url, told, seconds=120):
     while left and time.monotonic() < end:
         for job in list(left):
             answer = httpx.get(f"{url}{job}", timeout=60, verify=PLAIN)
-            # The server remembers the newest hundred jobs; older jobs are covered by `undone`.
+            # The server remembers the newest hundred jobs. `undone` also checks the older jobs.
             old = answer.status_code == 404 and len(told.jobs) > 100
             if old or answer.json()["state"] == "done":
                 left.remove(job)
@@ -153,7 +157,7 @@ def asked_again(url, name, told):
     with httpx.Client(base_url=url, timeout=60, verify=PLAIN) as http:
         for given, (x, y) in told.learned.items():
             if given in told.asked - told.forgotten:
-                continue  # it may be forgotten or not
+                continue  # the example may be forgotten or not
             answer = http.post(f"/models/{name}/learn", json={"examples": [{"id": given, "x": x, "y": y}]})
             if given in told.forgotten:
                 undone += answer.status_code != 410
@@ -163,7 +167,7 @@ def asked_again(url, name, told):
 
 
 def in_files(folder, told):
-    """Count the examples that left bytes in a file, for the forgotten and for all other examples."""
+    """Count the examples that left bytes in a file: the forgotten examples, and all other examples."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     left = b"\0".join(path.read_bytes() for path in files if path.name.startswith("temp-"))
     content = b"\0".join(path.read_bytes() for path in files if not path.name.startswith("temp-"))
@@ -181,7 +185,7 @@ def in_files(folder, told):
 
 
 def check_state(store, name):
-    """Whether a snapshot and the log behind it give the same state as the log alone."""
+    """Return whether a snapshot and the log after it give the same state as the log alone."""
     recovered, folded = load_model(store, name, **SIZES), load_model(WithoutSnapshots(store), name, **SIZES)
     return {
         "snapshots": len(store.snapshots(name)),
@@ -190,7 +194,7 @@ def check_state(store, name):
 
 
 def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
-    """Let `faults` happen one after the other; return the figures by model, and the traffic."""
+    """Cause `faults` one after the other; return the figures by model, and the traffic."""
     rng, traffic = random.Random(seed), Traffic(scene.url, seed)
     for name, body in MODELS.items():
         answer = httpx.put(f"{scene.url}/models/{name}", json=body, timeout=300)
@@ -225,7 +229,7 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
 
 
 def faultless(found):
-    """Whether exactly the forgotten examples are gone."""
+    """Return whether exactly the forgotten examples are gone."""
     counts = found["undone"], found["unfinished"], found["lost"], found["bytes"], found["untold"]
     return not any(counts) and found["recovered = folded"]
 

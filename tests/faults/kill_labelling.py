@@ -1,22 +1,23 @@
-"""kill -9 of the server at random moments while annotators label.
+"""Send kill -9 to the server at random moments while annotators label.
 
     python -m tests.faults.kill_labelling --kills 100 --annotators 6
 
-Annotators offer candidates, ask for questions with request ids, answer with the lease, renew it, give it back, skip the
-candidate, or let the lease run out and answer late. They label predictions by id alone. One model needs two labels for
-a candidate and keeps predictions durably; the other has named features whose warm-up ends meanwhile. Each request is
-sent again until it is answered. Meanwhile the server is killed at random moments and restarted. At the end the log is
-read by itself, compared with a plain pool and with the annotators' answers:
+Annotators offer candidates and ask for questions with request ids. They answer with the lease, renew it, give it back,
+skip the candidate, or let the lease run out and answer late. They label predictions by id alone. One model needs two
+labels for a candidate and keeps predictions durably. The other model has named features whose warm-up ends meanwhile.
+Each request is sent again until it is answered. Meanwhile the server is killed at random moments and restarted. At the
+end the log is read without a server, and compared with a plain pool and with the annotators' answers:
 
-lost answers      acknowledged, but neither learned nor among the collected labels.
-learned twice     in the log more than once, or without the majority of as many different annotators as needed (one more
-                  where no label led).
-collisions        candidates on which more annotators than labels needed held a lease at once.
-lost candidates   acknowledged, but neither learned, nor in the pool, nor dropped by a full pool.
-lost leases       acknowledged, but missing or different in the log or the recovered state, or refused too early.
-lost predictions  acknowledged as durable, but their label was refused.
-state             the recovered state (newest snapshot and log behind it) and the log folded from its beginning: equal
-                  to the bit.
+lost answers      Acknowledged answers that are neither learned nor among the collected labels.
+learned twice     Examples that are in the log more than once, or without the majority of as many different annotators
+                  as needed (one more if no label led).
+collisions        Candidates on which more annotators than needed labels had a lease at the same time.
+lost candidates   Acknowledged candidates that are neither learned, nor in the pool, nor dropped by a full pool.
+lost leases       Acknowledged leases that are missing or different in the log or the recovered state, or that were
+                  refused too early.
+lost predictions  Predictions that were acknowledged as durable, but whose label was refused.
+state             Whether the recovered state (newest snapshot and the log after it) and the state from the log alone
+                  are equal to the bit.
 """
 
 import argparse
@@ -58,18 +59,18 @@ CONFIGURATIONS = {
     },
 }
 SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
-ANSWERS = 6  # least number of answers of each model that a server takes before it is killed
+ANSWERS = 6  # minimum number of answers of each model that a server accepts before it is killed
 
 
 @dataclass
 class Told:
     """The answers that annotators got about one model.
 
-    offered: acknowledged. held: by candidate, annotator with begin and end in milliseconds since 1970, rather too short
-    than too long. leases: annotator, candidate and last known end by token. left: tokens given back, skipped or
-    answered, acknowledged or not. answers: annotator, candidate, label, duplicate. refused: candidate, token and time
-    of a lease that was refused before the end that its question named. labelled, lost_predictions: predictions whose
-    label was accepted or refused.
+    offered: acknowledged candidates. held: by candidate, the annotator with begin and end in milliseconds since 1970;
+    an interval may be too short, never too long. leases: by token, the annotator, the candidate and the last known end.
+    left: tokens that were given back, skipped or answered, acknowledged or not. answers: annotator, candidate, label,
+    duplicate. refused: candidate, token and time of each lease that was refused before the end that its question named.
+    labelled: predictions whose label was accepted. lost_predictions: predictions whose label was refused.
     """
 
     offered: set = field(default_factory=set)
@@ -100,7 +101,7 @@ def time_of(shown):
 
 
 def example(model, rng):
-    """An x and its true label."""
+    """Return an x and its true label."""
     y = rng.random() < 0.5
     if model == "pairs":
         return [rng.gauss(1.0 if y else -1.0, 1.0), rng.gauss(0.0, 1.0)], y
@@ -109,7 +110,7 @@ def example(model, rng):
 
 
 class Annotator:
-    """The work of one annotator, who knows the true labels of all models."""
+    """Does the work of one annotator, who knows the true labels of all models."""
 
     def __init__(self, number, url, seed, traffic, truth, stop):
         self.name = f"annotator-{number}"
@@ -128,7 +129,7 @@ class Annotator:
                 self.rng.choices([self.offer, self.ask, *rest], [4, 8, 2, 2, 1])[0](model)
 
     def send(self, what, route, body):
-        """Send a request until it is answered; None once the run is over."""
+        """Send a request until it is answered; return None once the run is over."""
         while True:
             self.traffic.requests[what] += 1
             try:
@@ -236,7 +237,7 @@ class Annotator:
             (told.labelled if answer.status_code == 200 else told.lost_predictions).append(given)
 
     def close(self, held):
-        """Note that from now on the annotator does not count on holding it."""
+        """Record that from now on the annotator no longer relies on the lease."""
         now = now_ms()
         for interval in held:
             if interval[2] == self.name:
@@ -244,13 +245,13 @@ class Annotator:
 
     @staticmethod
     def note_refusal(told, question, end):
-        # Once a label of an earlier holder has come, the lease is gone; the judge knows what was learned.
+        # Once a label of an earlier holder has arrived, the lease is gone. The judge knows what was learned.
         if now_ms() < end:
             told.refused.append((question["id"], question["lease"], now_ms()))
 
 
 def check_model(store, name, told):
-    """The figures of one model."""
+    """Return the figures of one model."""
     log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
     configuration = new_configuration(json.dumps(CONFIGURATIONS[name]), Settings())
     folded, overlap = Model(name, configuration, **SIZES), configuration.labels.overlap
@@ -296,8 +297,8 @@ def check_model(store, name, told):
             token not in leases or leases[token].closed or leases[token].expires_ms < int(end)
             for token, (_, _, end) in open_ones.items()
         )
-        # A question that came twice may have been given back once, or renewed for less than it was lent for. A full
-        # pool drops candidates that nobody works on any more by the log.
+        # A question that was sent twice may have been given back once, or renewed for less time than its lease. A full
+        # pool drops candidates on which, according to the log, nobody works any more.
         + sum(
             given not in plain.learned and (given not in plain.dropped or plain.held_at(token, at))
             for given, token, at in told.refused
@@ -314,7 +315,7 @@ FAULTS = ("lost answers", "learned twice", "collisions", "lost candidates", "los
 
 
 def has_taken(traffic, before):
-    """Whether each model has taken enough further answers."""
+    """Return whether each model has accepted enough further answers."""
     return all(len(told.answers) >= n + ANSWERS for told, n in zip(traffic.told.values(), before, strict=True))
 
 

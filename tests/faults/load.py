@@ -1,20 +1,22 @@
-"""Two hundred good clients at once, and bad clients that do what no client should, while memory is watched.
+"""Two hundred good clients at once, and bad clients that do what no client should. Meanwhile memory is watched.
 
     python -m tests.faults.load --clients 200 --seconds 120 --waves 2
 
-Good clients learn, predict, offer candidates, ask for labels and answer, forget and correct examples of a few models of
-bounded size. Meanwhile bad clients run, each kind in a thread (BAD). They send half a request or nothing, drip a body,
-do not read their answers, or send bodies beyond the limit. They hold WebSockets and event streams that they never read,
-and create more models than the server may hold. Before and after, the server rests. The figures are
+Good clients learn, predict, offer candidates, ask for labels and answer, forget and correct examples. They use a few
+models of bounded size. Meanwhile bad clients run, each kind in a thread (BAD). They send half a request or nothing,
+send a body very slowly, do not read their answers, or send bodies beyond the limit. They open WebSockets and event
+streams that they never read, and create more models than the server may have. Before and after, the server rests. The
+figures are
 
-answered    requests of the good clients by status, which must be in GOOD.
-refused     outcomes of the bad clients, which must be documented.
-lost        examples acknowledged to good clients that are neither learned nor forgotten after the server was killed.
-back        forgotten examples (200, or a job that is done) that are in the log.
-seconds     times of answers to the good clients: the median, the 99th percentile, the longest.
-memory      MiB resident: at rest, at most, and at rest after each wave; the models' own figures; and the slope over the
-            second half in MiB a minute.
-files       open descriptors at rest, at most, and at rest after each wave.
+answered    Requests of the good clients by status. Each status must be in GOOD.
+refused     Outcomes of the bad clients. Each outcome must be documented.
+lost        Number of examples that were acknowledged to good clients, but are neither learned nor forgotten after the
+            server was killed.
+back        Number of forgotten examples (200, or a job that is done) that are in the log.
+seconds     Seconds until the good clients got their answers: the median, the 99th percentile and the maximum.
+memory      Resident MiB at rest, the maximum, and at rest after each wave; the models' own figures; and the slope over
+            the second half in MiB per minute.
+files       Open descriptors at rest, the maximum, and at rest after each wave.
 """
 # ruff: noqa: ARG002  all actions of clients have the same arguments
 
@@ -93,7 +95,9 @@ class Load:
                 await asyncio.sleep(rng.uniform(0, 0.05))
 
     async def ask(self, http, method, path, body=None):
-        """The response, whatever its status; after 429 and 503, and without an answer, the request is sent again."""
+        """Return the response, whatever its status. After 429 and 503, and without an answer, send the
+        request again.
+        """
         while True:
             start = time.monotonic()
             try:
@@ -143,7 +147,9 @@ class Load:
                 self.learned[name].add(question["id"])
 
     async def change(self, http, name, rng, mine, new_id):
-        """Forget or correct an example: seldom, because a purge rewrites the store; very seldom if it takes a job."""
+        """Forget or correct an example. This is rare, because a purge rewrites the store, and very rare if it needs a
+        job.
+        """
         if not mine or rng.random() > (0.1 if name == "exact" else 0.005):
             return
         given = mine.pop(rng.randrange(len(mine)))
@@ -166,7 +172,10 @@ class Load:
     # -- bad clients --------------------------------------------------------------------------------------------------
 
     async def raw(self, kind, text, *, drip=b"", reads=True, then=b""):
-        """A connection that sends these bytes, then drips more, and reads or not until the server ends it."""
+        """Open a connection that sends these bytes and then sends more bytes slowly.
+
+        reads: whether the client reads until the server closes the connection.
+        """
         loop = asyncio.get_running_loop()
         with socket.socket() as line:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**12)
@@ -181,7 +190,7 @@ class Load:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self.end.wait(), 4 * SETTINGS["request_s"])
                         return
-                    # The system cut it off without a word; only a send shows that.
+                    # The system closed the connection without notice; only a send shows that.
                     await loop.sock_sendall(line, b" ")
                     await asyncio.sleep(0.5)
                     established = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 1
@@ -191,7 +200,7 @@ class Load:
                     self.refused[kind][type(error).__name__] += 1
 
     async def answer_of(self, loop, line, drip):
-        """The status of the server's answer while more data comes in drips."""
+        """Return the status of the server's answer while more data is sent slowly."""
         answer = asyncio.create_task(loop.sock_recv(line, 2**12))
         while not answer.done():
             await asyncio.wait([answer], timeout=0.3)
@@ -230,7 +239,7 @@ class Load:
         await self.raw("events unread", text, reads=False)
 
     async def deaf_socket(self, rng):
-        """A WebSocket that sends questions without end, and reads nothing."""
+        """Open a WebSocket that sends requests without end and reads nothing."""
         frame = json.dumps({"op": "predict", "ref": "r", "examples": [{"x": [0.5] * 8}] * 500}).encode()
         head = (
             b"GET /models/steady/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -240,7 +249,7 @@ class Load:
         await self.raw("frames unanswered", head, then=masked * 200, reads=False)
 
     async def models(self, rng):
-        """Create more models than allowed, teach each of them something, and delete some."""
+        """Create more models than allowed, train each of them, and delete some."""
         name = f"flood{rng.randrange(100)}"
         async with httpx.AsyncClient(base_url=self.server.url, timeout=60, verify=PLAIN) as http:
             with suppress(httpx.TransportError):
@@ -275,13 +284,13 @@ BAD = {
 
 
 def request(method, path, length):
-    """The head of a request with a body of this length, or in chunks."""
+    """Return the head of a request whose body has this length, or is sent in chunks."""
     told = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{told}\r\n\r\n".encode()
 
 
 class Watch(threading.Thread):
-    """Watches memory and open files of a process, twice a second."""
+    """Measures memory and open files of a process, twice a second."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -294,18 +303,18 @@ class Watch(threading.Thread):
             self.samples.append((time.monotonic(), *self.now()))
 
     def now(self):
-        """MiB resident, and the number of open descriptors."""
+        """Return the MiB that are resident, and the number of open descriptors."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
     def slope(self):
-        """MiB a minute over the second half."""
+        """Return the slope in MiB per minute over the second half."""
         half = self.samples[len(self.samples) // 2 :]
         return 60 * statistics.linear_regression([s[0] for s in half], [s[1] for s in half]).slope
 
 
 async def go(load, clients, bad, seconds):
-    """Run the load; an error of a good client is raised here."""
+    """Run the load; raise an error of a good client here."""
     good = [asyncio.create_task(load.client(number)) for number in range(clients)]
     others = [asyncio.create_task(load.bad(number)) for number in range(bad)]
     await asyncio.wait([*good, *others], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -314,7 +323,7 @@ async def go(load, clients, bad, seconds):
 
 
 def rest(server, watch):
-    """Memory and files once the server has nothing to do."""
+    """Return the resident MiB and the number of open files once the server has nothing to do."""
     for name in [m["model"] for m in httpx.get(f"{server.url}/models", timeout=60).json()["models"]]:
         if name not in MODELS:
             httpx.delete(f"{server.url}/models/{name}", timeout=60)
@@ -323,7 +332,9 @@ def rest(server, watch):
 
 
 def check(store, load):
-    """Examples of the good clients in the log: how many are lost, and how many are back although forgotten."""
+    """Return how many examples of the good clients are lost, and how many are in the log although they were
+    forgotten.
+    """
     lost = back = logged = 0
     for name in MODELS:
         found = set()
@@ -339,7 +350,7 @@ def check(store, load):
 
 
 def run(folder, clients, seconds, seed, bad=20, waves=1):
-    """The figures of a run."""
+    """Run the load; return the figures."""
     with RunningServer(Path(folder) / "data", limits=LIMITS, **SETTINGS) as server:
         for name, body in MODELS.items():
             answer = httpx.put(f"{server.url}/models/{name}", json=body | KERNEL, timeout=300)

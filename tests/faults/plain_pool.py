@@ -17,7 +17,9 @@ POOL_MAX = 60
 
 
 class PlainPool:
-    """The pool of a log, read event by event as the documents describe it, with the faults found on the way."""
+    """A pool that is read from a log, event by event, as the documents describe it. It counts the faults
+    that it finds.
+    """
 
     def __init__(self, overlap, tie_breakers=1):
         self.overlap = overlap
@@ -76,11 +78,13 @@ class PlainPool:
                 self.labels.append(event.label)
 
     def most(self, given):
-        """How many annotators may work on a candidate: one more if enough labels have come and decide nothing."""
+        """Return how many annotators may work on a candidate: one more if there are enough labels but they decide
+        nothing.
+        """
         return max(self.overlap, len(self.candidates[given]) + 1)
 
     def decides(self, votes):
-        """Whether a candidate with these labels is learned, and was not learned before the last of them."""
+        """Return whether a candidate with these labels is learned, and was not learned before the last label."""
         counts = sorted(Counter(votes.values()).values(), reverse=True)
         tied = len(counts) > 1 and counts[0] == counts[1]
         most = self.overlap + self.tie_breakers
@@ -96,7 +100,7 @@ class PlainPool:
 
 
 def most_at_once(held):
-    """The largest number of different annotators that counted on one candidate at the same time."""
+    """Return the largest number of different annotators that relied on one candidate at the same time."""
     found = 0
     for begin, _, _ in held:
         found = max(found, len({name for b, end, name in held if b <= begin < end}))

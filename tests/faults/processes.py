@@ -2,14 +2,15 @@
 
     python -m tests.faults.processes --faults 30 --processes 3 --models 12 [--store redis]
 
-Clients learn and predict on all models; a request that is not acknowledged is sent again with its ids. One more client
-asks for predictions over a new connection each time, of models whose owner is not away: it must always get answers. At
-the end each log is read by itself. The figures acknowledged, lost, invented, twice, fenced and state are as in
-cluster.py, and
+Clients learn and predict on all models. A request that is not acknowledged is sent again with the same ids. One more
+client asks for predictions over a new connection each time, only of models whose owner is not away. It must always get
+answers. At the end each log is read without a server. Some figures have the same meaning
+as in cluster.py: acknowledged, lost, invented, twice, fenced and state. The other figures are
 
-refused     predictions of models whose owner lived that were not answered.
-waited_s    seconds of these predictions, with a second try if the connection's process was killed: median and worst.
-again_s     seconds until a model whose owner was killed answered again: median and worst.
+refused     Number of predictions that were not answered although the owner of the model lived.
+waited_s    Seconds until these predictions were answered, with a second try if the connection's process was killed:
+            median and maximum.
+again_s     Seconds until a model whose owner was killed answered again: median and maximum.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 
 KINDS = ("kill", "end", "all")
-"""A process is killed, or ends in order, or the supervisor is killed and restarted."""
+"""A process is killed, or ends cleanly, or the supervisor is killed and restarted."""
 
 
 class Beside(threading.Thread):
@@ -72,7 +73,7 @@ class Beside(threading.Thread):
 
 
 def disturb(server, owners, rng, kind, beside):
-    """Let one fault happen, and wait until all models answer again; return the times until they did."""
+    """Cause one fault, and wait until all models answer again; return the times until they did."""
     times = Times()
     if kind == "all":
         beside.away |= set(owners.values())
@@ -86,16 +87,16 @@ def disturb(server, owners, rng, kind, beside):
         beside.away.add(number)
         since, taken = time.monotonic(), [name for name, owner in owners.items() if owner == number]
         os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGTERM)
-    eventually(lambda: all(map(ended, processes.values())))  # until then they may still answer
+    eventually(lambda: all(map(ended, processes.values())))  # until they have ended they may still answer
     until_again(server, taken, since, times)
-    server.wait_until_ready()  # until now followers may have answered
+    server.wait_until_ready()  # until the server is ready, followers may have answered
     beside.away.clear()
     time.sleep(rng.random())
     return times
 
 
 def run(folder, faults, seed, models=6, clients=3, processes=2, *, followers=0, on_redis=False):
-    """The figures of a run."""
+    """Run the server and the faults; return the figures."""
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(folder / "redis")) if on_redis else None
         return _run(folder, faults, seed, models, clients, processes, followers, redis.url if redis else "sqlite")

@@ -1,4 +1,4 @@
-"""The shared part of the programs that let faults happen under load: options and output."""
+"""The shared part of the programs that cause faults under load: options and output."""
 
 import argparse
 import sys
@@ -11,10 +11,10 @@ from tests.faults.scene import scene_for
 
 
 def run_program(description, run, faultless, left_out=()):
-    """Let faults happen, each in a scene of its own, and print the outcome; exit with 1 unless all were faultless.
+    """Cause each fault in its own scene, and print the outcome; exit with 1 unless all outcomes are faultless.
 
-    run(scene, faults, clients, seed): (figures by model, the traffic). faultless(figures of a model).
-    left_out: faults that this program does not support.
+    run(scene, faults, clients, seed): returns (figures by model, the traffic). faultless(figures of a model): returns
+    whether there was no fault. left_out: faults that this program does not support.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")

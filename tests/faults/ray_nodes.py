@@ -1,11 +1,12 @@
-"""Servers as actors of Ray, on nodes in network namespaces of their own; servers and then nodes are killed.
+"""Servers as actors of Ray, on nodes in separate network namespaces. First servers and then nodes are killed.
 
     pip install 'hinged[ray]'
     python -m tests.faults.ray_nodes
 
-Linux, as root, with `ip` and redis-server. Prints the seconds until every model answers again after a server was
-killed, which Ray restarts; after a node was killed, whose models other servers claim; and until a node that joined has
-its share. Ray is configured to notice a dead node within some 3 s (DETECTION); its default is half a minute.
+The program needs Linux, root, `ip` and redis-server. It prints three times in seconds: until every model answers again
+after a server was killed, which Ray restarts; until every model answers again after a node was killed, whose models
+other servers claim; and until a node that joined has its share of the models. Ray is configured to notice a dead node
+within about 3 s (DETECTION); its default is half a minute.
 """
 
 import json
@@ -62,7 +63,7 @@ class RayNode:
             self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log, cwd=self._folder)
 
     def hinged(self, *words):
-        """The output of a hinged command on this node."""
+        """Run a hinged command on this node; return its output."""
         command = self.namespace.command(sys.executable, "-m", "hinged", *words)
         done = subprocess.run(
             command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=ROOT
@@ -72,7 +73,7 @@ class RayNode:
 
 
 def until(true, seconds=PATIENCE_S):
-    """Seconds until a condition is true."""
+    """Wait until a condition is true; return the seconds."""
     began = time.monotonic()
     while not true():
         assert time.monotonic() - began < seconds

@@ -1,4 +1,4 @@
-"""A scene for faults: a server, its store and, if that is Redis, the connection between the two."""
+"""A scene for faults: a server, its store and, if the store is Redis, the connection between server and store."""
 
 import shutil
 import subprocess
@@ -14,10 +14,10 @@ from tests.helpers.tcp_proxy import Proxy
 
 
 class Scene:
-    """The started parts. Clients reach the server through `front`, at `url`.
+    """The started parts of a scene. Clients reach the server through `front`, at `url`.
 
-    In the folder `faults`, a file with the name of a fault makes system calls fail (failing.c), in the server and in
-    Redis, if the scene is `failing`.
+    If the scene is `failing`, a file in the folder `faults` makes system calls fail (failing.c), in the server and in
+    Redis. The name of the file is the name of the fault.
     """
 
     def __init__(self, folder, store="sqlite", *, failing=False, data=None, **settings):
@@ -42,7 +42,7 @@ class Scene:
         return self
 
     def another_server(self):
-        """A server on the same store, not started."""
+        """Return a server on the same store that is not started."""
         number = len(list(self.folder.glob("*.log")))
         server = RunningServer(self.data / "hinged", **self.settings)
         server.log = self.folder / f"server{number}.log"
@@ -57,11 +57,11 @@ class Scene:
         (self.faults / fault).unlink()
 
     def copy(self, folder):
-        """Copy the present files on disk. SQLite keeps a write-ahead log until its file is next closed in order."""
+        """Copy the present files on disk. SQLite keeps a write-ahead log until its file is next closed cleanly."""
         shutil.copytree(self.data / ("redis" if self.redis else "hinged"), folder)
 
     def open_store(self):
-        """The store itself, once the server has ended."""
+        """Return the store itself, once the server has ended."""
         return RedisStore(self.redis.url) if self.redis else SQLiteStore(self.data / "hinged")
 
     def __exit__(self, *_):
@@ -74,7 +74,7 @@ class Scene:
 
 
 def failing_library(folder):
-    """failing.c, compiled."""
+    """Compile failing.c and return the library."""
     source = Path(__file__).with_name("failing.c")
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
@@ -86,7 +86,7 @@ def failing_library(folder):
 
 @contextmanager
 def scene_for(folder, store, faults, **settings):
-    """The scene that `faults` need."""
+    """Make the scene that `faults` need."""
     mounted = disk_full in faults and _mount(folder / "disk")
     try:
         with Scene(folder, store, failing=not NEED_LIBRARY.isdisjoint(faults), **settings) as scene:
@@ -97,7 +97,7 @@ def scene_for(folder, store, faults, **settings):
 
 
 def _mount(folder):
-    """A small file system in memory, if this user may mount one."""
+    """Mount a small file system in memory, if this user may mount one; return whether it is mounted."""
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=False, capture_output=True

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.long
 
 
 def test_a_file_with_any_wrong_part_is_refused_or_is_an_estimator_that_works():
-    # Each run has another seed, which a failure shows.
+    # Each run has another seed. A failure shows the seed.
     seed, works = random.randrange(10**6), []
     choices = random.Random(seed)
     with np.errstate(all="ignore"):

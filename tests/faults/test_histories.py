@@ -1,4 +1,6 @@
-"""Runs the program of random histories for a while, in a process of its own, because each history is a fork of it."""
+"""Run the program of random histories for a while. It needs a separate process, because each history is a
+fork of it.
+"""
 
 import ast
 import random

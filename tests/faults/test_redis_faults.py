@@ -56,17 +56,17 @@ def test_redis_away_during_further_epochs_stops_no_model(tmp_path):
             assert learned.status_code == 200, learned.text
         with ThreadPoolExecutor(1) as executor, scene.redis.client() as redis:
 
-            def pages():  # number of pages of logs that were read
+            def pages():  # the number of pages of logs that were read
                 return redis.info("commandstats").get("cmdstat_xrange", {"calls": 0})["calls"]
 
             logged = redis.xlen("hinged:{m}:log")
             finishing = executor.submit(ask.post, "/models/m/finish", json={"epochs": 20})
             while redis.xlen("hinged:{m}:log") == logged:
                 assert not finishing.done(), finishing.result().text
-            read = pages()  # the server reads on once it knows that the step was appended
+            read = pages()  # the server continues to read once it knows that the step was appended
             while pages() == read:
                 assert not finishing.done(), finishing.result().text
-            scene.redis.kill()  # the step is in the log, and most of its epochs are still to come
+            scene.redis.kill()  # the step is in the log, and most of its epochs have not yet run
             while "model m waits for the store" not in scene.server.log.read_text():
                 assert not finishing.done(), finishing.result().text
                 time.sleep(0.02)

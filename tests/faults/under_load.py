@@ -3,16 +3,16 @@
     python -m tests.faults.under_load --fault kill-server --times 100 --clients 6
     python -m tests.faults.under_load --store redis --fault all --times 20
 
-Clients learn examples of two models, in requests of random size, most with ids, some without; a request with ids that
-was cut off is sent again until it is answered. Meanwhile the fault happens repeatedly. At the end the server is killed,
-and its log is compared with the requests and the answers of the clients:
+Clients learn examples of two models in requests of random size. Most examples have ids. A request with ids that was cut
+off is sent again until it is answered. Meanwhile the fault happens repeatedly. At the end the server is killed, and its
+log is compared with the requests and the answers of the clients:
 
-lost        acknowledged, but not in the log.
-invented    in the log, but never sent.
-twice       in the log more than once.
-state       the recovered state (newest snapshot and log behind it), the log folded from its beginning, and an
-            uninterrupted model that got the examples one by one: equal to the bit.
-answers     predictions and scores of the clients' answers: equal to the uninterrupted model's.
+lost        Number of acknowledged examples that are not in the log.
+invented    Number of examples in the log that were never sent.
+twice       Number of examples that are in the log more than once.
+state       Whether three states are equal to the bit: the recovered state (newest snapshot and the log after it), the
+            state from the log alone, and the state of an uninterrupted model that learned the examples one by one.
+answers     Whether the clients' answers contain the same predictions and scores as the uninterrupted model gives.
 """
 
 import functools
@@ -49,7 +49,10 @@ SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 
 @dataclass
 class Traffic:
-    """Requests of the clients (by model: content of each example by id, and contents without id), and their answers."""
+    """The requests of the clients and their answers.
+
+    sent: by model, the content of each example by id. nameless: by model, the contents without id.
+    """
 
     sent: dict = field(default_factory=lambda: {name: {} for name in CONFIGURATIONS})
     nameless: dict = field(default_factory=lambda: {name: set() for name in CONFIGURATIONS})
@@ -97,7 +100,7 @@ def converse(connection, number, rng, traffic, stop):
         known = traffic.acknowledged[model]
         for result in results:
             known[result["id"]] = (result["prediction"], result["score"])
-        if with_ids and rng.random() < 0.05:  # a retry without need
+        if with_ids and rng.random() < 0.05:  # a retry that is not necessary
             again = send(connection, model, examples, with_ids, traffic, stop)
             for result in again or ():
                 if not result["duplicate"] or known[result["id"]] != (result["prediction"], result["score"]):
@@ -105,7 +108,10 @@ def converse(connection, number, rng, traffic, stop):
 
 
 def send(connection, model, examples, with_ids, traffic, stop):
-    """The results of a request; None if it was cut off and must not, or can no longer, be sent again."""
+    """Return the results of a request.
+
+    Return None if the request was cut off and must not be sent again, or if the run is over.
+    """
     while True:
         traffic.requests += 1
         try:
@@ -123,7 +129,7 @@ def send(connection, model, examples, with_ids, traffic, stop):
 
 
 def uninterrupted(name, log, traffic_examples):
-    """A model that got the examples one by one, in the order of the log, as the clients had sent them."""
+    """Return a model that learned the examples one by one, in the order of the log, as the clients had sent them."""
     configuration = configuration_of(name)
     model = Model(name, configuration, **SIZES)
     model.apply(1, log[0])
@@ -138,7 +144,7 @@ def uninterrupted(name, log, traffic_examples):
 
 
 def check_model(store, name, traffic):
-    """The figures of one model."""
+    """Return the figures of one model."""
     log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
     logged = [(event, r) for event in log if isinstance(event, ExamplesLearned) for r in range(len(event.ids))]
     ids = [event.id_of(r) for event, r in logged]
@@ -194,7 +200,7 @@ def labels_of(log):
 
 
 def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
-    """Let `faults` happen one after the other; return the figures by model, and the traffic.
+    """Cause `faults` one after the other; return the figures by model, and the traffic.
 
     copy: folder to which the files of the killed server are copied.
     """
@@ -232,7 +238,7 @@ def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
 
 
 def faultless(found):
-    """Whether the figures of a model show no fault."""
+    """Return whether the figures of a model show no fault."""
     return (
         found["lost"] == found["invented"] == found["twice"] == found["wrong answers"] == 0
         and found["recovered = folded"]
@@ -241,7 +247,7 @@ def faultless(found):
 
 
 def check(figures, at_least):
-    """Check that so many requests were acknowledged for each model, and that no figure shows a fault."""
+    """Check that more than `at_least` requests were acknowledged for each model, and that no figure shows a fault."""
     for name in CONFIGURATIONS:
         assert figures[name]["acknowledged"] > at_least, figures[name]
         assert faultless(figures[name]), figures[name]

@@ -1,1 +1,1 @@
-"""Parts that the tests share: servers and their clients, examples, stores, oracles."""
+"""Parts that several tests use: servers and their clients, examples, stores, oracles."""

@@ -1,4 +1,4 @@
-"""Long request bodies by name, hostile and valid, of every kind that a route takes: (route, media type, bytes)."""
+"""Long request bodies by name, hostile and valid, of every kind that a route accepts: (route, media type, bytes)."""
 
 import json
 import struct
@@ -9,7 +9,7 @@ from hinged.frames import encode
 
 JSON, BATCH, BYTES = "application/json", "application/vnd.hinged.batch", "application/octet-stream"
 LONG = 12 * 2**20
-"""Approximate bytes of a hostile body: read in one go, it would block the event loop for at least 0.1 s."""
+"""Approximate bytes of a hostile body. If it were read in one go, it would block the event loop for at least 0.1 s."""
 DIM, CLASSES, ROWS = 20, 150, 10_000
 ENTITY = "&b%s;"
 CHOICES = '<View><Choices name="a" toName="b"><Choice value="x"/></Choices></View>'
@@ -21,7 +21,7 @@ def many(part, before=b"", after=b"", between=b",", size=LONG):
 
 
 def header(text):
-    """A frame with a header only."""
+    """Return a frame that has only a header."""
     return b"hng1" + bytes(16) + struct.pack("<I", len(text)) + text + bytes(-(24 + len(text)) % 8)
 
 
@@ -96,7 +96,7 @@ HOSTILE = {
     "a long show": lambda: (
         "rows/pool", JSON, many(b'"a"', b'{"examples":[{"x":[1],"id":"a","show":[', b"]}]}"),
     ),
-    # bodies that are small in a valid request
+    # bodies that are short in a valid request
     "a configuration of unknown parts": lambda: (
         "rows", JSON, b"{" + b",".join(b'"%07d":0' % k for k in range(LONG // 12)) + b"}",
     ),
@@ -195,9 +195,9 @@ _random = np.random.default_rng(7)
 
 
 def examples(x, **more):
-    """A body with as many examples as a request may have.
+    """Return a body with as many examples as a request may have.
 
-    x, more: functions that give a part of an example by its number.
+    x, more: functions that return a part of an example, given its number.
     """
     body = {"examples": [{"x": x(r), **{name: part(r) for name, part in more.items()}} for r in range(ROWS)]}
     return json.dumps(body).encode()

@@ -1,4 +1,4 @@
-"""The distribution's Chromium, and the steps that the tests take on the page in it."""
+"""The distribution's Chromium, and functions for the actions of the tests on the page."""
 
 import re
 import shutil
@@ -13,17 +13,17 @@ ARGUMENTS = (
 )  # fmt: skip
 PATIENCE_MS = 1000 * PATIENCE_S
 QUIET = re.compile(r"Failed to load resource|net::ERR_")
-"""Console messages about failed requests. Tests make requests fail on purpose, so these messages are no errors."""
+"""Console messages about failed requests. Tests make requests fail on purpose, so these messages do not count as
+errors."""
 
 
 NAMES = "chromium-headless-shell", "chromium", "chromium-browser"
-"""Chromium's executables, fastest first: a page takes the headless shell a third of the time.
-No flag makes the full browser as fast.
-"""
+"""Chromium's executables, fastest first. The headless shell opens a page in a third of the time. No flag makes the full
+browser as fast."""
 
 
 def executable():
-    """The path of Chromium. Without Chromium the test is skipped; in CI it fails."""
+    """Return the path of Chromium. Without Chromium, skip the test; in CI the test fails."""
     found = (shutil.which(name) for name in NAMES)
     return next(filter(None, found), None) or missing(
         f"there is no chromium: install it (apt-get install {NAMES[0]}), then run the tests again"
@@ -31,9 +31,9 @@ def executable():
 
 
 class Tab:
-    """A page, with lists of its errors (`wrong`) and of the addresses that it asked for (`requested`).
+    """A page, with lists of its errors (`wrong`) and of the addresses that it requested (`requested`).
 
-    It has a browser context of its own, like a separate browser, or shares the context of the tab `beside`.
+    The page has its own browser context, as in a separate browser, or shares the context of the tab `beside`.
     """
 
     def __init__(self, browser, url, beside=None, **context):
@@ -48,12 +48,12 @@ class Tab:
         self.page.on("console", self._said)
         self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.on("dialog", lambda dialog: dialog.accept())
-        # The document gets an event for each violation of the policy, even if the console shows none.
+        # The document gets an event for each violation of the policy, even if the console shows no message.
         self.page.add_init_script(
             "document.addEventListener('securitypolicyviolation',"
             " (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))"
         )
-        # A message for screen readers is replaced soon: keep every message.
+        # A message for screen readers is soon replaced. Every message is recorded.
         self.page.add_init_script(
             "window.heard = [];"
             "document.addEventListener('DOMContentLoaded', () => {"
@@ -82,13 +82,13 @@ class Tab:
         return page
 
     def question(self):
-        """The id of the question on the screen."""
+        """Return the id of the question on the screen."""
         return self.page.locator(".question p bdi.code").inner_text()
 
     def until(self, true, arg=None):
-        """Wait until a JavaScript function returns something true, and return that.
+        """Wait until a JavaScript function returns a true value; return that value.
 
-        Python calls it again and again, because the page's policy forbids code made from text.
+        Python calls the function again and again, because the page's policy forbids code made from text.
         """
         end = time.monotonic() + PATIENCE_MS / 1000
         while not (found := self.page.evaluate(true, arg)):
@@ -97,7 +97,7 @@ class Tab:
         return found
 
     def hears(self, text):
-        """Wait for a message to screen readers that contains `text`, and forget it and the messages before it."""
+        """Wait for a message to screen readers that contains `text`. Forget that message and all earlier messages."""
         self.until(
             "text => { const at = heard.findIndex((said) => said.includes(text));"
             " heard.splice(0, at + 1); return at >= 0; }",
@@ -131,14 +131,14 @@ class Tab:
 
 
 def axe():
-    """The source of axe-core, which finds barriers to accessibility."""
+    """Return the source of axe-core, which finds barriers to accessibility."""
     import axe_playwright_python  # noqa: PLC0415
 
     return (next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js"))).read_text()
 
 
 def barriers(page):
-    """The faults that axe-core finds on a page, each as a line."""
+    """Return the faults that axe-core finds on a page, one line for each."""
     page.evaluate(axe())
     found = page.evaluate("async () => (await axe.run(document)).violations")
     return [f"{rule['id']}: {node['html'][:200]}" for rule in found for node in rule["nodes"]]

@@ -1,4 +1,4 @@
-"""Ask a model's worker for changes (forget, correct, reconfigure), and the results to compare with."""
+"""Ask a model's worker for changes (forget, correct, reconfigure), and compute the results to compare with."""
 
 import asyncio
 import json
@@ -36,7 +36,9 @@ async def changed(worker, command):
 
 
 def taught(model, examples, left=None, **changes):
-    """A learner that has learned these examples in order, or only the examples whose numbers are in `left`."""
+    """Return a learner that has learned these examples in order. left: numbers of the only examples to learn, or None
+    for all.
+    """
     facts = {**json.loads(model.configuration.model_dump_json()), **changes}
     learner = ModelLearner(parse_configuration(json.dumps(facts), Settings()), SIZES["cache_bytes"])
     for number, (name, x, label) in enumerate(examples, 1):
@@ -65,7 +67,7 @@ def until_ended(ask, job, seconds=90):
 
 
 def found_in(folder, needle):
-    """The files of a folder that hold these bytes."""
+    """Return the names of the files in a folder that contain these bytes."""
     return [path.name for path in folder.rglob("*") if path.is_file() and needle in path.read_bytes()]
 
 
@@ -75,7 +77,7 @@ def offered(worker, n):
 
 
 async def while_folding(worker, command, meanwhile):
-    """Ask for two changes: the second while the first change's fold waits for its turn."""
+    """Ask for two changes. The second comes while the first change's retraining waits for its turn."""
     await worker._jobs._shared.places.acquire()
     first = await ask_for(worker, command)
     await until(lambda: not first.get("folds") or worker._jobs._retraining is not None)
@@ -87,7 +89,7 @@ async def while_folding(worker, command, meanwhile):
 
 
 def predicted(worker, names):
-    """Predictions under these names that wait for their labels."""
+    """Return predictions with these ids that wait for their labels."""
     rows = learning(worker.model, [(None, [k, 0.5], "a") for k in range(len(names))]).inputs
     parts = zip(names, x_digests(rows), strict=True)
     now = time.time_ns() // 1_000_000

@@ -8,14 +8,14 @@ from tests.helpers.server import PATIENCE_S, ROOT
 
 
 def argv(*arguments):
-    """The arguments with which a process runs a command."""
+    """Return the arguments with which a process runs a command."""
     return [sys.executable, "-m", "hinged", *map(str, arguments)]
 
 
 def hinged(*arguments, code=0, env=None, text=True, **how):
-    """Run a command to its end and return the completed process.
+    """Run a command to its end; return the completed process.
 
-    code: the expected exit code, None for any. env: further environment variables.
+    code: the expected exit code, or None for any code. env: further environment variables.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
     done = subprocess.run(

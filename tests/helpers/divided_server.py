@@ -1,4 +1,4 @@
-"""Tell the processes of one server apart, and let a chosen process accept a connection."""
+"""Distinguish the processes of one server, and let a chosen process accept a connection."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ MODULE = "hinged.service"
 
 
 def processes_of(server):
-    """The pid of each process of a server by its number, once all of them run."""
+    """Return the pid of each process of a server by its number, once all of them run."""
     count = int(server.env["HINGED_PROCESSES"])
     found = {}
 
@@ -25,7 +25,7 @@ def processes_of(server):
             name = Path(f"/proc/{pid}/comm").read_text().split()
             if MODULE in words:
                 found[int(words[words.index(MODULE) + 1])] = pid
-            elif name[0] == "process":  # the name that zygote.py gives it
+            elif name[0] == "process":  # the name that zygote.py gives to the process
                 found[int(name[1])] = pid
         return len(found) == count
 
@@ -34,13 +34,13 @@ def processes_of(server):
 
 
 def names_of(number, count, most):
-    """At most `most` names of models that this process owns."""
+    """Return at most `most` names of models that this process owns."""
     names = (f"m{k}" for k in range(1000))
     return [name for name in names if owner_of(name, count) == number][:most]
 
 
 ONE, TWO = (names_of(number, 2, 40) for number in (1, 2))
-"""Names of models that the first process of two owns, and names that the second owns."""
+"""Names of models that the first of two processes owns, and names that the second process owns."""
 LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
 
 
@@ -53,18 +53,18 @@ def standing_still(*pids):
         yield
     finally:
         for pid in pids:
-            with suppress(ProcessLookupError):  # it was killed meanwhile
+            with suppress(ProcessLookupError):  # the process was killed meanwhile
                 os.kill(pid, signal.SIGCONT)
 
 
 def without(server, number):
-    """Stop all processes but one, so that this process accepts the next connection."""
+    """Stop all other processes, so that this process accepts the next connection."""
     return standing_still(*(pid for k, pid in processes_of(server).items() if k != number))
 
 
 @contextmanager
 def taken_by(server, number):
-    """A connection that the process of this number has accepted, kept open for all requests."""
+    """Yield a connection that the process with this number has accepted. It stays open for all requests."""
     with Asking(server.url) as ask:
         with without(server, number):
             assert ask("GET", "/healthz").status_code == 200
@@ -72,7 +72,7 @@ def taken_by(server, number):
 
 
 def line_taken_by(server, number):
-    """A socket that the process of this number has accepted, and on which nothing was sent yet."""
+    """Return a socket that the process with this number has accepted, and on which no data was sent yet."""
     with without(server, number):
         line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
         eventually(lambda: is_taken(line))

@@ -1,9 +1,9 @@
-"""Run the examples of the documents: blocks of sh and python, some followed by the answer as a block of json.
+"""Run the examples of the documents: blocks of sh and python. A block of json may follow with the answer.
 
     python -m tests.helpers.doc_examples README.md docs/reference/http.md
 
-runs the blocks of each document in order on a fresh server, and writes the answers into the document.
-tests/test_docs_examples.py runs them, too, and compares the answers.
+The program runs the blocks of each document in order on a fresh server, and writes the answers into the document.
+tests/test_docs_examples.py runs the blocks too, and compares the answers.
 """
 
 import ast
@@ -24,9 +24,10 @@ from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 URL = "http://127.0.0.1:8000"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n(?:\n```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# Keys whose values are random. Later blocks of a document use the value that it shows; the walk puts in the real value.
+# Keys whose values are random. Later blocks of a document use the value that the document shows. The walk replaces it
+# by the real value.
 DRAWN = ("lease", "ticket")
-# Keys that may still be empty on a busy machine, as the documents say.
+# Keys whose values may still be empty on a busy machine, as the documents say.
 LATE = ("outcomes",)
 # Blocks that begin with these words install something or run until somebody stops them, so the walk skips them.
 NOT_RUN = ("make ", "hinged label ", "hinged serve", "cp docker/")
@@ -54,9 +55,9 @@ class Walk:
         }
 
     def __call__(self, language, text, shown=None):
-        """Run a block, and return its answer as JSON if the document shows an answer.
+        """Run a block. If the document shows an answer, return the block's answer as JSON.
 
-        Raises AssertionError if the block fails.
+        Raise AssertionError if the block fails.
         """
         if not runs(text):
             return None
@@ -72,7 +73,7 @@ class Walk:
         return json.loads(last) if language == "sh" else ast.literal_eval(last)
 
     def close(self):
-        """End the connections of clients that the document left open, as the end of a program does."""
+        """Close the clients that the document left open, as the end of a program does."""
         for value in self._names.values():
             if isinstance(value, Client):
                 value.close()
@@ -99,19 +100,19 @@ class Walk:
 
 
 def runs(text):
-    """Whether the walk runs a block: it installs nothing and ends by itself."""
+    """Return whether the walk runs a block. Such a block installs nothing and ends on its own."""
     return not text.startswith(NOT_RUN)
 
 
 def blocks(document):
-    """The blocks of a document in order: (language, text, answer as shown or None)."""
+    """Return the blocks of a document in order: (language, text, the shown answer or None)."""
     return [(match[1], match[2], match[3]) for match in BLOCK.finditer((ROOT / document).read_text())]
 
 
 def alike(shown, got, drawn=None):
-    """Whether two answers have the same keys, lengths, types and words; figures and times may differ.
+    """Return whether two answers have the same keys, lengths, types and words. Figures and times may differ.
 
-    drawn: gets each random value as shown, with the value of this run.
+    drawn: receives each random value as shown, with the value of this run.
     """
     if type(shown) is not type(got):
         return False
@@ -130,7 +131,9 @@ def alike(shown, got, drawn=None):
 
 
 def laid_out(value, indent=0):
-    """JSON text: a value that fits into WIDTH stands on one line, a longer value has a line for each item."""
+    """Return a value as JSON text. A value that fits into WIDTH is on one line; a longer value has a line for each
+    item.
+    """
     flat = json.dumps(value, ensure_ascii=False)
     if indent + len(flat) <= WIDTH or not isinstance(value, dict | list) or not value:
         return flat

@@ -1,4 +1,4 @@
-"""A SQLite store whose appends fail as on a bad disk."""
+"""A SQLite store whose appends fail as they would on a bad disk."""
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import OutcomeUnknown
@@ -7,7 +7,7 @@ from tests.helpers.server import PATIENCE_S
 
 
 class FailingStore(SQLiteStore):
-    """The real store. `failures` lists how the next appends fail; if `held` is an event, appends wait for it."""
+    """The real store. `failures` lists how the next appends fail. If `held` is an event, appends wait for it."""
 
     def __init__(self, folder):
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""Make fixtures for a module or a folder: a server with some settings, and a client of it."""
+"""Make fixtures for a module or a folder: a server with given settings, and a client of a server."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.helpers.server import RunningServer
 
 
 def server_with(scope="module", **settings):
-    """A fixture: a server with these settings for all tests of a module."""
+    """Make a fixture: a server with these settings for all tests of a module."""
 
     @pytest.fixture(scope=scope)
     def server(tmp_path_factory):
@@ -17,7 +17,7 @@ def server_with(scope="module", **settings):
 
 
 def speaking(kind, to="server", scope="module"):
-    """A fixture: a client (Asking or Client) of the server that is the fixture `to`."""
+    """Make a fixture: a client (Asking or Client) that is connected to the server from the fixture `to`."""
 
     @pytest.fixture(scope=scope)
     def speaker(request):

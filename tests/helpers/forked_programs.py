@@ -1,7 +1,8 @@
-"""Run Python programs in processes forked from a process that has numba imported and its compiler ready.
+"""Run Python programs in forks of a process that has already imported numba and its compiler.
 
-A test that compiles, or loads compiled code, needs a process of its own with its own cache. Starting such a process
-takes a second, and two thirds of the second are numba: the fork saves them. The fork contains nothing of hinged.
+A test that compiles, or loads compiled code, needs a separate process with a separate cache. Such a process takes a
+second to start. Two thirds of the second are for numba, and the fork saves them. The parent process contains no code of
+hinged.
 """
 
 import atexit
@@ -17,14 +18,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 ALIKE = ("NUMBA_CACHE_DIR", "PYTHONPATH")
-"""Variables of NUMBA_* and PYTHON* that may differ in a forked program: it applies them itself."""
+"""Variables of NUMBA_* and PYTHON* that may differ in a forked program, because the program applies them itself."""
 REQUEST_BYTES = 2**17
 ROOT = Path(__file__).parents[2]
 _mothers = []
 
 
 def start(arguments, env, cwd):
-    """Start `python ...` and return an object with `communicate` and `returncode`.
+    """Start `python ...`; return an object with `communicate` and `returncode`.
 
     arguments: a file, or "-c" and a program, then the program's arguments.
     """
@@ -47,13 +48,13 @@ def run(arguments, env, cwd):
 
 
 def _differs(env):
-    """Whether an environment differs from the current one in variables that Python or numba read at start."""
+    """Return whether an environment differs from the current one in variables that Python or numba read at start."""
     names = {name for name in {**env, **os.environ} if name.startswith(("NUMBA_", "PYTHON"))} - {*ALIKE}
     return any(env.get(name) != os.environ.get(name) for name in names)
 
 
 class Forked:
-    """A running program, with the part of subprocess.Popen's interface that the tests use."""
+    """A running program. It has the part of subprocess.Popen's interface that the tests use."""
 
     def __init__(self, mother, pid, stdout, stderr):
         self._mother, self._pid = mother, pid
@@ -74,7 +75,7 @@ class Forked:
 
 
 class _Mother:
-    """The process from which programs are forked. It ends with the test process."""
+    """The process from which programs are forked. It ends when the test process ends."""
 
     def __init__(self):
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -124,7 +125,7 @@ def _become(request, descriptors):
 
 
 def _main(descriptor):
-    """Fork a process for each request to run a program; answer a request about an ended process with its exit code."""
+    """Fork a process for each request to run a program. Answer a request about an ended process with its exit code."""
     line = socket.socket(fileno=descriptor)
     while True:
         told, descriptors, _, _ = socket.recv_fds(line, REQUEST_BYTES, 2)

@@ -21,7 +21,7 @@ often = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 
 
 class Guarded:
-    """A server with keys, and the header with which it admits a request."""
+    """A server with keys, and the headers that let a request in."""
 
     def __init__(self, running, keys):
         self.running = running
@@ -34,7 +34,7 @@ class Guarded:
 
 @contextlib.contextmanager
 def guarded_server(folder):
-    """A guarded server. At the end it must be ready, and its log must hold no error and no traceback."""
+    """Run a guarded server. At the end it must be ready, and its log must contain no error and no traceback."""
     path = folder / "keys.json"
     keys = {"admin": create_key(path, "me", "admin"), "other": create_key(path, "other", "admin", ["other-*"])}
     settings = {"keys_file": path, "body_bytes_max": BODY_BYTES_MAX, "streams_max": 20}
@@ -51,7 +51,7 @@ def guarded_server(folder):
 
 
 def head(method, path, headers):
-    """The bytes of a request's first line and headers."""
+    """Return the bytes of a request's first line and headers."""
     pairs = headers.items() if isinstance(headers, dict) else headers
     lines = [f"{method} {path} HTTP/1.1".encode(), *(_bytes(name) + b": " + _bytes(value) for name, value in pairs)]
     return b"\r\n".join(lines) + b"\r\n\r\n"
@@ -62,7 +62,7 @@ def _bytes(text):
 
 
 class Line:
-    """A connection to the server that reads one answer at a time."""
+    """A connection to the server. A test reads one answer at a time from it."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
@@ -94,7 +94,7 @@ class Line:
         return taken
 
     def answer(self):
-        """The next answer: status, headers and body."""
+        """Return the status, the headers and the body of the next answer."""
         while b"\r\n\r\n" not in self.got:
             assert self._more(), self.got
         told, _, self.got = self.got.partition(b"\r\n\r\n")
@@ -104,13 +104,13 @@ class Line:
         return int(first.split()[1]), headers, body
 
     def refused(self, status, code):
-        """Check that the next answer is an error of this status and code; return its message."""
+        """Check that the next answer is an error with this status and code; return its message."""
         got, headers, body = self.answer()
         assert got == status, body
         return message_of(headers, body, code)
 
     def ended(self):
-        """Whether the server has closed the connection and nothing is left to read."""
+        """Return whether the server has closed the connection and all data has been read."""
         return not self.got and not self._more()
 
 

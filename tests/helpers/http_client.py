@@ -1,4 +1,4 @@
-"""Short forms for asking a running server."""
+"""Helpers that send requests to a running server."""
 
 import itertools
 import time
@@ -14,7 +14,7 @@ _numbers = itertools.count(1)
 
 
 class Asking:
-    """A connection to one server: `ask("GET", "/models")` is the response."""
+    """A connection to one server: `ask("GET", "/models")` returns the response."""
 
     def __init__(self, url):
         self.url = url
@@ -29,13 +29,13 @@ class Asking:
     def __call__(self, method, path, **request):
         while True:
             answer = self._http.request(method, path, **request)
-            # While a model's solver compiles, the server refuses all requests to it: ask again.
+            # While a model's solver compiles, the server refuses all requests to the model. Then ask again.
             if answer.status_code != 503 or not is_compiling(answer):
                 return answer
             time.sleep(float(answer.headers["retry-after"]))
 
     def new_model(self, name=None, **changes):
-        """Create a model of configuration BASE with these changes."""
+        """Create a model with the configuration BASE and these changes."""
         model = AskedModel(self, name or f"m{next(_numbers)}")
         answer = self("PUT", model.path, json=BASE | changes)
         assert answer.status_code == 201, answer.text
@@ -43,7 +43,9 @@ class Asking:
 
 
 class AskedModel:
-    """One model of a server. Methods come in pairs: `try_learn` returns the response, `learn` the results of a 200."""
+    """One model of a server. Methods come in pairs: `try_learn` returns the response; `learn` checks it and returns the
+    results.
+    """
 
     def __init__(self, ask, name):
         self.ask = ask
@@ -79,12 +81,12 @@ def _results(answer):
 
 
 def example(x, y, name=None):
-    """An example to learn, with `name` as its id if a name is given."""
+    """Return an example to learn. name: its id, if any."""
     return {"x": x, "y": y} if name is None else {"id": name, "x": x, "y": y}
 
 
 def refusal(answer, status, code):
-    """Check that a response is an error of this status and code in the standard shape; return the error."""
+    """Check that a response is an error with this status and code in the standard shape; return the error."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     body = answer.json()

@@ -46,7 +46,7 @@ KINDS = {
 
 
 def taught(kind):
-    """A model with learned examples, candidates, leases and predictions that wait for labels."""
+    """Return a model that has learned examples, candidates, leases, and predictions that wait for labels."""
     configuration = parse_configuration(json.dumps(KINDS[kind]), Settings())
     model = Model("m", configuration, **SIZES)
     model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
@@ -87,7 +87,9 @@ class States(dict):
 
 
 def take(registry, state):
-    """Import a state: return None if it is refused, else the model, after reading its figures and its snapshot."""
+    """Import a state. Return None if it is refused; otherwise return the model, after reading its figures and its
+    snapshot.
+    """
     try:
         model = import_file(registry.store, "m", BytesIO(pack_export("m", 1, state)), registry.settings)
     except Invalid:

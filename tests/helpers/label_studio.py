@@ -1,4 +1,4 @@
-"""A fake Label Studio: a real HTTP server whose answers have the form of recorded answers of its API."""
+"""A fake Label Studio. It is a real HTTP server, and its answers have the same form as recorded answers of its API."""
 
 import json
 import threading
@@ -10,20 +10,20 @@ from urllib.parse import parse_qs, urlsplit
 ANSWERS = Path(__file__).parents[1] / "labelstudio" / "answers"
 """The folder of recorded answers of Label Studio 1.23.2's API: a page of a project's tasks."""
 HELD_S = 60
-"""Seconds that an answer waits for `hold` at most."""
+"""Maximum seconds that an answer waits for `hold`."""
 LASTING, PERSONAL, SHORT = "0123456789" * 4, "eyJh.of-a-person.c2ln", "eyJh.for-minutes.c2ln"
 
 
 class FakeStudio:
-    """Projects and their tasks in memory. A test changes `projects` and reads `asked`."""
+    """Keeps projects and their tasks in memory. A test changes `projects` and reads `asked`."""
 
     def __init__(self):
         self.page = json.loads((ANSWERS / "tasks.json").read_text())
         self.projects = {}  # by number: a project with its tasks and the addresses of its models
         self.asked = []  # method and path of each request
-        self.short = 0  # how many more requests a short token is valid for
-        self.broken = None  # status and body of every answer, while the API is to fail
-        self.hold = threading.Event()  # answers wait until it is set
+        self.short = 0  # number of further requests for which a short token is valid
+        self.broken = None  # status and body of every answer, if the API should fail
+        self.hold = threading.Event()  # answers wait until this is set
         self.hold.set()
         self.url = None
 
@@ -51,7 +51,7 @@ class FakeStudio:
                 task["annotations"] = [a for a in task["annotations"] if a["id"] != number]
 
     def answer(self, method, target, headers, body):
-        """The status and body for a request."""
+        """Return the status and body for a request."""
         path, query = urlsplit(target).path, {k: v[0] for k, v in parse_qs(urlsplit(target).query).items()}
         self.asked.append(f"{method} {path}")
         self.hold.wait(HELD_S)
@@ -96,13 +96,13 @@ class FakeStudio:
 
 
 def failed(status, detail):
-    """An error in the form of Label Studio's API."""
+    """Return an error in the form of Label Studio's API."""
     return status, {"id": "5232d2c3", "status_code": status, "version": "1.23.2", "detail": detail, "exc_info": None}
 
 
 @contextmanager
 def fake_studio():
-    """A FakeStudio that listens on a port of the loopback address."""
+    """Run a FakeStudio that listens on a port of the loopback address."""
     studio = FakeStudio()
 
     class Handler(BaseHTTPRequestHandler):
@@ -115,7 +115,7 @@ def fake_studio():
                 self.send_header("location", content.decode())
             self.send_header("content-length", str(len(content)))
             self.end_headers()
-            with suppress(BrokenPipeError):  # the client has hung up
+            with suppress(BrokenPipeError):  # the client has disconnected
                 self.wfile.write(content)
 
         do_POST = do_GET  # noqa: N815  http.server looks for this name

@@ -1,4 +1,6 @@
-"""`hinged serve` whose start lasts until the file that SLOW_START names is deleted. Not a program for users."""
+"""Run `hinged serve`, but let its start last until the file that SLOW_START names is deleted. Not a program
+for users.
+"""
 
 import os
 import time

@@ -1,6 +1,6 @@
 """Replace limits of service/limits.py, in this process for a while or in a server.
 
-As a program it is `hinged serve` with the limits in PYTEST_LIMITS. Not a program for users.
+As a program, this module is `hinged serve` with the limits in PYTEST_LIMITS. Not a program for users.
 """
 
 import json

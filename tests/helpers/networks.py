@@ -1,7 +1,8 @@
-"""Servers on one machine, each in its own network namespace that a test can cut off (Linux, as root, with `ip`).
+"""Servers on one machine, each in its own network namespace. A test can cut the namespaces off (Linux, as root, with
+`ip`).
 
-A bridge joins the namespaces. Redis listens on one address of the bridge, and clients ask from another address.
-Nothing listens on an address that two namespaces share.
+A bridge joins the namespaces. Redis listens on one address of the bridge, and clients send requests from another
+address. No program listens on an address that two namespaces share.
 """
 
 import os
@@ -38,7 +39,7 @@ class Namespace:
         ip("-n", self.name, "link", "set", "lo", "up")
 
     def command(self, *words):
-        """The arguments that run a command in the namespace."""
+        """Return the arguments that run a command in the namespace."""
         return ["ip", "netns", "exec", self.name, *map(str, words)]
 
     def kill(self):
@@ -61,7 +62,7 @@ class Namespace:
         ip("link", "set", self._link, "up")
 
     def lose_store(self):
-        """Cut the namespace off from Redis alone: it and the other servers still reach each other."""
+        """Cut the namespace off only from Redis. The namespace and the other servers still reach each other."""
         ip("-n", self.name, "route", "add", "blackhole", f"{STORE}/32")
 
     def find_store(self):
@@ -101,7 +102,7 @@ class Apart(RunningServer):
 
 
 class NodesApart(Nodes):
-    """Nodes, each server in a namespace of its own."""
+    """Nodes of which each server is in its own namespace."""
 
     def __init__(self, folder, count, **settings):
         super().__init__(folder, count, **settings)
@@ -125,10 +126,10 @@ class NodesApart(Nodes):
 
 
 def redis_apart(folder):
-    """A Redis on an address of the bridge and on the loopback address."""
+    """Return a Redis that listens on an address of the bridge and on the loopback address."""
     return RedisServer(folder, bind=f"127.0.0.1 {STORE}")
 
 
 def url_of(redis):
-    """The URL under which servers in namespaces reach Redis."""
+    """Return the URL at which servers in namespaces reach Redis."""
     return f"redis://:{PASSWORD}@{STORE}:{redis.port}"

@@ -1,4 +1,4 @@
-"""Several servers (nodes) that share a Redis, each in a process of its own."""
+"""Several servers (nodes) that share a Redis, each in its own process."""
 
 from contextlib import ExitStack
 
@@ -18,7 +18,7 @@ CONFIGURATION = {
 
 
 class Nodes:
-    """`count` servers in `folder` on a Redis of their own."""
+    """`count` servers in `folder` that share one Redis, which nobody else uses."""
 
     def __init__(self, folder, count, **settings):
         self.folder = folder
@@ -36,7 +36,7 @@ class Nodes:
         return server
 
     def of(self, url):
-        """The server with this URL."""
+        """Return the server with this URL."""
         return next(server for server in self.servers if server.url == url)
 
     def names(self, server):

@@ -1,4 +1,4 @@
-"""Two equal applications in this process, one with the shortcut and one without; both get the same requests."""
+"""Two equal applications in this process, one with the shortcut and one without it. Both get the same requests."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class Told(logging.Handler):
 
 
 class Way:
-    """An application and its connections. taken: how many requests took the shortcut."""
+    """An application and its connections. taken: number of requests that took the shortcut."""
 
     def __init__(self, folder, keys, *, short):
         settings = Settings(
@@ -101,7 +101,7 @@ class Way:
             await self.send([(request(method, path, body, key=key), True)])
 
     def counted(self):
-        """The metrics that count requests, by method, route and status."""
+        """Return the metrics that count requests, by method, route and status."""
         text, _ = self.app.state.exposition.text()
         kept = ("hinged_requests_total", "hinged_request_duration_seconds_count")
         return sorted(line for line in text.decode().splitlines() if line.startswith(kept))
@@ -143,7 +143,9 @@ class Both:
 
 
 class Client:
-    """The client's end of a connection. answers: all bytes received; ended: whether the server has closed it."""
+    """The client's end of a connection. answers: all received bytes; ended: whether the server has closed the
+    connection.
+    """
 
     def __init__(self, line):
         self.answers, self.ended = b"", False
@@ -151,12 +153,12 @@ class Client:
         self._loop = asyncio.get_running_loop()
 
     async def send(self, data):
-        with suppress(ConnectionError):  # the server has closed it
+        with suppress(ConnectionError):  # the server has closed the connection
             await self._loop.sock_sendall(self._line, data)
         await asyncio.sleep(0)
 
     async def wait(self):
-        """Wait until another answer has come, or the server has closed the connection."""
+        """Wait until another answer has arrived, or the server has closed the connection."""
         while not self.ended and not self._next():
             await self._read()
 
@@ -191,9 +193,9 @@ class Client:
 
 
 def request(method, path, body=b"", *, key=None, headers=(), version="1.1", chunked=False):
-    """The bytes of a request.
+    """Return the bytes of a request.
 
-    headers: pairs that stand before the usual headers or replace them; the value None leaves a usual header out.
+    headers: pairs that come before the usual headers or replace them. The value None removes a usual header.
     """
     given = {name.lower() for name, _ in headers}
     usual = {"host": "localhost", "content-type": "application/json", "authorization": key and f"Bearer {key}"}

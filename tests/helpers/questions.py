@@ -1,4 +1,4 @@
-"""Short forms for active learning: offer candidates, ask for questions, give labels."""
+"""Helpers for active learning: offer candidates, ask for questions, give labels."""
 
 import time
 from datetime import datetime
@@ -35,14 +35,14 @@ LINEAR = {"type": "linear"}
 
 
 def taught(ask, **changes):
-    """A model that has learned that x[0] > 0 is "right"."""
+    """Return a model that has learned that the label is "right" if x[0] > 0."""
     model = ask.new_model(C=100, **changes)
     model.learn(*(example([s * (1 + k / 10), 0], "right" if s > 0 else "left") for k in range(5) for s in (-1, 1)))
     return model
 
 
 def line_model(ask):
-    """A model whose score is x[0], and that asks no random questions."""
+    """Return a model whose score is x[0], and that asks no random questions."""
     return taught(ask, kernel=LINEAR, labels={"explore": 0})
 
 

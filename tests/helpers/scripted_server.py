@@ -6,7 +6,7 @@ import socket
 
 
 class ScriptedServer(http.server.ThreadingHTTPServer):
-    """`script` has a step for each of the next requests; `answer(method, path, body)` answers all later requests.
+    """Answers requests by `script`, one step per request; `answer(method, path, body)` answers all later requests.
 
     A step of the script is "drop" (close the connection), "lose" (answer, but close the connection before the
     answer is written) or a tuple (status, body, headers).
@@ -30,7 +30,7 @@ class ScriptedServer(http.server.ThreadingHTTPServer):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body in one segment
+    wbufsize = -1  # send head and body in one segment
 
     def log_message(self, *_):
         pass

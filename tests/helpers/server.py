@@ -1,4 +1,4 @@
-"""A real server in a process of its own, for tests to ask, stop and kill."""
+"""A real server in its own process. Tests send requests to it, stop it and kill it."""
 
 import atexit
 import json
@@ -18,21 +18,24 @@ import httpx
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 300
-"""Seconds that a test waits for something that must happen. Far too long on purpose: the machine may be busy."""
+"""Seconds that a test waits for something that must happen. The value is far too long on purpose: the machine may be
+busy."""
 PORTS = random.SystemRandom()  # unseeded: Hypothesis sets one seed in all processes, which would then draw equal ports
 RESERVED = 100
-"""How many of its newest ports a process keeps reserved, so that no other process draws them."""
+"""Number of its newest ports that a process keeps reserved, so that no other process draws them."""
 _reserved = deque()
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""An empty TLS context for httpx clients of plain HTTP: without it each client reads the certificates for 20 ms."""
+"""An empty TLS context for httpx clients of plain HTTP. Without it each client spends 20 ms reading the
+certificates."""
 forked = None
-"""The function that forks a server's process (zygote.py). The tests set it; benchmarks start each server afresh."""
+"""The function that forks a server's process (zygote.py). Tests set it. Benchmarks do not, so they start each server
+afresh."""
 unmarked = False
 """Whether the running test lacks the marker `server` (tests/conftest.py)."""
 
 
 def about_to_start():
-    """Refuse to start a process for a test without the marker `server`: `make quick` would run that test."""
+    """Refuse to start a process for a test without the marker `server`, because `make quick` runs such a test."""
     assert not unmarked, "a test that starts a server, a Redis or a terminal needs the marker: @pytest.mark.server"
 
 
@@ -46,10 +49,10 @@ def missing(what):
 
 
 def free_port(*above):
-    """A free port. The ports that lie `above` it by these numbers are free as well.
+    """Return a free port. The ports that lie `above` it by these numbers are free as well.
 
-    The port stays free until it is used, even a second later. It is below the ports that the system gives to
-    connections, and no other process of the tests gets it from this function.
+    The port stays free until it is used, even a second later. It is below the range that the system uses for
+    connections. No other process of the tests gets the port from this function.
     """
     while True:
         port = PORTS.randrange(10_000, 22_000)
@@ -67,13 +70,15 @@ def free_port(*above):
 
 @atexit.register
 def _let_go(but=0):
-    """Release all reserved ports but the newest `but`."""
+    """Release all reserved ports except the newest `but` ports."""
     while len(_reserved) > but:
         _reserved.popleft().close()
 
 
 def _bound(kind, port):
-    """A socket bound to this port of the loopback address. A datagram socket reserves it without blocking a server."""
+    """Return a socket bound to this port of the loopback address. A datagram socket reserves the port without blocking
+    a server.
+    """
     bound = socket.socket(type=kind)
     try:
         bound.bind(("127.0.0.1", port))
@@ -84,7 +89,7 @@ def _bound(kind, port):
 
 
 def ended(pid):
-    """Whether a process has ended, even if its parent has not read its exit code yet."""
+    """Return whether a process has ended, even if its parent has not read its exit code yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
@@ -96,7 +101,7 @@ def wait_for_children(pid, count, seconds=PATIENCE_S):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-        # `ps` itself may be a child.
+        # `ps` itself may be one of the child processes.
         children = [int(child) for child in found.stdout.split() if not ended(child)]
         if len(children) >= count:
             return children
@@ -105,7 +110,7 @@ def wait_for_children(pid, count, seconds=PATIENCE_S):
 
 
 def eventually(true):
-    """Wait until a function returns something true."""
+    """Wait until a function returns a true value."""
     end = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < end
@@ -113,14 +118,14 @@ def eventually(true):
 
 
 def is_taken(line):
-    """Whether a server has accepted this connection: until then the other end has no inode."""
+    """Return whether a server has accepted this connection. Until then the other end has no inode."""
     table = Path("/proc/net/tcp").read_text().splitlines()[1:]
     remote = f":{line.getsockname()[1]:04X}"
     return any(row.split()[9] != "0" for row in table if row.split()[2].endswith(remote))
 
 
 class RunningServer:
-    """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case.
+    """Runs `hinged serve` on a folder. The settings are HINGED_* without the prefix, in lower case.
 
     program: what Python runs instead of `hinged`. limits: replacements for limits of service/limits.py, in lower case.
     """
@@ -167,14 +172,14 @@ class RunningServer:
         raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
 
     def run(self):
-        """Start a server that is expected to end by itself; return its exit code and its log."""
-        self.log = self.log.with_suffix(".said")  # another server may be on the same folder
+        """Start a server that should end on its own; return its exit code and its log."""
+        self.log = self.log.with_suffix(".said")  # another server may use the same folder
         self.log.unlink(missing_ok=True)
         self.start(wait=False)
         return self.process.wait(PATIENCE_S), self.log.read_text()
 
     def kill(self):
-        """Send kill -9: the process ends at once."""
+        """Send kill -9, so that the process ends at once."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
@@ -201,7 +206,7 @@ class RunningServer:
 
 
 def is_compiling(answer):
-    """Whether an answer says that the model's solver is still being compiled."""
+    """Return whether an answer says that the model's solver is still being compiled."""
     return '"state":"compiling"' in answer.text.replace(" ", "")
 
 

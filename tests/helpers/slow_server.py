@@ -1,6 +1,6 @@
-"""`hinged serve` with a slow solver: a model's C sets how slow. Not a program for users.
+"""Run `hinged serve` with a slow solver. A model's C sets how slow it is. Not a program for users.
 
-A model of the solver lasvm with C above SLOW computes for (C - SLOW) more CPU seconds in each request. It does so
+If a model with the solver lasvm has a C above SLOW, each request computes for (C - SLOW) more CPU seconds. It does so
 without Python's lock and rests every few milliseconds, as the solvers do. Before that it adds a line to the file that
 SLOW_BEGAN names. A model whose C is in BREAKS raises an exception that ordinary error handling may miss.
 """

@@ -9,7 +9,7 @@ SMUGGLED = b"DELETE /smuggled HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r
 
 
 class Taken(tuple):
-    """A request as a parser read it: method, path with query, body."""
+    """A request as a parser has read it: method, path with query, body."""
 
     __slots__ = ()
 
@@ -18,7 +18,9 @@ class Taken(tuple):
 
 
 def path_of(target):
-    """The path and query of a request target, without a fragment. Of a whole URL it is the part behind the host."""
+    """Return the path and query of a request target, without a fragment. In a whole URL, path and query come after the
+    host.
+    """
     target = target.partition(b"#")[0]
     if b"://" in target and not target.startswith(b"/"):
         rest = target.partition(b"://")[2]
@@ -29,7 +31,7 @@ def path_of(target):
 
 @lru_cache(256)
 def as_h11_reads(stream):
-    """The complete requests of a stream with their headers, and whether h11 refused nothing.
+    """Return the complete requests of a stream with their headers, and whether h11 accepted the whole stream.
 
     This function answers each request with 404. It skips empty lines before a request, as servers should (RFC 9112,
     section 2.2) and h11 does not. No stream has several spaces in the first line of a request: h11 refuses such a
@@ -43,7 +45,10 @@ def as_h11_reads(stream):
 
 
 def _first(stream):
-    """The first request of a stream; the bytes behind it, or None if the connection ends; whether h11 understood it."""
+    """Return (request, rest, fine) for the first request of a stream.
+
+    rest: the bytes after the request, or None if the connection ends. fine: whether h11 understood the request.
+    """
     connection, request, body = h11.Connection(h11.SERVER), None, b""
     connection.receive_data(stream)
     while True:
@@ -66,7 +71,7 @@ def _first(stream):
 
 
 def message(first, *lines, body=b"", host=b"localhost"):
-    """The bytes of a request with exactly these lines and this body."""
+    """Return the bytes of a request with exactly these lines and this body."""
     return b"\r\n".join((first, b"host: " + host, *lines, b"", b"")) + body
 
 
@@ -175,7 +180,7 @@ METHODS = [b"POST"] * 4 + [b"GET"] * 3 + [b"PUT", b"DELETE", b"OPTIONS", b"CONNE
 
 
 def framed(lines, body):
-    """Header lines that frame a body, with its length put in for %d and %x."""
+    """Return header lines that frame a body. The length of the body replaces %d and %x."""
     return [line.replace(b"%d", b"%d" % len(body)).replace(b"%x", b"%x" % len(body)) for line in lines]
 
 
@@ -199,12 +204,15 @@ KNOWN = [
     SMUGGLED.replace(b"\r\n", b"\n") + SMUGGLED,
     b"GET /\r\n" + SMUGGLED,
 ]
-"""A request with each kind of head that is known to mislead parsers, and a smuggled request behind it or inside."""
+"""A request for each kind of head that is known to mislead parsers. Each has a smuggled request after it or inside
+it."""
 
 
 @st.composite
 def _messages(draw, paths, always):
-    """A request with at most two unusual parts: most parsers stop at the first, so more would test nothing."""
+    """Draw a request with at most two unusual parts. Most parsers stop at the first unusual part, so more would test
+    nothing.
+    """
     odd = draw(st.sets(st.sampled_from(["first", "target", "offer", "framing", "other", "chunks"]), max_size=2))
     method, version = (draw(st.sampled_from(METHODS)), draw(st.sampled_from(VERSIONS))) if "first" in odd else (
         draw(st.sampled_from([b"POST", b"GET"])), b"HTTP/1.1")  # fmt: skip
@@ -225,5 +233,5 @@ def _messages(draw, paths, always):
 
 
 def streams(paths=(b"/models/b/predict",), always=()):
-    """One to three requests in a row. always: header lines that each request has."""
+    """Draw one to three requests in a row. always: header lines that each request has."""
     return st.lists(_messages(paths, always), min_size=1, max_size=3).map(b"".join)

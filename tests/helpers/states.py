@@ -9,13 +9,13 @@ from hinged.service.model.state import SNAPSHOT
 
 
 def digest_of(model, without=None):
-    """A hash of a model's state without positions and times: equal for equal folds, however they were batched.
+    """Return a hash of a model's state without positions and times. It is the same however the events were batched.
 
-    It leaves learning curves out, because their points depend on where micro-batches ended.
+    Learning curves are left out, because their points depend on where micro-batches ended.
 
-    without: for a state of an older version, the parameters of each solver's configuration to leave out. The hash then
-    also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, and the settings
-    of how an x is shown, of tie breakers, of calibration, and of features that are off.
+    without: for a state of an older version, the parameters to leave out of each solver's configuration. The hash then
+    also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, the settings for
+    showing an x, for tie breakers and for calibration, and the settings of features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -42,5 +42,5 @@ def digest_of(model, without=None):
 
 
 def load_model(store, name, *, cache_bytes, answers_kept):
-    """Load a model from its log. Raises Damaged, ValueError or Conflict if the log cannot be read."""
+    """Load a model from its log. Raise Damaged, ValueError or Conflict if the log cannot be read."""
     return ModelHistory(store, name, cache_bytes=cache_bytes, answers_kept=answers_kept).newest()

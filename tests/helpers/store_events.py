@@ -1,4 +1,4 @@
-"""Events that tests put into stores, and short forms to read them."""
+"""Events that tests put into stores, and helpers that read them."""
 
 from hinged.service.store.base import Event
 
@@ -36,6 +36,6 @@ def now_and_reopened(store, reopen):
 
 
 def keys(server, pattern="*"):
-    """The keys of a Redis server that match a pattern, sorted."""
+    """Return the sorted keys of a Redis server that match a pattern."""
     with server.client() as client:
         return sorted(client.keys(pattern))

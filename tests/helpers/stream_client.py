@@ -1,4 +1,4 @@
-"""Short forms for the WebSockets and event streams of a running server."""
+"""Helpers for WebSockets and event streams of a running server."""
 
 import contextlib
 import itertools
@@ -38,7 +38,7 @@ class Socket:
 
 
 def hear_all(socket):
-    """Read frames until the server closes the socket, then raise; the error's `heard` has the frames."""
+    """Read frames until the server closes the socket, then raise an error whose `heard` has the frames."""
     heard = []
     while True:
         try:
@@ -63,7 +63,7 @@ def opened(url, path, query="", **options):
 
 
 def refused(frame, code):
-    """Check that a frame is an error of this code in the standard shape; return the error."""
+    """Check that a frame is an error with this code in the standard shape; return the error."""
     assert list(frame) == ["ref", "ok", "error"], frame
     assert frame["ok"] is False
     error = frame["error"]
@@ -104,7 +104,7 @@ class Lines:
 
 @contextlib.contextmanager
 def followed(url, path, timeout=PATIENCE_S, **request):
-    """Follow an event stream of a server; AssertionError if the server refuses it."""
+    """Follow an event stream of a server. Raise AssertionError if the server refuses it."""
     with httpx.Client(timeout=timeout, verify=PLAIN) as http, http.stream("GET", url + path, **request) as response:
         if response.status_code != 200:
             response.read()

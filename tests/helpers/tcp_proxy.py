@@ -37,11 +37,11 @@ class Link:
                 elif self.swallows:
                     continue
                 sink.sendall(data)
-        # Even if the client is gone, the server gets the data that was held, and can answer it.
+        # Even if the client is gone, the server receives the held data and can answer it.
         for end, how in ((self.client, socket.SHUT_RDWR), (self.server, socket.SHUT_WR)):
             with suppress(OSError):
                 end.shutdown(how)
-        if not self._ended.acquire(blocking=False):  # the second of the two
+        if not self._ended.acquire(blocking=False):  # the other direction has already ended
             source.close()
             sink.close()
 
@@ -73,18 +73,20 @@ class Proxy:
                     client.close()
 
     def hold(self):
-        """Hold back what clients send on the open connections."""
+        """Hold the data that clients send on the open connections."""
         for link in self.links:
             link.open.clear()
 
     def keep(self):
-        """Hold back what clients send next on the open connections, and hang up on each client once it has sent."""
+        """Hold the data that clients send next on the open connections, and disconnect each client once it has sent
+        data.
+        """
         for link in self.links:
             link.leaves = True
         self.hold()
 
     def deliver(self):
-        """Deliver what was held back. When this returns, the server has handled all data whose sender was gone."""
+        """Deliver the held data. On return, the server has handled all data whose sender was gone."""
         for link in self.links:
             link.open.set()
         for link in self.links:
@@ -97,7 +99,7 @@ class Proxy:
             link.swallows = True
 
     def lose(self):
-        """Drop the server's next answer on each open connection, and hang up on both sides."""
+        """Drop the server's next answer on each open connection, and close both sides."""
         for link in self.links:
             link.loses = True
 

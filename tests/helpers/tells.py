@@ -3,8 +3,8 @@
     python -m tests.helpers.tells [FILE_OR_FOLDER ...]
     python -m tests.helpers.tells --sample SIZE SEED
 
-The first command lists them with file and line; the second draws sentences at random, for readers to judge.
-CONTRIBUTING.md has the rules; a pattern below finds what a machine can find of a breach.
+The first command lists the signs with file and line. The second command draws sentences at random, for readers to
+judge. CONTRIBUTING.md has the rules. A program finds only some breaches of the rules, by the patterns below.
 """
 
 import ast
@@ -20,7 +20,7 @@ from tests.helpers.server import ROOT
 CODE = re.compile(r"[{}=<>\\]")
 """Signs that a text is code, which nobody reads as a sentence."""
 WORDS_MAX = 35
-"""Words of a sentence. A longer sentence has two ideas."""
+"""Maximum number of words in a sentence. A longer sentence usually has two ideas."""
 FSTRING = getattr(tokenize, "FSTRING_MIDDLE", None)
 """Token of the text of an f-string, from Python 3.12 on."""
 START = r"(?:^|(?<=[.;:!?] ))"
@@ -42,18 +42,18 @@ TELLS = {
     "write 'at most N of ...'": r"\bso (?:many|much) (?:at most|of)\b",
     "write 'again'": r"\banew\b",
 }
-"""Instructions, each with a pattern that shows where to follow it."""
+"""Instructions. Each has a pattern that shows where the instruction applies."""
 
 
 def of_text(text):
-    """The tells of one paragraph, each with the words that show it."""
+    """Return the tells of one paragraph, each with the words that show it."""
     found = [(told, match[0]) for told, pattern in TELLS.items() for match in re.finditer(pattern, text)]
     sentences = re.split(r"(?<=[.!?;:]) ", text)
     return found + [(f"at most {WORDS_MAX} words", each) for each in sentences if len(each.split()) > WORDS_MAX]
 
 
 def paragraphs(path):
-    """(line, text) of each paragraph of prose in a file."""
+    """Yield (line, text) for each paragraph of prose in a file."""
     read = {".md": _of_markdown, ".py": _of_python, ".js": _of_javascript}[path.suffix]
     for line, text in read(path.read_text()):
         yield line, " ".join(re.sub(r"\]\([^)]*\)", "]", text).split())
@@ -108,20 +108,20 @@ def _of_javascript(text):
 
 
 def files(places=(".",)):
-    """The files of the repository in which there is prose."""
+    """Yield the files of the repository that contain prose."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", *places], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for name in listed.stdout.split():
         path = ROOT / name
         known = path.suffix in (".md", ".py", ".js") and "vendor" not in path.parts and not path.is_symlink()
-        # A decision that is replaced keeps its text.
+        # A decision that was replaced keeps its text.
         if known and path.is_file() and "\nStatus: replaced" not in path.read_text():
             yield path
 
 
 def tells(path):
-    """(line, what to do, the words) of each tell of a file. Code between backticks is one word."""
+    """Yield (line, instruction, words) for each tell of a file. Code between backticks counts as one word."""
     for line, text in paragraphs(path):
         for told, words in of_text(re.sub(r"`[^`]*`", "X", text)):
             yield line, told, words

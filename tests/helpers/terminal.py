@@ -13,8 +13,8 @@ from tests.helpers.server import PATIENCE_S, ROOT, about_to_start
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
 
-# Makes stdin the controlling terminal, so that Ctrl-C is a signal, and then becomes the command. It resets SIGINT,
-# because tests that run in the background ignore it, and the command would inherit that.
+# This program makes stdin the controlling terminal, so that Ctrl-C is a signal, and then becomes the command. It resets
+# SIGINT, because tests that run in the background ignore SIGINT, and the command would inherit that.
 TAKE = """import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -23,7 +23,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class Terminal:
-    """`expect` waits for words behind the words that it found before; `text` is the whole output without colours."""
+    """A command in a terminal. `expect` waits for words after the words that it found before. `text` is all output
+    without colours.
+    """
 
     def __init__(self, command, env=None):
         about_to_start()
@@ -69,7 +71,7 @@ class Terminal:
         try:
             return self.process.wait(max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # Python then prints where its threads are
+            self.process.send_signal(signal.SIGABRT)  # makes Python print where its threads are
             while self._read(5.0):
                 pass
             raise AssertionError(f"the command has not ended after {seconds} s: {self.text!r}") from None
@@ -79,13 +81,13 @@ class Terminal:
             return False
         try:
             part = os.read(self._ours, 65536)
-        except OSError:  # on Linux: every process at the other end has gone
+        except OSError:  # on Linux: all processes at the other end have gone
             return False
         self._bytes += part
         return bool(part)
 
     def close(self):
-        """Close the terminal: the system sends the command SIGHUP."""
+        """Close the terminal. The system then sends SIGHUP to the command."""
         if self._ours is not None:
             os.close(self._ours)
         self._ours = None

@@ -15,7 +15,7 @@ def dense(rows, width):
 
 
 def streamed(vocabulary, records, sizes):
-    """All rows of a stream that comes in batches; the warm-up's rows come once it is over."""
+    """Return all rows of a stream that arrives in batches. The warm-up's rows are returned once the warm-up is over."""
     rows, at = [], 0
     while at < len(records):
         batch = records[at : at + next(sizes)]

@@ -1,4 +1,4 @@
-"""A worker of a new model with a real store, without a server around it."""
+"""A worker of a new model with a real store, without a server."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 
 @asynccontextmanager
 async def working(store, sizes=SIZES, configuration=None, found=None, **changes):
-    """A worker of a new model "m", or of `found`: a model from the store and its obstacle or None."""
+    """Yield a worker of a new model "m", or of `found`: a model from the store with its obstacle or None."""
     model, obstacle = found or (begun(store, sizes, configuration or {}), None)
     with ThreadPoolExecutor(4) as executor:
         worker = Worker(model, store, Settings(**changes), executor, obstacle=obstacle)
@@ -65,7 +65,7 @@ def with_worker(scenario, kind=SQLiteStore, **changes):
 def on_worker(*told, **changes):
     """Turn an async function of `worker`, `store` and fixtures into a test.
 
-    told: parameters of the test that go to `with_worker`. changes: further arguments of `with_worker`.
+    told: parameters of the test that are passed to `with_worker`. changes: further arguments of `with_worker`.
     """
 
     def decorated(scenario):
@@ -90,9 +90,9 @@ def on_worker(*told, **changes):
 
 
 async def until(true):
-    """Wait until a function returns something true."""
+    """Wait until a function returns a true value."""
     async with asyncio.timeout(PATIENCE_S):
-        while not true():  # noqa: ASYNC110  it may ask for the state of a thread or a store
+        while not true():  # noqa: ASYNC110  the function may read the state of a thread or a store
             await asyncio.sleep(0.005)
 
 
@@ -101,7 +101,9 @@ def folder_of(path):
 
 
 def learning(model, examples):
-    """A learn request for a model. If the model's configuration changes first, the model reads the examples again."""
+    """Return a learn request for a model. If the model's configuration changes first, the model reads the examples
+    again.
+    """
     return read_for(model.configuration, examples)
 
 
@@ -120,7 +122,7 @@ def examples_of(seed, n):
 
 
 def predictions_of(published, inputs):
-    """For each row the predicted label (None while no class is known) and the score of each class by name."""
+    """Return for each row the predicted label (None if no class is known) and the score of each class by name."""
     decided = published.decide(inputs)
     labels = [None if number == UNKNOWN else published.labels[number] for number in decided.numbers.tolist()]
     return list(zip(labels, published.scores(decided), strict=True))

@@ -1,10 +1,12 @@
-"""Fork servers from a process that has imported the modules already: each start saves two seconds.
+"""Fork servers from a process that has already imported the modules. Each start saves two seconds.
 
-With server.forked = start, `hinged serve` still runs in a process with an environment, a log and signals of its own,
-but its modules and the usual kernels come with the fork. The same holds for a program that a test runs instead of
-`hinged serve`, and for the processes that a supervisor starts.
-A server whose environment differs from the tests' by more than the variables of OTHERS starts afresh. The exception
-are servers with LD_PRELOAD, which tests start again and again: they are forked from a second process.
+With server.forked = start, `hinged serve` still runs in a separate process with its own environment, log and signals.
+But its modules and the usual kernels come with the fork. The same is true of a program that a test runs instead of
+`hinged serve`, and of the processes that a supervisor starts.
+
+A server is started without a fork if its environment differs from the tests' environment in more than the variables of
+OTHERS. There is one exception. Tests start servers with LD_PRELOAD again and again, so these are forked from a second
+process.
 """
 
 import asyncio
@@ -25,9 +27,8 @@ from contextlib import suppress
 from pathlib import Path
 
 OTHERS = ("HINGED_", "OTEL_", "PYTEST_", "SLOW_")
-"""Prefixes of variables that may differ: a running server reads them, not the import of modules.
-pytest keeps the running test's name in one of PYTEST_*.
-"""
+"""Prefixes of variables that may differ. A running server reads them; the import of modules does not. pytest stores the
+running test's name in one of PYTEST_*."""
 HINGED = ("-m", "hinged")
 PROCESS = "hinged.service"
 
@@ -68,7 +69,7 @@ class Forked:
 
 
 class Zygote:
-    """The process from which servers are forked. It ends with the test process."""
+    """The process from which servers are forked. It ends when the test process ends."""
 
     def __init__(self, env):
         self._lock = threading.Lock()
@@ -96,12 +97,14 @@ _zygotes = []  # the zygote of the tests' environment, then perhaps the zygote o
 
 
 def plain(env):
-    """An environment without the variables that differ from test to test."""
+    """Return an environment without the variables that differ from test to test."""
     return {name: value for name, value in env.items() if not name.startswith(OTHERS)}
 
 
 def start(program, env, log):
-    """Fork a server with this environment that appends to this log; None if the environment rules a fork out."""
+    """Fork a server with this environment that appends to this log; return None if the environment does not allow a
+    fork.
+    """
     if not _zygotes:
         _zygotes.append(Zygote(plain(os.environ)))
         atexit.register(_close)
@@ -124,7 +127,7 @@ def _serve(request):
     """In a forked process, do what `python -m hinged serve` or another program does."""
     os.environ.clear()
     os.environ.update(request["env"])
-    with open(request["log"], "ab") as log:  # noqa: PTH123  opened as the test opens it
+    with open(request["log"], "ab") as log:  # noqa: PTH123  opened in the same way as the test opens its log
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -135,7 +138,9 @@ def _serve(request):
 
 
 class _Popen(subprocess.Popen):
-    """Forks the server's processes from the supervisor, which has their modules imported and computes nothing."""
+    """Forks the server's processes from the supervisor, which has already imported their modules and
+    computes nothing.
+    """
 
     def __init__(self, command, **how):
         if tuple(command[:3]) == (sys.executable, "-m", PROCESS):
@@ -152,7 +157,7 @@ def _work(arguments, descriptors, env):
             with suppress(OSError):
                 os.close(descriptor)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as at Python's start; subprocess has reset it
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as when Python starts; subprocess has reset it
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
         asyncio._set_running_loop(None)
@@ -166,7 +171,7 @@ def _work(arguments, descriptors, env):
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001  the whole process ends with it
+    except BaseException:  # noqa: BLE001  the whole process ends with this error
         traceback.print_exc()
     finally:
         atexit._run_exitfuncs()
@@ -177,7 +182,7 @@ def _work(arguments, descriptors, env):
 def _main(descriptor):
     """Fork a server for each request, and answer a request about an ended server with its exit code.
 
-    At the end of the requests kill all running servers.
+    When no more requests come, kill all running servers.
     """
     running = set()
     line = socket.socket(fileno=descriptor)

@@ -5,7 +5,7 @@ from tests.helpers.browser import ARGUMENTS, Tab, executable
 from tests.helpers.fixtures import server_with, speaking
 
 
-# Module scope, not session: Playwright's event loop on this thread keeps other tests from having a loop of their own.
+# The scope is module, not session: Playwright's event loop on this thread keeps other tests from having their own loop.
 @pytest.fixture(scope="module")
 def browser():
     path = executable()

@@ -1,9 +1,9 @@
-"""Make the pictures of the page in docs/pictures, from scikit-learn's digits.
+"""Make the pictures of the page in docs/pictures from scikit-learn's digits.
 
     python -m tests.page.pictures [FOLDER]
 
-Writes page-model.png, page-accuracy.png (a part of page-model.png) and page-label.png. Run it after a change of the
-page that the pictures show, and look at them. Needs chromium, like the tests of the page.
+The program writes page-model.png, page-accuracy.png (a part of page-model.png) and page-label.png. After a change of
+the page that the pictures show, run the program and check the pictures. It needs chromium, as the tests of the page do.
 """
 
 import random
@@ -23,11 +23,11 @@ WIDTH, HEIGHT = 1180, 640
 ACCURACY = {"x": 0, "y": 60, "width": WIDTH, "height": 354}
 STREAMED = 1100
 TO_LABEL = 200
-BATCH = 4  # examples of a request, so that the curves have many points
+BATCH = 4  # examples per request; it is small, so that the curves have many points
 
 
 def digits():
-    """The rows and labels of the digits, pixels in [0, 1], in the order of a fixed seed."""
+    """Return the rows and labels of the digits, with pixels in [0, 1], in the order of a fixed seed."""
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
     X, y = load_digits(return_X_y=True)
@@ -37,7 +37,7 @@ def digits():
 
 
 def teach(client, rows):
-    """Stream the digits into a model, with a challenger, a changed C and a finishing step on the way."""
+    """Stream the digits into a model. On the way add a challenger, change C and run a finishing step."""
     client.create_model(
         MODEL,
         kernel={"type": "rbf", "gamma": 0.05},

@@ -46,7 +46,7 @@ def test_a_new_challenger_is_shown_before_it_learns_and_after_a_reload(client, s
 
 
 def test_cards_keep_their_order_while_jobs_and_challengers_come_and_go(client, server, tab):
-    """The card of a job stands between the figures and the charts until the job ends."""
+    """The card of a job is between the figures and the charts until the job ends."""
     model = taught(client, "ordered", 300)
     page = tab(server.url).open(f"models/{model}", ".chart canvas")
     before = headings(page)

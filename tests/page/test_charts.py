@@ -60,7 +60,7 @@ def check(chart):
 
 @pytest.fixture(scope="module")
 def noisy(client):
-    """A model with random labels, so that its duality gap keeps growing, and with many marks, some at one place."""
+    """A model with random labels, so that its duality gap keeps growing. It has many marks, some at the same place."""
     rng = random.Random(1)
     client.create_model("noisy", kernel={"type": "rbf"}, C=10, features={"type": "dense", "dim": 2})
     for k in range(60):

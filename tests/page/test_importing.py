@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()
-CHARS = 1000  # the longest string that the server takes
+CHARS = 1000  # length of the longest string that the server accepts
 HOSTILE = (
     "<script>document.title = 'owned'</script>", "<img src=x onerror=\"document.title='owned'\">",
     "\u202egnirts sdrawkcab", "'\"`${1}{{7*7}}", "javascript:document.title='owned'",
@@ -64,7 +64,7 @@ def test_a_kept_label_stays_kept_after_a_restart(tmp_path):
 
 @pytest.fixture
 def table(tmp_path):
-    """A CSV of 450 rows with a header and quotes, and with empty labels, a short row and a repeated id."""
+    """Returns the path of a CSV of 450 rows. It has a header, quotes, empty labels, a short row and a repeated id."""
     path = tmp_path / "flowers.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -224,7 +224,7 @@ def test_hostile_strings_are_shown_as_text(client, server, tab):
     features, show = {"type": "named", "warmup": 0}, {"origins": ["https://ok.example"]}
     client.create_model(model, kernel={"type": "rbf", "gamma": 1.0}, features=features, show=show)
     links = {"good": "https://ok.example/a", "bad": "https://evil.example/a", "worse": "javascript:alert(1)"}
-    # The server takes no ids with marks of direction.
+    # The server accepts no ids with direction marks.
     ids = [text.replace("\u202e", "") for text in HOSTILE]
     for k, text in enumerate(HOSTILE):
         client.learn(model, [{"id": f"{ids[k]}-{k}", "x": {text: text, "n": k}, "y": text}])
@@ -272,7 +272,7 @@ def test_long_strings_and_hundreds_of_numbers_do_not_overflow(client, server, ta
     page.set_input_files("input[type=file]", path)
     page.get_by_text("<script>x").wait_for()
     page.get_by_role("button", name="Send the rows").click()
-    page.get_by_text("1 refused").wait_for()  # the server refuses so long a string
+    page.get_by_text("1 refused").wait_for()  # the server refuses a string of this length
     page.get_by_text("Show the refused rows").click()
     assert "1000" in page.get_by_role("group", name="Refused rows").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -307,7 +307,7 @@ def test_a_model_made_from_a_file_has_the_servers_default_configuration(client, 
 def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_servers_warnings(
     client, server, tab, tmp_path
 ):
-    """Import days and times in every form that the server knows, beside columns of other texts."""
+    """Import days and times in every form that the server knows, together with columns of other texts."""
     forms = ["{0}", "{0}T07:30", "{0} 07:30:15", "{0}T07:30:15.25Z", "{0} 07:30+02:00", "{0}t07:30:15,5-0330"]
     path = tmp_path / "all.csv"
     with path.open("w", newline="") as file:

@@ -1,4 +1,4 @@
-"""Labelling in a browser: no question comes twice, no answer is lost or doubled, every answer can be changed."""
+"""Labelling in a browser: no question is shown twice, no answer is lost or doubled, and every answer can be changed."""
 
 import itertools
 import threading
@@ -17,7 +17,7 @@ NUMBERS = itertools.count()
 
 
 def pool(client, n=80, name=None, **configuration):
-    """A model that has learned two clusters, with n candidates between the clusters."""
+    """Create a model that has learned two clusters, with n candidates between the clusters; return its name."""
     name = name or f"m{next(NUMBERS)}"
     client.create_model(name, **{"kernel": KERNEL, "C": 1, "features": FEATURES, **configuration})
     # The first class is ham: key 1.
@@ -34,7 +34,7 @@ def ann(client, server, tab):
 
 
 def answers(client, model):
-    """The label of each answered example, by id. Asserts that no id was answered twice."""
+    """Return the label of each answered example, by id. Assert that no id was answered twice."""
     found = client.answers(model, n=1000)["answers"]
     assert len({a["id"] for a in found}) == len(found)
     return {a["id"]: a["label"] for a in found}
@@ -109,7 +109,7 @@ def test_two_questions_are_fetched_ahead_and_given_back_when_the_page_is_left(cl
     eventually(lambda: client.queries(model)["pool"]["leased"] == 0)
     one.open(f"models/{model}/label", ".question .x")
     eventually(lambda: client.queries(model)["pool"]["leased"] == 3)
-    one.page.close()  # the tab
+    one.page.close()  # closes the tab
     eventually(lambda: client.queries(model)["pool"]["leased"] == 0)
 
 
@@ -149,7 +149,7 @@ def test_the_result_of_an_earlier_answer_does_not_hide_the_message_of_a_later_ac
     held = []
 
     def hold(route):
-        """Keep the answer under way until the test continues it."""
+        """Hold the answer until the test lets it continue."""
         held.append(route)
 
     page.route("**/learn", hold)
@@ -184,7 +184,7 @@ def test_an_undone_skip_brings_its_question_back(client, ann, key):
     page.get_by_role("button", name="Undo").click()
     one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
     eventually(lambda: client.answers(model)["annotators"]["ann"]["skipped"] == 0)
-    page.keyboard.press("u")  # the action before the skip: an answer
+    page.keyboard.press("u")  # undoes the action before the skip, which was an answer
     page.get_by_text("You answered spam").first.wait_for()
 
 
@@ -275,7 +275,7 @@ def test_a_vote_can_be_changed_before_the_model_learns_the_labels(client, server
     (query,) = client.query(model, annotator="bob")["queries"]
     (result,) = client.learn(model, [{"id": "c0", "y": "ham", "lease": query["lease"]}])["results"]
     assert result["votes"] == [{"label": "spam", "count": 1}, {"label": "ham", "count": 1}]
-    assert client.example(model, "c0")["label"] == "spam"  # of two different labels the first wins
+    assert client.example(model, "c0")["label"] == "spam"  # of two different labels, the first counts
     figures = client.answers(model)["annotators"]
     assert [(figures[name]["compared"], figures[name]["agreed"]) for name in ("ann", "bob")] == [(1, 1), (1, 0)]
     page.get_by_text("All annotators").click()
@@ -285,7 +285,7 @@ def test_a_vote_can_be_changed_before_the_model_learns_the_labels(client, server
 def test_a_question_is_shown_only_together_with_its_answers(client, server, tab):
     model = pool(client)
     one = tab(server.url)
-    held = one.hold(f"**/models/{model}")  # the figures, which name the classes
+    held = one.hold(f"**/models/{model}")  # the request for the figures, which name the classes
     one.page.goto(f"{server.url}/ui#/models/{model}/label")
     one.page.fill("form.sign-in input", "ann")
     with one.page.expect_response("**/queries"):
@@ -472,7 +472,7 @@ def test_answers_are_counted_before_the_servers_figures_arrive(client, ann):
 
 
 def lease_of(client, model, annotator):
-    """Lease a question to an annotator: its id and lease."""
+    """Lease a question to an annotator; return its id and lease."""
     (query,) = client.query(model, n=1, annotator=annotator)["queries"]
     return {name: query[name] for name in ("id", "lease")}
 

@@ -17,15 +17,15 @@ pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
-PAINT_MS = 300  # until the first contentful paint
+PAINT_MS = 300  # maximum milliseconds until the first contentful paint
 EVENTS = 100_000
 EXAMPLES = 30_000
-EVENTS_MIN = 100  # events that EXAMPLES examples make at least: a micro-batch is one event
+EVENTS_MIN = 100  # minimum number of events for EXAMPLES examples: a micro-batch is one event
 FRAME = 2  # examples in each frame of the stream
-# Width and colour scheme. Two pairs suffice, because colours do not depend on the width.
+# Width and colour scheme. Two pairs are enough, because colours do not depend on the width.
 BOTH = [(400, "dark"), (1280, "light")]
-FRAME_MS = 1000  # 90th percentile between two frames, generous for busy machines; a page that hangs takes longer
-HEAP_MAX = 20_000_000  # bytes by which the page's heap may grow
+FRAME_MS = 1000  # maximum 90th percentile of the time between two frames; a page that hangs takes longer
+HEAP_MAX = 20_000_000  # maximum bytes by which the page's heap may grow
 
 
 server = server_with(limits={"heartbeat_s": 1})
@@ -38,7 +38,7 @@ def taught(client, name, n=60, **configuration):
 
 
 def best(measured, enough):
-    """Measure up to five times, until a result is below `enough`; return the least. The machine may be busy."""
+    """Measure up to five times, until a result is below `enough`; return the lowest result. The machine may be busy."""
     found = [measured()]
     while min(found) >= enough and len(found) < 5:
         found.append(measured())
@@ -98,7 +98,7 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
     chart.get_by_text("Show as a table").click()
     curve = client.history("table")["curve"]
     rows = chart.locator("tbody tr")
-    rows.first.wait_for()  # the table is drawn once it is unfolded
+    rows.first.wait_for()  # the table is drawn when it is opened
     assert rows.count() == len(curve["examples"])
     newest = rows.first.inner_text().split("\t")
     assert newest[0] == "61"
@@ -294,7 +294,7 @@ class Watched:
 
 
 def pass_by(client, one, name):
-    """Stream examples while a page is open. Returns its 90th percentile of frame times."""
+    """Stream examples while a page is open. Return its 90th percentile of frame times."""
     client.create_model(name, solver="bsgd", budget=50, kernel=KERNEL, features=FEATURES)
     page = one.open(f"models/{name}", "dl.facts")
     page.get_by_text("live", exact=True).wait_for()
@@ -317,7 +317,7 @@ def test_a_page_stays_small_and_fast_while_thirty_thousand_examples_stream_in(cl
 
 
 def come_at_once(client, one, name):
-    """Send events to an open page faster than a disk could log them. Returns its 90th percentile of frame times."""
+    """Send events to an open page faster than a disk could log them. Return its 90th percentile of frame times."""
     taught(client, name)
     told = [f'event: learned\ndata: {{"position":{k},"kind":"learned"}}\nid: {k}\n\n' for k in range(EVENTS)]
     page, streams = one.page, []
@@ -398,7 +398,7 @@ def test_an_annotators_key_may_forget_only_answers_under_its_own_name(tmp_path, 
         page = one.open("models/m/label", "form")
         page.fill("input[name=key]", ann)
         page.get_by_role("button", name="Sign in").click()
-        page.wait_for_selector(".question .x")  # the key's name is the annotator
+        page.wait_for_selector(".question .x")  # the annotator has the name of the key
         given, other = one.answer("1"), one.answer("2")
         page.get_by_role("button", name=f"Forget {given}").click()
         page.get_by_role("button", name=f"Forget {given}").wait_for(state="detached")

@@ -2,8 +2,8 @@
 
     .venv/bin/python -m tests.upgrades.old_stores VERSION
 
-writes the folder tests/upgrades/VERSION: the file of the embedded store, the contents of a Redis as commands, and the
-models' answers. After the release of a version its folder does not change.
+The program writes the folder tests/upgrades/VERSION: the file of the embedded store, the contents of a Redis as
+commands, and the models' answers. After the release of a version its folder does not change.
 """
 
 import gzip
@@ -38,7 +38,7 @@ MODELS = {
 
 
 def inputs(name, n, seed):
-    """`n` x for a model, equal on every machine."""
+    """Return `n` values of x for a model, equal on every machine."""
     X = np.random.default_rng(seed).integers(-1000, 1001, (n, 3)) / 500.0
     if name == "small":
         return [{"indices": [1, 70, 900], "values": row} for row in X.tolist()]
@@ -84,7 +84,7 @@ def fill(client):
 
 
 def answers(client):
-    """The answers of the models that later versions must give, too."""
+    """Return the answers of the models. Later versions must give the same answers."""
     found = {}
     for name in MODELS:
         predicted = client.predict(name, [{"x": x} for x in inputs(name, 8, 9)])["results"]
@@ -97,12 +97,12 @@ def answers(client):
 
 
 def digests(store, without=None):
-    """A hash of each model's state, as its log and snapshots give it."""
+    """Return a hash of each model's state, as its log and snapshots give it."""
     return {name: digest_of(ModelHistory(store, name, **SIZES).newest(), without) for name in MODELS}
 
 
 def dumped(url):
-    """The contents of a Redis as commands, one on each line."""
+    """Return the contents of a Redis as commands, one on each line."""
     lines = []
     with redis.Redis.from_url(url) as client:
         for key in sorted(client.scan_iter()):
@@ -127,7 +127,10 @@ def put_back(dump, url):
 
 @contextmanager
 def server_on(kind, folder, given=None):
-    """A server on a store of this kind, and a function that opens the store. given: the store's contents, or None."""
+    """Start a server on a store of this kind; yield the server and a function that opens the store.
+
+    given: the store's contents, or None.
+    """
     if kind == "sqlite":
         data = folder / "data"
         data.mkdir(parents=True)

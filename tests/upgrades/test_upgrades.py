@@ -25,9 +25,10 @@ SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
 
 @pytest.fixture(params=[(version, kind) for version in VERSIONS for kind in ("sqlite", "redis")], ids="-".join)
 def left(request, tmp_path):
-    """A server on the store of an earlier version, not yet started; a function that opens the store; the answers.
+    """Yields a server on the store of an earlier version, a function that opens the store, and the answers. The server
+    is not started.
 
-    "later" of the answers: parameters that the version did not know, by solver.
+    "later" in the answers: for each solver, the parameters that the version did not know.
     """
     version, kind = request.param
     place = HERE / version

@@ -1,1 +1,1 @@
-"""Jobs that a change leaves behind after its answer: retraining learners, and erasing what was forgotten."""
+"""Jobs run after the answer to the change that starts them. They retrain learners and erase forgotten examples."""

@@ -1,6 +1,6 @@
-"""Run a model's jobs beside its worker: retrain learners, swap them in, erase forgotten examples.
+"""Run a model's jobs at the same time as its worker: retrain learners, swap them in, erase forgotten examples.
 
-A round takes up all running jobs. After a crash, the next start begins the round again: the events that began the jobs
+One round does all running jobs. After a crash, the next start begins the round again: the events that began the jobs
 are in the log, and each step can be repeated.
 """
 
@@ -26,41 +26,43 @@ from hinged.service.store.base import Damaged, Store
 log = logging.getLogger(__name__)
 
 LAG_MAX = 16
-"""Most events that the worker teaches at the swap. The model learns nothing meanwhile; with a smaller limit, a
-retraining never catches up with a fast stream."""
+"""Maximum number of events with which the worker trains at the swap. Meanwhile the model learns nothing. With a smaller
+limit, a retraining never catches up with a fast stream."""
 BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
-"""Seconds that a retraining runs beside the worker before it is checked whether it gains on the stream. They are halved
-each time that it does not gain; below the second value only the worker teaches."""
+"""Seconds for which a retraining runs before the job checks whether the retraining catches up with the stream. The
+first value is BESIDE_S. Each time that the retraining does not catch up, the value is halved. Below BESIDE_MIN_S only
+the worker trains."""
 TURN_S, TURN_MAX_S = 0.2, 2.0
-"""Seconds that the worker itself teaches at a time when the retraining does not gain: first, and at most, by doubling.
-The model learns nothing meanwhile."""
+"""If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
+up to TURN_MAX_S. The model learns nothing meanwhile."""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
-"""Seconds before a job is retried after its store was away: first, and at most, by doubling. Less floods the log."""
+"""Seconds before a job is retried after its store was away: at first RETRY_FIRST_S, then doubled up to RETRY_MAX_S.
+Shorter waits would flood the server's log."""
 
 
 class JobHost(Protocol):
-    """The part of a model's worker that its jobs use."""
+    """The methods of a model's worker that its jobs use."""
 
     @property
     def model(self) -> Model:
-        """The model as it is now."""
+        """Return the model in its present state."""
 
     @property
     def stopped(self) -> bool:
-        """Whether the worker takes no more work."""
+        """Return whether the worker takes no more work."""
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Ask the model a question, between two changes."""
+        """Ask the model a question between two changes."""
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
-        """Do a step of a job, before all other work that waits; return its answer."""
+        """Do a step of a job before all other waiting work; return its answer."""
 
     async def snapshot(self, *, first: bool = False) -> int:
-        """Keep a snapshot (first: before all queued work)."""
+        """Save a snapshot. first: whether to do so before all queued work."""
 
 
 class Shared:
-    """Resources that all models of a server share: places for retraining, and purges."""
+    """Resources that all models of a server share: places for retraining, and purges of the store."""
 
     def __init__(self, store: Store, retrainings: int = 1) -> None:
         self.places = asyncio.Semaphore(retrainings)
@@ -69,7 +71,7 @@ class Shared:
 
     @asynccontextmanager
     async def turn(self, retraining: Retraining) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block. One place is kept for urgent retraining."""
+        """Wait for a place and hold it during the block. One place is reserved for urgent retraining."""
         async with AsyncExitStack() as held:
             if not retraining.urgent:
                 await held.enter_async_context(self._patient)
@@ -91,15 +93,15 @@ class JobRunner:
         self._woken = False
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # the call that runs on a thread
-        self._swapped: tuple[Retraining, int] | None = None  # an unfinished round that is past its swap
-        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # callers that wait for the end of a job
+        self._swapped: tuple[Retraining, int] | None = None  # a round that has swapped but not ended
+        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # callers that wait until a job has ended, by job
 
     def running(self) -> set[int]:
-        """The positions of the jobs that have not ended."""
+        """Return the positions of the jobs that have not ended."""
         return {job.at for job in self._owner.model.jobs.running()}
 
     def figures(self, at: int) -> dict[str, Any]:
-        """A job in figures. NotFound if there is no such job, or it ended long ago."""
+        """Return the figures of a job. Raise NotFound if there is no such job, or it ended long ago."""
         job = self._owner.model.jobs.find(at)
         if job is None:
             raise NotFound(f"model {self._history.name} has no job {at}, or it ended long ago")
@@ -114,13 +116,13 @@ class JobRunner:
         return figures if job.error is None else {**figures, "error": job.error}
 
     async def end_of(self, at: int) -> None:
-        """Wait until the job has ended, or the model takes no more work."""
+        """Wait until the job has ended, or the model accepts no more work."""
         future = asyncio.get_running_loop().create_future()
         self._ending.setdefault(at, []).append(future)
         await future
 
     def look(self) -> None:
-        """React to a change of the model: start jobs, and release callers that wait for jobs that have ended."""
+        """React to a change of the model: start jobs, and release callers whose jobs have ended."""
         running = self.running()
         if running and not self._owner.stopped:
             self.wake()
@@ -138,7 +140,7 @@ class JobRunner:
                 future.set_result(None)
 
     def wake(self) -> None:
-        """Start, or look for jobs once more before ending."""
+        """Start the task of the jobs. If it already runs, make it look for jobs again before it ends."""
         self._woken = True
         if self._stopped:
             return
@@ -147,17 +149,17 @@ class JobRunner:
 
     @property
     def progress(self) -> float:
-        """The share of the log that the round has read."""
+        """Return the share of the log that the round has read, from 0 to 1."""
         retraining = self._retraining
         return 0.0 if retraining is None else min(1.0, retraining.position / max(1, self._owner.model.position))
 
     @property
     def busy(self) -> bool:
-        """Whether the log is being read."""
+        """Return whether a retraining is reading the log."""
         return self._retraining is not None
 
     async def stop(self) -> None:
-        """Stop; the next start takes the jobs up again. When this returns, nothing of the jobs runs."""
+        """Stop; the next start resumes the jobs. When this returns, no part of a job runs."""
         self._stopped = True
         if self._retraining is not None:
             self._retraining.stopped = True
@@ -179,7 +181,7 @@ class JobRunner:
                 wait_s = RETRY_FIRST_S
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:  # a solver may raise more than Exception
+            except BaseException as error:  # a solver may raise errors that are not Exception
                 unforeseen = not isinstance(error, ServiceError | Damaged)
                 log.warning("jobs of model %s wait: %s", self._history.name, error, exc_info=unforeseen)
                 await asyncio.sleep(wait_s)
@@ -216,11 +218,11 @@ class JobRunner:
             self._retraining = None
 
     async def _drawn_near(self, retraining: Retraining) -> bool:
-        """Teach until few events are left for the swap; return whether that succeeded.
+        """Train until few events are left for the swap; return whether that succeeded.
 
-        A retraining that learns twice as much as arrives meanwhile will end. Otherwise the worker takes turns with it,
-        in longer and longer turns, until that is so. If the solver still cannot keep up, the retraining goes on until
-        the stream slows down, or an urgent job must go first.
+        A retraining catches up if it learns at least twice as many events as arrive meanwhile. If it does not catch up,
+        the worker also trains, in longer and longer turns. If the solver is still too slow, the retraining continues
+        until the stream slows down, or an urgent job must go first.
         """
         beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:
@@ -240,7 +242,10 @@ class JobRunner:
         return True
 
     def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
-        """Whether at most half as many events came as it has taught since it was at `reached`, `behind` events back."""
+        """Return whether the retraining has learned at least twice as many events as arrived.
+
+        The comparison begins where the retraining was at `reached`, `behind` events before the model's position.
+        """
         came = self._owner.model.position - reached - behind
         return 2 * came <= retraining.position - reached
 

@@ -1,4 +1,4 @@
-"""Erase forgotten examples from a model's log, so that their bytes are nowhere."""
+"""Erase forgotten examples from a model's log, so that no copy of their bytes remains."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event, Store
 
 SLICE_EVENTS, SLICE_BYTES = 1_000, 2**22
-"""Most events, and most bytes of them, rewritten in one transaction. Appends of all models wait meanwhile."""
+"""Maximum number of events, and maximum bytes of events, that are rewritten at once. Appends of all models wait
+meanwhile."""
 
 
 def redact(store: Store, name: str, tombstones: Tombstones, through: int, stopped: Callable[[], bool]) -> None:
-    """Rewrite the log before position `through`, where an event holds the whole state, in order.
+    """Rewrite the events before `through`, in order. The event at `through` contains the whole state.
 
-    Learned batches and offers lose the forgotten examples; other learners still read the rest of them. Leases,
-    predictions and older states are erased whole, except what an import knew of its examples. Stops when `stopped`
-    returns true.
+    Learned batches and offers lose the forgotten examples; other learners still read the remaining examples. Leases,
+    predictions and older states are erased as a whole, but an import keeps its facts about examples. Return early when
+    `stopped` returns true.
     """
     events: dict[int, Event] = {}
     ids: list[str] = []

@@ -1,5 +1,5 @@
-"""Purges of a store. A purge takes time in proportion to the whole store, so one serves all who asked before it
-began.
+"""Purge a store. The time of a purge is proportional to the size of the whole store. So one purge serves every caller
+that asked before the purge began.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from hinged.service.store.base import Store
 
 REST = 3.0
-"""Rest of the store after a purge, as a multiple of its duration: however many examples are forgotten, purges use the
-disk for at most a quarter of the time."""
+"""After a purge, the store rests for this multiple of the purge's duration. So purges use the disk for at most a
+quarter of the time, however many examples are forgotten."""
 
 Call = Callable[[Callable[[], list[str]]], Awaitable[list[str]]]
 
 
 class Purging:
-    """Purges the store on behalf of all its models. Used on one event loop."""
+    """Purges the store for all its models. Used on one event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -27,8 +27,8 @@ class Purging:
         self._rests_until = 0.0
 
     async def purge(self, call: Call) -> list[str]:
-        """Wait for a purge that begins after this call; return its result. call: runs the store's function on a
-        thread.
+        """Wait for a purge that begins after this call; return its result. call: runs the store's function
+        on a thread.
         """
         asked = self._begun
         async with self._turn:

@@ -1,7 +1,7 @@
-"""Retrain learners from a model's log, beside the model, which goes on serving and learning.
+"""Retrain learners from a model's log while the model continues to serve and learn.
 
-A new learner is taught from the log when an example was forgotten or got another label, when the configuration changed,
-or for a challenger. The old state is not changed.
+A new learner is trained from the log in three cases: an example was forgotten or got another label, the configuration
+changed, or a challenger was added. The old state is not changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ URGENT = ("forget", "correct")
 
 
 class Retraining:
-    """The learners that a model's running jobs need: for the model itself (None), or for challengers by name."""
+    """The learners that a model's running jobs need. The key None is the model's own learner; the other keys name
+    challengers.
+    """
 
     def __init__(self, history: ModelHistory, model: Model) -> None:
         self.history = history
@@ -39,7 +41,7 @@ class Retraining:
         self.learners: dict[str | None, ModelLearner] = {}
         self.failed: dict[str | None, str] = {}
         self.stopped = False  # set when the server stops
-        self.whole = True  # whether the log holds all that was learned
+        self.whole = True  # whether the log contains everything that was learned
         self._labels = list(model.labels.labels)
         self._forgotten = frozenset(model.tombstones.numbers)
         self._tombstones = model.tombstones.copy()
@@ -49,20 +51,22 @@ class Retraining:
 
     @property
     def urgent(self) -> bool:
-        """Whether a job forgets or corrects an example."""
+        """Return whether any job forgets or corrects an example."""
         return any(job.kind in URGENT for job in self.jobs)
 
     def gives_way(self, model: Model) -> bool:
-        """Whether an urgent job of the model must go before this retraining."""
+        """Return whether an urgent job of the model must go before this retraining."""
         return not self.urgent and any(job.kind in URGENT for job in model.jobs.running())
 
     @property
     def erases(self) -> bool:
-        """Whether examples must be erased from the log."""
+        """Return whether examples must be erased from the log."""
         return any(job.kind == "forget" for job in self.jobs)
 
     def advance(self, through: int, seconds: float = math.inf) -> None:
-        """Teach the log up to and including position `through`, for `seconds` at most. The model is not changed."""
+        """Train from the log up to and including position `through`, for at most `seconds`. The model is
+        not changed.
+        """
         end = time.monotonic() + seconds
         if not self.learners or not self.whole:
             self.position = through
@@ -72,7 +76,7 @@ class Retraining:
         try:
             for at, event in self.history.taught(self.undone, through + 1, self.position):
                 self._teach(at, event)
-                if self.stopped:  # perhaps within the event
+                if self.stopped:  # a learner may have stopped within the event
                     return
                 self.position = at
                 if time.monotonic() > end:
@@ -99,7 +103,7 @@ class Retraining:
                     case CandidatesOffered() if event.ids:
                         learner.offer(event.inputs, event.ids)
                     case ExamplesLearned() if event.ids:
-                        while len(learner.labels) <= int(event.classes.max()):  # its class may come later
+                        while len(learner.labels) <= int(event.classes.max()):  # the class may come later
                             learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
                     case TrainingFinished():
@@ -117,14 +121,14 @@ class Retraining:
                     yield rest
 
     def fits(self, model: Model) -> bool:
-        """Whether the retraining still fits the model, apart from changes that the swap can make good.
+        """Return whether the retraining still fits the model, apart from changes that the swap can apply afterwards.
 
-        Examples that were forgotten or corrected meanwhile are made good by running jobs of their own, or by exact
-        learners.
+        If examples were forgotten or corrected meanwhile, the retraining still fits if their own jobs run or all
+        learners are exact.
         """
         running = {job.at for job in model.jobs.running()}
         if self.undone != model.undone or not all(job.at in running for job in self.jobs):
-            return False  # after a rollback, or when a challenger was retired
+            return False  # after a rollback, or when a challenger was removed
         mended = {job.number for job in model.jobs.running() if job.folds}
         if not self._changed(model) <= mended and not all(learner.exact for learner in self.learners.values()):
             return False
@@ -134,15 +138,15 @@ class Retraining:
         )
 
     def _changed(self, model: Model) -> set[int]:
-        """Numbers of the examples that were forgotten or corrected since the retraining began."""
+        """Return the numbers of the examples that were forgotten or corrected since the retraining began."""
         corrected = {n for n, label in model.corrections.items() if self._corrections.get(n) != label}
         return (model.tombstones.numbers - self._forgotten) | corrected
 
     def swapped(self, model: Model) -> Model:
-        """A successor of the model, at the position of the retraining, with the retrained learners in place.
+        """Return a successor of the model, at the model's position, that has the retrained learners.
 
-        If the log was no longer whole, points of forgotten examples are dropped, and points with a corrected label are
-        learned again. The model itself is not changed.
+        If the log no longer contained everything, the successor drops the points of forgotten examples, and learns
+        points with a corrected label again. The model itself is not changed.
         """
         mended = self._left_out()
         stay = {name for name, learner in _learners(model) if learner.exact and name not in self.learners}
@@ -157,7 +161,7 @@ class Retraining:
         for name, learner in self.learners.items():
             if name in mended:
                 continue
-            learner.configuration = wanted[name]  # parts that do not concern the solver may have changed meanwhile
+            learner.configuration = wanted[name]  # settings that do not concern the solver may have changed meanwhile
             model.take_over(learner, name)
         late = self._changed(model) | {job.number for job in self.jobs if job.number is not None}
         for _, present in _learners(model):
@@ -169,7 +173,7 @@ class Retraining:
                 self._mend(held, [candidate.x for candidate in model.pool])
 
     def _mend(self, learner: ModelLearner, candidates: list[Inputs]) -> None:
-        """Drop and relabel points in place, because the log no longer has everything to teach."""
+        """Drop and relabel points in place, because the log no longer contains every event that trained the learner."""
         for job in self.jobs:
             if job.kind == "forget" and job.number is not None:
                 learner.forget_words(job.number, self.history.x_of(job.number, self.undone))
@@ -180,11 +184,11 @@ class Retraining:
                 learner.learn_again(job.number, self._corrections[job.number])
 
     def _left_out(self) -> list[str | None]:
-        """Names of the learners to be mended in place."""
+        """Return the names of the learners that must be corrected in place."""
         return [name for name in self.learners if name in self.failed or not self.whole]
 
     def error_of(self, job: Job) -> str | None:
-        """Why a job has failed; None if it has not. Forgetting never fails."""
+        """Return why a job has failed; None if it has not. Forgetting never fails."""
         if job.kind in URGENT:
             return None
         if not self.whole:
@@ -193,7 +197,9 @@ class Retraining:
 
 
 def _due(running: list[Job]) -> list[Job]:
-    """The jobs of one round: urgent jobs first, then one new configuration, with all challengers."""
+    """Return the jobs of one round: all urgent jobs; or, without urgent jobs, one new configuration and all
+    challengers.
+    """
     urgent = [job for job in running if job.kind in URGENT]
     if urgent:
         return urgent
@@ -206,7 +212,7 @@ def _learners(model: Model) -> list[tuple[str | None, ModelLearner]]:
 
 
 def _make_good(learner: ModelLearner, model: Model, numbers: set[int]) -> None:
-    """Forget and correct these examples in place, if that has not been done."""
+    """Forget and correct these examples in place, if the learner still has them."""
     held = set(learner.solver.keys().tolist()) & numbers
     learner.forget(sorted(held & model.tombstones.numbers))
     for number in sorted(held - model.tombstones.numbers):
@@ -215,16 +221,16 @@ def _make_good(learner: ModelLearner, model: Model, numbers: set[int]) -> None:
 
 
 def _alike(one: Configuration, other: Configuration) -> bool:
-    """Whether a learner is taught the same with either configuration."""
+    """Return whether training gives the same learner with either configuration."""
     return one == other.model_copy(update={part: getattr(one, part) for part in BESIDE})
 
 
 def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
-    """The configuration of each learner that must be retrained."""
+    """Return the configuration of each learner that must be retrained."""
     wanted: dict[str | None, Configuration] = {}
     if any(job.folds and job.kind in URGENT for job in jobs):
         wanted = {name: learner.configuration for name, learner in _learners(model) if not learner.exact}
-    for job in jobs:  # the newest of several configurations
+    for job in jobs:  # if there are several configurations, the newest counts
         if job.configuration is not None:
             wanted[job.shadow] = read_configuration(job.configuration)
     return wanted

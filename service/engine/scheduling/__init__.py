@@ -1,1 +1,1 @@
-"""Scheduling: which model computes next. Threads for the models, and turns on the processors."""
+"""Scheduling decides which model computes next. Threads run the models, and turns share the processors."""

@@ -1,14 +1,15 @@
-"""A gate limits how many models learn at once; the other models wait there in the order in which they came.
+"""A gate limits how many models learn at once. The other models wait in order of arrival.
 
 Two processors do less work on twenty micro-batches at once than on two, because Python's lock then changes hands all
 the time. Without a gate the model that has computed least goes next, so some models wait ten times as long as the rest.
-At a gate, the first model that came goes first and takes everything in its queue: the more models wait, the larger
-their micro-batches. A model waits with one micro-batch at a time, so it gets no second turn before every waiting model
-had one.
+At a gate, the model that arrived first goes first and takes everything in its queue. The more models wait, the larger
+their micro-batches are. A model waits with one micro-batch at a time. So it gets no second turn before every waiting
+model had a turn.
 
-A gate has as many places as there are processors, two at least, and more where micro-batches mostly wait for the store.
-A long micro-batch keeps its place for a moment only and then shares the processors with the other models (turns.py).
-Models whose calls are usually long have a gate of their own with a longer moment: taking turns would delay all of them.
+A gate has as many places as there are processors, but at least two. It has more places if micro-batches mostly wait for
+the store. A long micro-batch keeps its place only for a limited time and then shares the processors with the other
+models (turns.py). Models whose calls are usually long have their own gate with a longer limit, because taking turns
+would delay all of them.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hinged.service.engine.scheduling.turns import SHORT_S, Account
 
 PLACES_MIN = 2
-"""Least number of places of a gate: one micro-batch computes while another waits for the store."""
+"""Minimum number of places of a gate. With two, one micro-batch computes while another waits for the store."""
 HELD_S, LONG_HELD_S = 0.05, 0.1
-"""Longest time that a micro-batch keeps its place, in seconds; the second is for models whose calls are usually long.
+"""Maximum time in seconds for which a micro-batch keeps its place. LONG_HELD_S is for models whose calls are usually
+long.
 
 With 0.5 for long calls, the slowest of a hundred requests of the exact solver took 3.0 s; with 0.1, 2.1 s; without a
 gate, 2.7 s (twenty models, two hundred clients)."""
 GAIN = 0.02
 """Weight of the newest micro-batch in the moving average of the time that micro-batches wait for the store."""
 LONGEST = 4
-"""A micro-batch counts for at most this many times HELD_S: a micro-batch that hung says little about the next."""
+"""A micro-batch counts for at most this many times HELD_S, because a micro-batch that hung says little about the
+next."""
 STORED_MAX = 0.95
-"""Largest share of their time that micro-batches are assumed to wait for the store: a gate then has twenty times its
-places. Without this bound, a store that is away would let all models in at once."""
+"""Maximum share of the time that micro-batches are assumed to wait for the store. At this share a gate has twenty times
+its places. Without this bound, a store that is away would let all models in at once."""
 
 
 class LearningGate:
@@ -49,13 +52,13 @@ class LearningGate:
 
     @property
     def most(self) -> int:
-        """Number of micro-batches that may be inside at once."""
+        """Return the number of micro-batches that may be inside at once."""
         waiting = min(self._stored_s / self._seconds, STORED_MAX) if self._seconds else 0.0
         return round(self._places / (1.0 - waiting))
 
     @asynccontextmanager
     async def turn(self, account: Account) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block, for `held_s` at most. account: of the model that learns."""
+        """Wait for a place and hold it during the block, for at most `held_s`. account: the model's account."""
         await self._enter()
         place = _Place()
         late = asyncio.get_running_loop().call_later(self._held_s, self._leave, place)
@@ -68,7 +71,9 @@ class LearningGate:
             self._leave(place)
 
     def _note(self, seconds: float, stored_s: float) -> None:
-        """Count the time that a micro-batch took. A very long micro-batch, as after a hang or a reload, counts less."""
+        """Record the time that a micro-batch took. A very long micro-batch, for example after a hang or a reload,
+        counts less.
+        """
         counts = min(1.0, LONGEST * self._held_s / seconds) if seconds else 1.0
         self._seconds += counts * seconds - GAIN * self._seconds
         self._stored_s += counts * stored_s - GAIN * self._stored_s
@@ -82,7 +87,7 @@ class LearningGate:
         try:
             await let_in
         except asyncio.CancelledError:
-            if not let_in.cancelled():  # it was let in already
+            if not let_in.cancelled():  # the gate had already let it in
                 self._leave(_Place())
             raise
 
@@ -98,7 +103,7 @@ class LearningGate:
 
 
 class _Place:
-    """A place inside the gate. kept: whether it still counts."""
+    """A place inside the gate. kept: whether the gate still counts it as taken."""
 
     __slots__ = ("kept",)
 
@@ -110,10 +115,10 @@ class Gates:
     """The two gates of a server. Used on the event loop."""
 
     def __init__(self, places: int) -> None:
-        """places: number of places to compute on."""
+        """Take the number of places to compute on."""
         self._gate = LearningGate(places, HELD_S)
         self._long = LearningGate(places, LONG_HELD_S)
 
     def turn(self, account: Account) -> AbstractAsyncContextManager[None]:
-        """LearningGate.turn, at the gate that suits the model of the account."""
+        """Return a turn at the right gate: the second gate if the model's calls are usually long."""
         return (self._gate if account.usual_s < SHORT_S else self._long).turn(account)

@@ -1,4 +1,4 @@
-"""Threads for the models: each model has its own lane, on which its calls run beside the calls of other models.
+"""Threads for the models. Each model has its own lane, and its calls run at the same time as calls of other models.
 
 There are as many threads as calls in progress. Most calls wait for the store or for their turn to compute (turns.py).
 So a model's calls begin at once, however many calls of other models wait.
@@ -27,7 +27,9 @@ T = TypeVar("T")
 
 
 class Broke(RuntimeError):
-    """A model's code raised something that is no ordinary error; passed on, it would end the code that waits for it."""
+    """Raised when a model's code raises an error that is not an Exception. Such an error would end the code that waits
+    for the call.
+    """
 
 
 class Threads:
@@ -42,11 +44,11 @@ class Threads:
         self._started = 0
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run this on a thread of its own. RuntimeError when the pool is closed, or no thread can be started."""
+        """Run this on a separate thread. Raise RuntimeError when the pool is closed, or no thread can be started."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the threads have ended")
-            if self._idle:  # take the last that became idle: it is still in the processor's cache
+            if self._idle:  # take the thread that became idle last: its data is still in the processor's cache
                 self._idle.pop().put(work)
                 return
             self._started += 1
@@ -60,7 +62,7 @@ class Threads:
             raise
 
     def close(self, seconds: float | None = None) -> bool:
-        """Take no more work, and wait up to `seconds` for running work; return whether all of it has ended."""
+        """Take no more work, and wait up to `seconds` for running work; return whether all work has ended."""
         with self._lock:
             self._closed = True
             for idle in self._idle:
@@ -80,7 +82,7 @@ class Threads:
                 if self._closed or len(self._idle) >= limits.THREADS_IDLE_MAX:
                     break
                 self._idle.append(mine)
-            work = None  # free what the last call holds before waiting
+            work = None  # free the objects of the last call before waiting
             work = mine.get()
         with self._lock:
             self._running.discard(threading.current_thread())
@@ -89,7 +91,7 @@ class Threads:
 class Lane(Executor):
     """Runs the calls of one model, a limited number at once. Methods may be called from any thread.
 
-    An error of a call becomes its future's exception: Broke for an error that `except Exception` would not catch,
+    An error of a call becomes the exception of its future: Broke for an error that `except Exception` would not catch,
     GivenUp after the lane was given up.
     """
 
@@ -103,15 +105,17 @@ class Lane(Executor):
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
     def beside(self) -> Lane:
-        """A further lane, for work beside the serving model: calls that serve go before it."""
+        """Return a further lane for work at lower priority: calls that serve go before it."""
         return Lane(self._threads, self._turns, Account(BESIDE), self._most)
 
     def readers(self) -> Lane:
-        """A further lane on the same account, for readers of published views: they do not wait for the writer."""
+        """Return a further lane on the same account, for calls that read published views. They do not wait for the
+        writer.
+        """
         return Lane(self._threads, self._turns, self.account)
 
     def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        """Run a function on a thread of its own. Its future can be cancelled until it has begun."""
+        """Run a function on a thread. Its future can be cancelled until the function has begun."""
         future: Future[T] = Future()
         with self._lock:
             if self.account.given_up is not None:
@@ -130,11 +134,13 @@ class Lane(Executor):
         return future
 
     def hurry(self) -> None:
-        """Count what runs here like the calls that serve, because a client waits for it."""
+        """Give this lane's computations the priority of serving calls, because a client waits for their result."""
         self._turns.hurry(self.account)
 
     def give_up(self, why: str) -> None:
-        """End a running computation at its next rest; it, and all that waits or comes later, raises GivenUp."""
+        """Stop a running computation at its next rest. That computation and all waiting and later calls
+        raise GivenUp.
+        """
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
             self._turns.give_up(self.account, why)
@@ -151,7 +157,7 @@ class Lane(Executor):
                 future, call = self._waiting.popleft()
             if future.set_running_or_notify_cancel():
                 self._run(future, call)
-            del future, call  # free what they hold before waiting
+            del future, call  # free their objects before waiting
 
     def _run(self, future: Future[Any], call: Callable[[], Any]) -> None:
         try:
@@ -165,7 +171,7 @@ class Lane(Executor):
 
 
 def contained(error: BaseException) -> Exception:
-    """The error as an Exception that is safe to pass to a waiting caller.
+    """Return the error as an Exception that is safe to pass to a waiting caller.
 
     A SystemExit would end the event loop. An error that looks like a cancellation would end the waiting caller. A
     future accepts no StopIteration, so the caller would wait for ever.

@@ -1,13 +1,14 @@
-"""Turns share the processors out among the models of a server.
+"""Turns share the processors among the models of a server.
 
 Long computations rest every few milliseconds (solvers/core/turns.py); this module decides what happens at a rest. A
-call that computes needs a place, and there are as many places as processors. When none is free, the waiting call whose
-model has used the least goes next. Use fades with MEMORY_S, so a model that was idle soon counts as unused:
+call that computes needs a place, and there are as many places as processors. When no place is free, the waiting call
+whose model has used the least CPU time goes next. Use fades with MEMORY_S, so a model that was idle soon counts as
+unused:
 
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
-An account keeps ln used(t) + t / MEMORY_S, which changes only when it computes, so the order of waiting calls is
-stable. Short calls, long calls, and why long calls stand still for short calls: see the class Turns.
+An account stores ln used(t) + t / MEMORY_S. This value changes only when the account computes, so the order of waiting
+calls is stable. The class Turns explains short and long calls, and why long calls pause for short calls.
 """
 
 from __future__ import annotations
@@ -26,55 +27,57 @@ from hinged.solvers.core.turns import Abandoned, resting
 
 T = TypeVar("T")
 
-# Each figure below is the p99 latency of a small model beside 16 slow models without that constant, as a multiple of
-# the p99 with it (docs/lab/scheduling.md). A constant without a figure was
-# not measured.
+# "Latency" below means the p99 latency of a small model that runs next to 16 slow models (docs/lab/scheduling.md). A
+# constant without a figure was not measured.
 
 MEMORY_S = 2.0
-"""Seconds after which use of the processors counts 1/e. If longer, a model that was busy waits even after a pause."""
+"""Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy still waits after a pause."""
 SLICE_S = 0.02
-"""Lead in CPU seconds that a computing call must have over a waiting call before they change places. Without it they
-change places at every rest: 2.6 times for learning, 1.5 for a prediction."""
+"""CPU seconds. If a computing call has used this much more than a waiting call, the two change places. Without SLICE_S
+they change places at every rest. The latency is then 2.6 times as high for learning and 1.5 times for a prediction."""
 LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
-"""Seconds between two checks of a resting call, and between two checks when a request has just come. A request waits
-that long for Python's lock before the server notices it. Without the second: 2.4 times for a prediction."""
+"""Minimum seconds between two checks of a call that rests often: LOOK_S usually, LOOK_ASKED_S when a request has just
+come. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S the latency of a
+prediction is 2.4 times as high."""
 SHORT_S = 0.02
-"""CPU seconds up to which a call is short, if its model's calls usually are. Short calls have places of their own, and
-long calls stand still for them. Without short calls: 13 times for learning."""
+"""A call is short if it and its model's usual call take at most this many CPU seconds. Short calls have their own
+places, and long calls pause for them. Without short calls the latency of learning is 13 times as high."""
 QUICK_S = 0.002
-"""CPU seconds of a model's usual call above which its calls rest before they compute. Shorter calls need no place until
-they have computed for longer. If no call rested first: 1.7 times for learning, 2.3 for a prediction."""
+"""CPU seconds. If a model's usual call takes longer, its calls rest before they compute. Shorter calls need no place
+until they have computed for longer. If no call rested first, the latency would be 1.7 times as high for learning and
+2.3 times for a prediction."""
 USUAL_MAX, USUAL_GAIN = 5.0, 0.2
-"""Moving average of a call's CPU time: each call counts USUAL_GAIN. A long call is capped at USUAL_MAX x SHORT_S, so
-after about eight short calls the model counts as short again."""
+"""Moving average of a call's CPU time: each new call has the weight USUAL_GAIN. A long call is capped at USUAL_MAX x
+SHORT_S, so after about eight short calls the model counts as short again."""
 ASKED_S = 0.25
-"""Seconds after a request during which the next is expected: one place of long calls stays free."""
+"""For this many seconds after a request the next request is expected, and one place of long calls stays free."""
 ASIDE, ASIDE_MAX_S = 8.0, 0.05
-"""Seconds that a long call stands still for each second that it computes, divided by the number of processors; and the
-longest pause in seconds. Without the first: 5.4 times for learning, 3.7 for a prediction. With a larger value, long
-calls starve."""
+"""A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors.
+ASIDE_MAX_S is the longest pause in seconds. Without ASIDE the latency is 5.4 times as high for learning and 3.7 times
+for a prediction. With a larger value, long calls starve."""
 QUIET_S = 0.002
-"""Seconds after a request during which it may be in progress without a call, as a small prediction is. Without it, long
-calls do not stand still: 3.8 times for learning, 2.6 for a prediction."""
+"""For this many seconds after a request it may be in progress although no call runs: a small prediction needs no call.
+Without QUIET_S, long calls do not pause. The latency is then 3.8 times as high for learning and 2.6 times for a
+prediction."""
 BESIDE = 4.0
-"""Weight of CPU seconds spent beside the serving models: loading, folding, exporting. With 1 they count like
-serving."""
+"""Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like serving
+calls."""
 
 
 class GivenUp(Unavailable):
-    """The computation was given up for good: its model is deleted, or the server stops."""
+    """Raised when a computation was given up for good: its model is deleted, or the server stops."""
 
 
 def processors() -> int:
-    """Number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class Account:
-    """A model's use of the processors, and whether its computation is given up.
+    """Records how much a model uses the processors, and whether its computation is given up.
 
-    weight: factor by which its use counts; above 1, none of its calls is short.
+    weight: factor by which its use counts. If it is above 1, none of its calls is short.
     """
 
     __slots__ = ("given_up", "seconds", "stored_s", "used", "usual_s", "waited_s", "weight")
@@ -83,10 +86,10 @@ class Account:
         self.weight = weight
         self.used = -math.inf  # ln used(t) + t / MEMORY_S (see the module)
         self.seconds = 0.0  # CPU seconds since the start
-        self.usual_s = 0.0  # moving average of a call's CPU seconds
+        self.usual_s = 0.0  # moving average of the CPU seconds per call
         self.waited_s = 0.0  # seconds spent waiting for a place since the start
         self.stored_s = 0.0  # seconds spent waiting for the store since the start
-        self.given_up: str | None = None  # the reason, once it is given up
+        self.given_up: str | None = None  # the reason, once the account is given up
 
 
 class _Call:
@@ -100,25 +103,25 @@ class _Call:
     def __init__(self, turns: Turns, account: Account) -> None:
         self.turns = turns
         self.account = account
-        self.place: list[_Call] | None = None  # the list of places that it stands in, while it holds a place
+        self.place: list[_Call] | None = None  # the list that contains this call, while the call has a place
         self.begun_at = self.charged_at = time.thread_time()  # this thread's CPU clock
-        self.resumed_at = time.perf_counter()  # start of the computation that still_s has not yet counted
+        self.resumed_at = time.perf_counter()  # start of the computation that still_s does not yet include
         self.goes_on(self.resumed_at)
-        self.still_s = 0.0  # seconds that it may stand still
-        self.left_at: float | None = None  # start of a wait for something else than processors
-        self.counted = self.is_short  # whether it is among the short calls in progress
+        self.still_s = 0.0  # seconds that the call may pause
+        self.left_at: float | None = None  # start of a wait for something other than a processor
+        self.counted = self.is_short  # whether the call is counted among the short calls in progress
         self.queued = False
         self.woken = threading.Lock()
         self.woken.acquire()
 
     @property
     def is_short(self) -> bool:
-        """Whether it has not computed for long yet, and probably will not."""
+        """Return whether the call has not computed for long yet, and probably will not."""
         account = self.account
         return self.charged_at - self.begun_at < SHORT_S > account.usual_s and account.weight <= 1.0
 
     def rest(self) -> None:
-        """Go on, unless another call must go first. Abandoned if the account is given up."""
+        """Continue, unless another call must go first. Raise Abandoned if the account is given up."""
         if self.account.given_up is not None:
             raise Abandoned
         now = time.perf_counter()
@@ -131,20 +134,20 @@ class _Call:
 
 
 Entry = tuple[float, int, _Call]
-"""Use of the call's account, a running number, and the call."""
+"""An entry of a heap: the use of the call's account, a running number, and the call."""
 
 _here = threading.local()
 
 
 def stand_back() -> None:
-    """Give away this thread's place, before it waits for something else than processors."""
+    """Give up this thread's place before the thread waits for something other than a processor."""
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
         call.turns.leave(call)
 
 
 def rest_before_work() -> None:
-    """Rest on this thread, however recent its last rest: the next computation may take long."""
+    """Let this thread rest, however recent its last rest, because the next computation may take long."""
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
         call.turns.come_back(call)
@@ -156,35 +159,37 @@ def rest_before_work() -> None:
 class Turns:
     """Places to compute on. Methods may be called from any thread.
 
-    Most calls are short. Short calls have as many places of their own, so they need not wait until a long call rests:
-    the operating system's scheduler runs both. A short call takes a long call's place only where no long call waits;
-    otherwise a crowd of short calls would keep a long call waiting for ever, its queue would grow, and its calls would
-    become longer.
+    Most calls are short. Short calls have their own places, as many as there are processors. So a short call need not
+    wait until a long call rests: the operating system's scheduler runs both. A short call takes a long call's place
+    only if no long call waits. Otherwise a crowd of short calls would keep a long call waiting for ever, its queue
+    would grow, and its calls would become longer.
 
-    Long calls do not run at a lower system priority: they hold Python's lock now and then, and a call that another
-    process keeps from its processor would then block every thread. Instead, while requests come, one processor is left
-    to the event loop and to short calls, where there are at least two.
+    Long calls do not run at a lower system priority. They sometimes hold Python's lock. If another process took their
+    processor then, every thread would be blocked. Instead, while requests come, one processor is left to the event loop
+    and to short calls, if there are at least two.
 
-    That is not enough where Python's lock changes hands a dozen times in a request, because a long computation may take
-    the lock each time. So long calls also stand still while short calls compute, except for a fifth of the time on two
-    processors and a larger part on more. A short call that waits for the store stops no long call. While requests come,
-    long calls compute for a tenth of a millisecond at a time, because a new request may wait that long until it is
-    noticed.
+    That is not enough when Python's lock changes hands a dozen times in a request, because a long computation may take
+    the lock each time. So long calls also pause while short calls compute. They still get a fifth of the time on two
+    processors, and more on more processors. A short call that waits for the store does not make long calls pause. While
+    requests come, long calls compute for a tenth of a millisecond at a time, because a new request may wait that long
+    before the server notices it.
     """
 
     def __init__(self, places: int | None = None) -> None:
         self.places = places or processors()
         self._lock = threading.Lock()
         self._holding: list[_Call] = []  # places of long calls
-        self._passing: list[_Call] = []  # places for short calls alone
-        self._waiting: dict[bool, list[Entry]] = {True: [], False: []}  # heaps of short and of long calls by use
+        self._passing: list[_Call] = []  # places reserved for short calls
+        self._waiting: dict[bool, list[Entry]] = {True: [], False: []}  # two heaps: short calls, long calls
         self._numbers = count()
         self.asked_at = -math.inf
-        self._short = 0  # short calls that compute
+        self._short = 0  # number of short calls that compute
         self._quiet = threading.Condition(self._lock)
 
     def run(self, account: Account, function: Callable[[], T]) -> T:
-        """Run the function, which rests when other calls need the processor. Abandoned if the account is given up."""
+        """Run the function. The function rests when other calls need the processor. Raise Abandoned if the account is
+        given up.
+        """
         call = _here.call = _Call(self, account)
         if call.counted:
             with self._lock:
@@ -205,21 +210,21 @@ class Turns:
                 self._discount(call)
 
     def asked(self) -> None:
-        """Note that a request has come."""
+        """Record that a request has come."""
         self.asked_at = time.perf_counter()
 
     @property
     def contested(self) -> bool:
-        """Whether all places of long calls are taken."""
+        """Return whether all places of long calls are taken."""
         return len(self._holding) >= self._long_places
 
     @property
     def _long_places(self) -> int:
-        """Number of places for long calls."""
+        """Return the number of places for long calls."""
         return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
 
     def leave(self, call: _Call) -> None:
-        """Give away the place that a call holds; while the call waits, no long call stands still for it."""
+        """Give up the place of a call. While the call waits, no long call pauses for it."""
         call.left_at = time.perf_counter()
         if call.place is not None or call.counted:
             with self._lock:
@@ -229,7 +234,7 @@ class Turns:
                 self._let_in()
 
     def come_back(self, call: _Call) -> None:
-        """Note that a call will compute again after a wait for something else."""
+        """Record that a call will compute again after it waited for something else."""
         if call.left_at is not None:
             call.account.stored_s += time.perf_counter() - call.left_at
             call.left_at = None
@@ -239,7 +244,9 @@ class Turns:
                 self._short += 1
 
     def look(self, call: _Call) -> None:
-        """Take, keep or give up a place; return when it is the call's turn. Abandoned if the account is given up."""
+        """Take, keep or give up a place; return when it is the call's turn. Raise Abandoned if the account
+        is given up.
+        """
         with self._lock:
             self._charge(call)
             if not call.is_short:
@@ -265,7 +272,7 @@ class Turns:
             raise Abandoned
 
     def give_up(self, account: Account, why: str) -> None:
-        """End everything that computes on an account at its next rest."""
+        """Stop every computation of an account at its next rest."""
         with self._lock:
             account.given_up = why
             self._quiet.notify_all()
@@ -285,7 +292,7 @@ class Turns:
             self._let_in()
 
     def _stand_still(self, call: _Call) -> None:
-        """Stand still while short calls compute, as long as this call has time for it."""
+        """Pause while short calls compute, for at most the time that this call has left for pauses."""
         now = time.perf_counter()
         call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
         with self._lock:
@@ -303,7 +310,7 @@ class Turns:
     # -- with the lock held ---------------------------------------------------------------------------------------
 
     def _discount(self, call: _Call) -> None:
-        """Take a call out of the count of short calls."""
+        """Remove a call from the count of short calls."""
         if call.counted:
             call.counted = False
             self._short -= 1
@@ -322,7 +329,7 @@ class Turns:
         return call.account.used + math.log(call.account.weight), next(self._numbers), call
 
     def _goes_on(self, call: _Call) -> bool:
-        """Whether the call computes on, in its place or in a place that it takes now."""
+        """Return whether the call may continue, in the place that it has or in a place that it takes now."""
         if call.place is self._passing and not call.is_short:
             self._leave(call)
         self._let_in()
@@ -348,7 +355,9 @@ class Turns:
                 first.woken.release()
 
     def _place_for(self, *, short: bool) -> list[_Call] | None:
-        """A list that has a free place, or None. Short calls take long calls' places only where no long call waits."""
+        """Return a list that has a free place, or None. Short calls take long calls' places only if no long
+        call waits.
+        """
         if short and len(self._passing) < self.places:
             return self._passing
         if len(self._holding) < self._long_places and not (short and self._first(short=False)):
@@ -356,9 +365,9 @@ class Turns:
         return None
 
     def _first(self, *, short: bool) -> _Call | None:
-        """The waiting call that goes next."""
+        """Return the waiting call that goes next."""
         waiting = self._waiting[short]
-        while waiting and not waiting[0][-1].queued:  # given up
+        while waiting and not waiting[0][-1].queued:  # the call was given up
             heapq.heappop(waiting)
         return waiting[0][-1] if waiting else None
 
@@ -372,7 +381,7 @@ class Turns:
             call.place = None
 
     def _gives_way(self, call: _Call) -> bool:
-        """Whether a computing call must give its place to the first waiting call."""
+        """Return whether a computing call must give its place to the first waiting call."""
         if call.is_short and call.place is self._holding and self._first(short=False) is not None:
             return True
         first = self._first(short=call.is_short)
@@ -384,5 +393,5 @@ class Turns:
 
 
 def _seconds(account: Account, now: float) -> float:
-    """CPU seconds that the account has used, as far as they are remembered."""
+    """Return the CPU seconds that the account has used. Older use counts less."""
     return math.exp(max(account.used - now / MEMORY_S, -700.0))

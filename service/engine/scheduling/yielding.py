@@ -1,6 +1,6 @@
-"""The store as the models use it: a call that waits for the store gives its place on the processors to another call.
+"""The store as the models use it. A call that waits for the store gives its place on the processors to another call.
 
-Work behind an append may take long, and so may each event that is read from a log: the call rests there.
+The work after an append may take long, and so may the work for each event that is read. So the call rests before both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from hinged.solvers.core.turns import rest
 
 
 class Yielding(Store):
-    """A store that gives the place away while it waits. It raises the store's errors, and the errors of a rest."""
+    """A store whose callers give up their place while they wait. It raises the store's errors, and the errors of a
+    rest.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -22,21 +24,21 @@ class Yielding(Store):
         self.appends = Times()
 
     def models(self) -> list[str]:
-        """Store.models."""
+        """Call Store.models."""
         return self._store.models()
 
     def create(self, model: str, first: Event) -> None:
-        """Store.create."""
+        """Give up the place and call Store.create."""
         stand_back()
         self._store.create(model, first)
 
     def delete(self, model: str) -> None:
-        """Store.delete."""
+        """Give up the place and call Store.delete."""
         stand_back()
         self._store.delete(model)
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
-        """Store.append, then rest."""
+        """Give up the place, call Store.append, then rest."""
         stand_back()
         with self.appends.one():
             position = self._store.append(model, after, events)
@@ -44,55 +46,55 @@ class Yielding(Store):
         return position
 
     def end(self, model: str) -> int:
-        """Store.end."""
+        """Call Store.end."""
         return self._store.end(model)
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Store.read, with a rest before each event."""
+        """Call Store.read, and rest before each event."""
         return _resting(self._store.read(model, after))
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Store.read_around, with a rest before each event."""
+        """Call Store.read_around, and rest before each event."""
         return _resting(self._store.read_around(model, after))
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
-        """Store.find."""
+        """Call Store.find."""
         return self._store.find(model, ids)
 
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
-        """Store.put_snapshot."""
+        """Give up the place and call Store.put_snapshot."""
         stand_back()
         self._store.put_snapshot(model, position, state)
 
     def snapshots(self, model: str) -> list[int]:
-        """Store.snapshots."""
+        """Call Store.snapshots."""
         return self._store.snapshots(model)
 
     def get_snapshot(self, model: str, position: int) -> bytes:
-        """Store.get_snapshot."""
+        """Call Store.get_snapshot."""
         return self._store.get_snapshot(model, position)
 
     def trim(self, model: str, through: int) -> None:
-        """Store.trim."""
+        """Give up the place and call Store.trim."""
         stand_back()
         self._store.trim(model, through)
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
-        """Store.redact."""
+        """Give up the place and call Store.redact."""
         stand_back()
         self._store.redact(model, through, events, ids)
 
     def purge(self) -> list[str]:
-        """Store.purge."""
+        """Give up the place and call Store.purge."""
         stand_back()
         return self._store.purge()
 
     def room(self) -> Room | None:
-        """Store.room."""
+        """Call Store.room."""
         return self._store.room()
 
     def close(self) -> None:
-        """Store.close."""
+        """Call Store.close."""
         self._store.close()
 
 

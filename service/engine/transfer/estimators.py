@@ -1,4 +1,6 @@
-"""Turn the file of a fitted estimator (solvers/estimators/files.py) into a model: its machine with a new log."""
+"""Turn the file of a fitted estimator (solvers/estimators/files.py) into a model with the same machine and
+a new log.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ NO_ANSWERS: dict[str, Array] = {
 
 @with_config(STRICT)
 class ScaleFacts(TypedDict):
-    """The scale of the columns; the rest is in the arrays."""
+    """The facts about the scale of the columns. The arrays contain the other values."""
 
     form: Literal["dense", "sparse"]
     rest: float
@@ -45,7 +47,7 @@ class ScaleFacts(TypedDict):
 
 @with_config(STRICT)
 class MachineFacts(TypedDict):
-    """The facts of a file's machine."""
+    """The facts about a file's machine."""
 
     solver: str
     kernel: dict[str, Any]
@@ -64,9 +66,9 @@ MACHINE = TypeAdapter(MachineFacts)
 
 
 def snapshot_of(data: bytes, settings: Settings, sizes: dict[str, int]) -> bytes:
-    """The snapshot of the model that an estimator's file makes. BadFrame, ValueError or Invalid if the file is bad.
+    """Return the snapshot of the model that an estimator's file describes.
 
-    sizes: as in Model.begin.
+    Raise BadFrame, ValueError or Invalid if the file is invalid. sizes: as in Model.begin.
     """
     facts, arrays = decode(data, KIND)
     if facts.get("version") != VERSION:
@@ -102,7 +104,7 @@ def snapshot_of(data: bytes, settings: Settings, sizes: dict[str, int]) -> bytes
 
 
 def _configuration(machine: MachineFacts, weights: dict[str, float], settings: Settings) -> dict[str, Any]:
-    """The model's configuration as a request body, without parameters that the server's solvers do not have."""
+    """Return the model's configuration as a request body, without parameters that the server's solvers do not have."""
     if machine["solver"] not in CONFIGURATION_OF:
         raise BadFrame(f"the file's solver must be one of {', '.join(CONFIGURATION_OF)}, got {machine['solver']!r:.80}")
     known = CONFIGURATION_OF[machine["solver"]].model_fields
@@ -126,7 +128,7 @@ def _configuration(machine: MachineFacts, weights: dict[str, float], settings: S
 
 
 def _label(label: float | str) -> Label:
-    """The label as the server stores it: a whole number becomes an integer."""
+    """Return the label in the form that the server stores: a whole number becomes an integer."""
     if isinstance(label, float):
         if not label.is_integer():
             raise Invalid(f"a model's labels are strings, integers and booleans, got {label!r} from the estimator")

@@ -1,4 +1,4 @@
-"""A model as one file: a frame with facts about the model and its snapshot, in the store's form."""
+"""A model as one file: a frame with facts about the model and its snapshot, encoded as in the store."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SUFFIX = ".hinged"
 
 
 def pack_export(model: str, position: int, snapshot: bytes) -> bytes:
-    """The file of a model's state at a position."""
+    """Return the file of a model's state at a position."""
     facts = {"version": VERSION, "model": model, "position": position}
     return encode(EXPORT, facts, {"snapshot": np.frombuffer(snapshot, np.uint8)})
 
 
 def unpack_export(data: bytes) -> bytes:
-    """The snapshot in a file. BadFrame if there is no snapshot, or the file has another version."""
+    """Return the snapshot in a file. Raise BadFrame if there is no snapshot, or the file has another version."""
     facts, arrays = decode(data, EXPORT)
     if facts.get("version") != VERSION:
         raise BadFrame(f"the file has version {facts.get('version')!r:.20}, this server reads {VERSION}")
@@ -36,10 +36,10 @@ def unpack_export(data: bytes) -> bytes:
 async def exported(
     worker: Worker, history: ModelHistory, as_of: int | None, beside: Callable[[Callable[[], bytes]], Awaitable[bytes]]
 ) -> tuple[int, bytes]:
-    """The position and snapshot of a model for export: the newest, or as of a position.
+    """Return the position and snapshot of a model for an export.
 
-    beside: runs long computations. Invalid if there is no such position; Conflict if log and snapshots no longer reach
-    it, or if it is before an example was forgotten.
+    as_of: the position; None for the newest. beside: runs long computations. Raise Invalid if there is no such
+    position. Raise Conflict if log and snapshots no longer reach the position, or an example was forgotten after it.
     """
     if as_of is None:
         found: tuple[int, bytes] = await worker.read(_newest)
@@ -56,7 +56,9 @@ async def exported(
 
 
 def _oldest(model: Model) -> int:
-    """The position of the oldest state that may be exported. Conflict while an example is being forgotten."""
+    """Return the position of the oldest state that may be exported. Raise Conflict while an example is
+    being forgotten.
+    """
     if any(job.kind == "forget" for job in model.jobs.running()):
         raise Conflict("an example is being forgotten; try again when that is done", retry_after_s=1)
     return model.floor

@@ -27,13 +27,13 @@ from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
-CLOCKS_MS = 86_400_000  # most milliseconds that the exporting server's clock may be ahead of this server's
+CLOCKS_MS = 86_400_000  # maximum milliseconds that the exporting server's clock may be ahead of this server's clock
 
 
 def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str, int]) -> tuple[Model, ModelImported]:
-    """The model of a file, and the first event of its log. Invalid if this server does not accept the file.
+    """Return the model of a file, and the first event of its log.
 
-    sizes: as in Model.begin.
+    Raise Invalid if this server does not accept the file. sizes: as in Model.begin.
     """
     file.seek(0)
     now_ms = time.time_ns() // 1_000_000
@@ -43,22 +43,24 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
         for configuration in _configurations(peek(state, SNAPSHOT), settings):
             warm_up(configuration.solver, configuration.dtype)
         model = Model.begin(name, 1, ModelImported(state, now_ms), **sizes)
-    except ValueError as error:  # the file may hold anything
+    except ValueError as error:  # the file may contain anything
         raise Invalid(f"the file is not a valid model: {_first_line(error)}") from error
     _check(model, now_ms, settings)
-    # Written in this server's form, so that the log can be read again.
+    # The state is written in this server's form, so that the log can be read again.
     imported = ModelImported(model.snapshot(), model.at_ms, model.answers.given_ids)
     try:
         examine(model, imported.state)
         rehearse(model, imported.state)
-    except Exception as error:  # an inconsistent state may raise anything
+    except Exception as error:  # an inconsistent state may raise any error
         log.warning("a file's model failed in rehearsal", exc_info=True)
         raise Invalid(f"the file's model cannot learn: {_first_line(error)}") from error
     return model, imported
 
 
 def _configurations(facts: dict[str, Any], settings: Settings) -> list[Configuration]:
-    """The configurations of a file's model and challengers, checked before anything large is built from them."""
+    """Return the configurations of a file's model and challengers. They are checked before anything large is built from
+    them.
+    """
     shadows = facts.get("shadows")
     most = limits.SHADOWS_MAX
     if not isinstance(shadows, dict) or len(shadows) > most or not all(map(MODEL_NAME.fullmatch, shadows)):

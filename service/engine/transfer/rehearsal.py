@@ -1,7 +1,7 @@
-"""Test the model of a file before the server accepts it: examine its state, then try it out on a copy.
+"""Test the model of a file before the server accepts it: examine its state, then try the model on a copy.
 
-A valid checksum does not make a valid state. `Model.restore` may accept a state that no learning produces. The first
-example could then lead to a state that can be written but never read again.
+A valid checksum does not prove a valid state. `Model.restore` may accept a state that learning cannot produce. The
+first example could then lead to a state that can be written but never read again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 
-LEARNED_MAX = 2**52  # most examples of a file's model; a snapshot may hold a count twice as large
-COUNTED_MAX = 2**61  # most of any other count: at two billion a second, a century before a solver's limit is reached
-SIZE_MAX = 1e200  # largest size of any float
-FINISHED_MAX = 2_000  # most coefficients with which the copy also finishes and drops everything, for time's sake
-EXAMPLES = 4  # examples of each kind that a copy of an imported model learns and predicts
+LEARNED_MAX = 2**52  # maximum number of examples of a file's model; a snapshot may contain a count twice as large
+COUNTED_MAX = 2**61  # maximum of any other count; at two billion per second, a solver's limit is a century away
+SIZE_MAX = 1e200  # maximum absolute value of any float
+FINISHED_MAX = 2_000  # maximum number of coefficients for which the copy also finishes and drops everything
+EXAMPLES = 4  # number of examples of each kind that a copy of an imported model learns and predicts
 
 
 def examine(model: Model, snapshot: bytes) -> None:
-    """Raise ValueError for a state that no stream leads to. snapshot: of the model."""
+    """Raise ValueError for a state that no stream of examples produces. snapshot: the model's snapshot."""
     if model.learned > LEARNED_MAX:
         raise ValueError(f"a file's model has learned at most {LEARNED_MAX} examples, got {model.learned}")
     for name, array in decode(snapshot, SNAPSHOT)[1].items():
@@ -40,7 +40,7 @@ def examine(model: Model, snapshot: bytes) -> None:
 def rehearse(model: Model, snapshot: bytes) -> None:
     """Let a copy of the model learn, unlearn, finish and predict; raise ValueError if the result cannot be read again.
 
-    snapshot: of the model. An inconsistent state may raise other errors.
+    snapshot: the model's snapshot. An inconsistent state may raise other errors.
     """
     copy = _copied(model, snapshot)
     labels = ["rehearsed", "again"] if not copy.labels.labels else []
@@ -88,7 +88,7 @@ def _learned(model: Model, examples: Inputs) -> ExamplesLearned:
 
 
 def _examples(learner: ModelLearner) -> Inputs:
-    """Some examples like the model's own, and some new examples."""
+    """Return some examples like the model's own examples, and some new examples."""
     new = learner.configuration.features.examples(learner.configuration)
     if learner.warmup.encoder is not None:
         return join_inputs([*learner.warmup.encoder.examples(EXAMPLES), new])

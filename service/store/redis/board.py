@@ -5,7 +5,7 @@ KEYS  controller, moves
     controller  string  name of the controller; expires if the controller does not renew it
     moves       hash    model to "number source target", the moves that are still to be made
 
-Serving and learning need nothing that is written here: the owner of a model is stored with the model (claims.py).
+Serving and learning need none of these keys: the owner of a model is stored with the model (claims.py).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if held and held ~= ARGV[1] then return {'held', held} end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 """
 
-# ARGV: name of the caller, milliseconds for which it stays the controller.
+# ARGV: name of the caller, milliseconds for which the caller stays the controller.
 HOLD = Script(_HOLD + "return {'ok'}")
 
-# Further ARGV: model and "number source target" of each move.
+# Further ARGV: model and "number source target" for each move.
 WRITE = Script(
     _HOLD
     + """
@@ -39,7 +39,7 @@ return {'ok'}
 """
 )
 
-# Further ARGV: models whose moves are made, or dropped.
+# Further ARGV: models whose moves are made or cancelled.
 STRIKE = Script(
     _HOLD
     + """
@@ -57,24 +57,30 @@ return {'ok'}
 )
 
 Step = tuple[str, str, str]
-"""A model, the server that has it, and the server that is to have it."""
+"""A model, the server that has it now, and the server that will get it."""
 
 
 class Board:
-    """A controller's access to the board of the servers on a store."""
+    """A controller's access to the board."""
 
     def __init__(self, url: str, *, name: str, ttl_s: float, namespace: str = "hinged", timeout_s: float = 5.0) -> None:
-        """name: of this controller, unique. ttl_s: seconds that it stays the controller after each sign of life."""
+        """Connect to the store at `url`.
+
+        name: unique name of this controller. ttl_s: seconds for which it stays the controller after each sign of life.
+        """
         self._keys = [f"{namespace}:{{-}}:{part}" for part in ("controller", "moves")]
         self._me = [name, int(1000 * ttl_s)]
         self._nodes = Nodes(url, durable=False, timeout_s=timeout_s)
 
     def hold(self) -> bool:
-        """Be the controller for `ttl_s`; false if another controller is. StoreUnavailable, as in every method."""
+        """Become or stay the controller for `ttl_s`; return false if another controller is active.
+
+        Raise StoreUnavailable, as every method does.
+        """
         return self._change(HOLD)
 
     def read(self) -> list[Step]:
-        """The moves still to be made, in order."""
+        """Return in order the moves that are still to be made."""
         flat = self._nodes.ask("HGETALL", self._keys[1])
         steps = []
         for model, said in zip(flat[::2], flat[1::2], strict=True):
@@ -83,12 +89,12 @@ class Board:
         return [step for _, step in sorted(steps)]
 
     def write(self, steps: Sequence[Step]) -> bool:
-        """Replace the moves to be made; false if another controller is in charge."""
+        """Replace the moves that are still to be made; return false if another controller is active."""
         flat = [part for number, (model, *ends) in enumerate(steps) for part in (model, " ".join((str(number), *ends)))]
         return self._change(WRITE, *flat)
 
     def strike(self, models: Sequence[str]) -> bool:
-        """Remove the moves of some models; false if another controller is in charge."""
+        """Remove the moves of some models; return false if another controller is active."""
         return self._change(STRIKE, *models)
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
-"""The atomic steps of servers that share a Redis, as scripts: claim a model, hand it over, give a sign of life.
+"""Lua scripts for servers that share a Redis. Each script is atomic. A server uses them to claim a model, to hand it
+over, or to give a sign of life.
 
-The first three scripts work on a model: KEYS and the first two ARGV are described in scripts.py.
+The first three scripts work on a model; scripts.py describes their KEYS and first two ARGV.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from hinged.service.store.redis.scripts import ALIVE, BEGIN, FREEING, KEYS_OF_A_MODEL, Script
 
 KEPT_S = 600
-"""Seconds for which changes of owners are remembered. A server that asks less often gets all owners instead."""
+"""Seconds for which changes of owners are kept. A server that asks less often gets all owners instead."""
 
-# A server that shares the store claims a model. ARGV: the epoch found there, '' if none; ''; the claimer's address. If
-# two servers found the same epoch, one of them gets the model. The new epoch is the time, as in OPEN, and higher than
-# the last. A name without a model is claimed before the model is created. Answers the new epoch.
+# A server that shares the store claims a model. ARGV: the epoch that the caller found, '' if there is no epoch; ''; the
+# address of the caller. If two servers found the same epoch, only one of them gets the model. The new epoch is the
+# time, as in OPEN, and higher than the last. A name without a model is claimed before the model is created. Returns the
+# new epoch.
 CLAIM = Script(
     KEYS_OF_A_MODEL.replace("#!lua", "#!lua flags=allow-oom", 1)
     + """
@@ -31,7 +33,7 @@ redis.call('HSET', meta, 'owner', ARGV[3])
     + "return {'ok', mine}"
 )
 
-# Further ARGV: address of the server that is to claim the model. The caller may no longer write.
+# Further ARGV: address of the server that will claim the model. Afterwards the caller may no longer write.
 RELEASE = Script(
     FREEING
     + ALIVE
@@ -42,7 +44,7 @@ return {'ok'}
 """
 )
 
-# Only reads. Answers the epoch, the owner, whether the model exists, and the end of its log.
+# Only reads. Returns the epoch, the owner, whether the model exists, and the end of its log.
 OWNER = Script(
     """#!lua flags=no-writes
 local born, owner, last = unpack(redis.call('HMGET', KEYS[2], 'born', 'owner', 'end'))
@@ -50,12 +52,13 @@ return {'ok', redis.call('GET', KEYS[1]) or '', owner or '', born and 1 or 0, la
 """
 )
 
-# For the servers on one store. KEYS: epoch, models, nodes, owners, joined, changes. nodes is a hash: address of a
-# server to "expires run figures", in milliseconds by Redis's clock. owners is a hash: model to "epoch address", as last
-# reported; the binding owner is stored with the model. joined is the epoch of the servers that share the store: while
-# epoch is the same, no server has taken the whole store for itself. changes is a sorted set: models by the time of
-# their last reported change of owner, in microseconds, kept for KEPT_S: a server gets the changes since it last asked,
-# or all.
+# The next scripts are for all servers on one store. KEYS: epoch, models, nodes, owners, joined, changes.
+# nodes is a hash from a server's address to "expires run figures", in milliseconds by Redis's clock.
+# owners is a hash from a model to "epoch address", as last reported; the binding owner is stored with the model.
+# joined is the epoch of the servers that share the store. While epoch has the same value, no server has taken over the
+# whole store.
+# changes is a sorted set of models by the time of their last reported change of owner, in microseconds, kept for
+# KEPT_S. A server gets the changes since its last question, or all owners.
 
 _BEAT = """
 redis.call('HSET', KEYS[3], ARGV[2], string.format('%.0f', now + tonumber(ARGV[4])) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5])
@@ -66,7 +69,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 
-# ARGV: least epoch, address, run, milliseconds for which this sign of life is valid, figures.
+# ARGV: minimum epoch, address, run, milliseconds for which this sign of life is valid, figures.
 JOIN = Script(
     "#!lua flags=allow-oom"
     + _NOW
@@ -88,9 +91,9 @@ local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
-# ARGV: epoch, then as in JOIN, and the mark of the last answer, 0 for all. Answers the time, a mark, whether the rest
-# is everything, the nodes, the owners, the models, and, if it is not everything, the names of the changed models. Nodes
-# that have been gone for an hour are forgotten.
+# ARGV: epoch, then as in JOIN, and the mark of the last answer; the mark 0 asks for everything. Returns the time, a
+# mark, whether the rest is complete, the nodes, the owners and the models. If the rest is not complete, the script also
+# returns the names of the changed models. Nodes that have been gone for an hour are removed.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW
@@ -141,7 +144,7 @@ return {'ok'}
 """
 )
 
-# ARGV: epoch, model, its epoch, its owner; '' if the model is gone.
+# ARGV: epoch, model, the model's epoch, the model's owner; the owner is '' if the model is gone.
 SAY = Script(
     "#!lua flags=allow-oom"
     + _JOINED

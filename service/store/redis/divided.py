@@ -1,7 +1,7 @@
 """Division of a Redis namespace among processes (docs/adr/0052): each owner has a namespace below it.
 
-The number of parts is stored beside the keys of the namespace itself. The first server that opens the namespace settles
-it in one step.
+The number of parts is stored with the keys of the namespace itself. The first server that opens the namespace decides
+the number in one step.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from hinged.service.store.redis.nodes import Nodes
 
 
 def settle(nodes: Nodes, namespace: str, wanted: int) -> int:
-    """The number of processes that divide a namespace; 0 if not divided. A new namespace is divided into `wanted`
-    parts.
+    """Return the number of processes that divide a namespace; 0 if it is not divided.
+
+    A new namespace is divided into `wanted` parts.
     """
     keys = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "workers")]
     _, division = nodes.call(scripts.DIVISION, keys, [wanted], lasting=True)
@@ -23,6 +24,6 @@ def settle(nodes: Nodes, namespace: str, wanted: int) -> int:
 
 
 def divide(url: str, wanted: int, *, namespace: str, durable: bool, timeout_s: float, **_: Any) -> int:
-    """`settle` for a Redis that is not open. StoreUnavailable if it cannot be opened."""
+    """Connect to a Redis and call `settle` for it. Raise StoreUnavailable if it cannot be reached."""
     with closing(Nodes(url, durable=durable, timeout_s=timeout_s)) as nodes:
         return settle(nodes, namespace, wanted)

@@ -1,7 +1,7 @@
-"""Connections to a Redis server or Redis Cluster, with a check that the servers keep what the store promises.
+"""Connections to a Redis server or Redis Cluster, with a check that the servers are as durable as the store promises.
 
-redis-py provides the protocol, the pools and the cluster's slots. Its retries are off: a write that was sent and not
-answered may have happened, and only the store knows how to find out.
+redis-py provides the protocol, the pools and the cluster's slots. Its retries are off: a write without an answer may
+have been executed, and only the store can find out.
 """
 
 from __future__ import annotations
@@ -40,28 +40,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OLDEST = (7, 0)  # oldest version of Redis that the store works with: its scripts declare flags
+OLDEST = (7, 0)  # oldest version of Redis that the store supports: its scripts declare flags
 WAITS_FROM = (7, 2)
 """First version with WAITAOF, which waits until the writes of this connection are fsynced."""
 ATTEMPTS = 3
-"""Attempts at a request that a cluster's node refused or could not be sent: the cluster may have changed."""
+"""Maximum number of attempts. A request is repeated if a node of a cluster refused it, or if it could not be sent,
+because the cluster may have changed."""
 AT_ONCE = 1_000
-"""Most questions sent before the first answer is read."""
+"""Maximum number of commands that are sent before the first answer is read."""
 CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
 """The settings of Redis on which durability depends."""
 
 
 class NotDurableError(RedisError):
-    """The server could lose acknowledged writes."""
+    """Raised when the server could lose acknowledged writes."""
 
 
 class Nodes:
-    """The servers behind a URL. Methods may be called from several threads."""
+    """The servers at a URL. Methods may be called from several threads."""
 
     def __init__(self, url: str, *, durable: bool, timeout_s: float) -> None:
         self.promise = "may be lost by a crash of Redis or its machine: HINGED_DURABILITY=relaxed"
         self._durable = durable
-        self._wait_ms = int(timeout_s * 800)  # less than the socket's timeout, so that the answer still arrives
+        self._wait_ms = int(timeout_s * 800)  # shorter than the socket's timeout, so that the answer still arrives
         self._waits: WeakSet[AbstractConnection] = WeakSet()
         self._closed = False
         self._where, self._cluster, self._single = "Redis", None, None
@@ -86,10 +87,10 @@ class Nodes:
             raise StoreUnavailable(f"{self._where} cannot be used: {_reason(error)}") from error
 
     def call(self, script: Script, keys: Sequence[str], arguments: Sequence[Any], *, lasting: bool = False) -> Any:
-        """Run `script` on the server that holds `keys`, which share a slot; return its answer.
+        """Run `script` on the server that has `keys`, which share a slot; return its answer.
 
-        lasting: wait until its writes are fsynced, if durability is promised. StoreUnavailable if it did not run,
-        OutcomeUnknown if it may have run.
+        lasting: wait until its writes are fsynced, if the store promises durability. Raise StoreUnavailable if the
+        script did not run, OutcomeUnknown if it may have run.
         """
         for text in (("EVALSHA", script.sha), ("EVAL", script.text)):
             with suppress(NoScriptError):
@@ -97,14 +98,17 @@ class Nodes:
         raise StoreUnavailable(f"{self._where} does not keep scripts")
 
     def ask(self, *command: Any) -> Any:
-        """The answer to a `command` that only reads; its second word is the key."""
+        """Return the answer to a `command` that only reads; the second word of the command is the key."""
         try:
             return self._exchange(command[1], command, lasting=False)
         except OutcomeUnknown as error:
             raise StoreUnavailable(error.message) from error
 
     def ask_all(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        """The answers to many reading commands: in batches from a single server, one after the other from a cluster."""
+        """Return the answers to many commands that only read.
+
+        A single server gets them in batches, a cluster one at a time.
+        """
         if self._cluster is not None:
             return [self.ask(*command) for command in commands]
         found: list[Any] = []
@@ -128,10 +132,10 @@ class Nodes:
         return answers
 
     def rewrite(self, noted: Noted) -> list[str]:
-        """Let every server that takes writes rewrite its files; return a sentence about each part that was not
+        """Let every server that accepts writes rewrite its files; return a sentence about each part that was not
         rewritten.
 
-        StoreUnavailable if a server was away or restarted meanwhile, so that a later call may succeed.
+        Raise StoreUnavailable if a server was away or restarted meanwhile. A later call may succeed.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed")
@@ -151,7 +155,7 @@ class Nodes:
         ]
 
     def close(self) -> None:
-        """Close the unused connections now, and connections in use when they come back."""
+        """Close the unused connections now, and each used connection when it is returned."""
         self._closed = True
         if self._cluster is not None:
             self._cluster.close()
@@ -163,7 +167,8 @@ class Nodes:
             try:
                 return self._exchange_once(key, command, lasting=lasting)
             except (MovedError, ClusterDownError, NotConnected) as error:
-                # None of these errors did anything. redis-py retries a node's other answers during a move.
+                # If one of these errors is raised, the server has done nothing. redis-py itself retries the other
+                # errors of a node during a move.
                 if self._cluster is None or attempt == ATTEMPTS - 1:
                     raise StoreUnavailable(f"{self._where} did not take it: {_reason(error)}") from error
                 with suppress(RedisError):
@@ -171,13 +176,13 @@ class Nodes:
         raise AssertionError
 
     def _exchange_once(self, key: str, command: Sequence[Any], *, lasting: bool) -> Any:
-        """Do the exchange once. An error that means nothing was done is raised as NotConnected, or unchanged."""
+        """Do the exchange once. If an error means that nothing was done, raise NotConnected or the error itself."""
         with self._lent(key) as connection:
             return self._converse(connection, command, wait=lasting and connection in self._waits)
 
     @contextmanager
     def _lent(self, key: str) -> Iterator[Any]:
-        """A connection to the server that holds a key. NotConnected if there is no such server."""
+        """Lend a connection to the server that has a key. Raise NotConnected if there is no such server."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         pool = self._client(key).connection_pool
@@ -192,7 +197,7 @@ class Nodes:
         try:
             connection.send_packed_command(connection.pack_commands(commands))
             answers = [_read(connection)]
-            if wait and not isinstance(answers[0], BusyLoadingError):  # at which redis-py has disconnected
+            if wait and not isinstance(answers[0], BusyLoadingError):  # in that case redis-py has disconnected
                 answers.append(_read(connection))
         except (RedisError, OSError) as error:
             connection.disconnect()
@@ -207,12 +212,13 @@ class Nodes:
         return answers[0]
 
     def _check(self, answer: Any, connection: Any) -> None:
-        """Raise the answer if it is an error: OutcomeUnknown if a script failed half way."""
+        """Raise the answer if it is an error. Raise OutcomeUnknown if a script failed halfway."""
         if not isinstance(answer, RedisError):
             return
         if isinstance(answer, NoScriptError | MovedError | ClusterDownError):
             raise answer
-        # The server may no longer be the master, or be configured differently: examine it again on a new connection.
+        # The server may no longer be the master, or may have another configuration. A new connection checks the server
+        # again.
         connection.disconnect()
         failure = OutcomeUnknown if "script:" in str(answer) else StoreUnavailable
         raise failure(f"{self._where} did not take it: {answer}") from answer
@@ -241,7 +247,9 @@ class Nodes:
         self._examine(connection)
 
     def _examine(self, connection: Any) -> None:
-        """Check, at every new connection, that the server keeps what is promised: its configuration may change."""
+        """Check, at every new connection, that the server is as durable as promised: its configuration may have
+        changed.
+        """
         version = _version(connection)
         if version is not None and version < OLDEST:
             raise NotDurableError(f"it is version {_dotted(version)}, the store needs {_dotted(OLDEST)} or newer")
@@ -291,7 +299,7 @@ def _version(connection: Any) -> tuple[int, ...] | None:
     connection.send_command("INFO", "server")
     try:
         lines = connection.read_response().decode().splitlines()
-    except ResponseError:  # this user may not ask
+    except ResponseError:  # this user may not run INFO
         return None
     found = dict(line.split(":", 1) for line in lines if ":" in line)
     return tuple(int(part) for part in found["redis_version"].split(".")[:2])
@@ -302,14 +310,16 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause: redis-py hides why no node of a cluster could be asked."""
+    """Return the innermost cause. redis-py hides the reason why no node of a cluster could be asked."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error)
 
 
 def _parse(url: str) -> tuple[str, str, str]:
-    """The scheme, the hosts with ports but no password, and the URL of the first host in redis-py's form."""
+    """Return (scheme, hosts, url): the hosts with ports but no password, and the URL of the first host as redis-py
+    wants it.
+    """
     parts = urlsplit(url)
     if parts.scheme not in {"redis", "rediss", "unix", "redis+cluster", "rediss+cluster"}:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Convert events to and from the form that Redis stores."""
+"""Convert events to and from the form in which Redis stores them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 BATCH_BYTES = 2**20
-"""Payload read or copied at once, in bytes; at least one event. A larger value blocks Redis for longer."""
-BATCH_EVENTS = 1_000  # events read or copied at once, at most
+"""Maximum bytes of payload that are read or copied in one step; a step always takes at least one event. A larger value
+blocks Redis for longer."""
+BATCH_EVENTS = 1_000  # maximum number of events that are read or copied in one step
 
 Packed = tuple[bytes, bytes, int]
 """Kind, payload and checksum of an event."""
 
 
 def pack(after: int, events: Sequence[Event]) -> list[bytes | int]:
-    """The arguments of an append. UnicodeEncodeError before anything is sent."""
+    """Return the arguments of an append. A UnicodeEncodeError is raised before anything is sent."""
     packed: list[bytes | int] = [after, len(events)]
     for position, event in enumerate(events, after + 1):
         packed += [*pack_event(position, event), len(event.ids)]
@@ -28,13 +29,13 @@ def pack(after: int, events: Sequence[Event]) -> list[bytes | int]:
 
 
 def pack_event(position: int, event: Event) -> Packed:
-    """An event in the form for a position."""
+    """Return the packed form of an event at a position."""
     kind = event.kind.encode()
     return kind, event.payload, event_checksum(position, kind, event.payload)
 
 
 def unpack(after: int, entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> Iterator[tuple[int, Event]]:
-    """Stream entries after a position as events, with a MISSING event in each gap."""
+    """Yield stream entries after a position as events, with a MISSING event in each gap."""
     for entry, fields in entries:
         position = int(entry.partition(b"-")[0])
         yield from missing(after, position - 1)
@@ -46,5 +47,5 @@ def unpack(after: int, entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> Iter
 
 
 def missing(after: int, through: int) -> Iterator[tuple[int, Any]]:
-    """MISSING events for a range of positions."""
+    """Yield MISSING events for a range of positions."""
     return ((position, MISSING) for position in range(after + 1, through + 1))

@@ -1,6 +1,6 @@
-"""Copy a log, a slice at a time, while appends go on; with the last slice the copy replaces the log.
+"""Copy a log, a slice at a time, while appends continue. With the last slice the copy replaces the log.
 
-This removes trimmed events, which a stream keeps in its memory, and replaces redacted events.
+This removes trimmed events, whose bytes a stream keeps in memory. It also replaces redacted events.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from hinged.service.store.redis.scripts import Script, Steps
 
 SLICE_IDS = 4_096
-"""Most ids forgotten in a step. A larger value blocks Redis longer."""
+"""Maximum number of ids that are removed in one step. A larger value blocks Redis for longer."""
 
 
 def rebuild(steps: Steps, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
-    """Replace a log by a copy in which the given events are replaced, and forget ids in the same step.
+    """Replace a log by a copy that has the given new events. In the same step, remove ids from the index.
 
     through: position that the log must reach. `others`: the new events by position, ascending. If there are many ids,
-    all but the last slice are forgotten first. PositionTaken if the log is shorter, StoreUnavailable if another writer
-    rebuilds it.
+    all except the last slice are removed first. Raise PositionTaken if the log is shorter, StoreUnavailable if another
+    writer rebuilds it.
     """
     name, places = uuid4().hex, [*others]
     word, found = steps(scripts.BEGIN_REBUILDING, through, name)
@@ -62,7 +62,7 @@ def _copy(steps: Steps, model: str, script: Script, *arguments: Any) -> list[int
 
 
 def _next(others: Mapping[int, Packed], places: Sequence[int], at: int, end: int) -> list[Any]:
-    """Arguments for the next slice after `at`, with as many of the replaced events as may be sent at once."""
+    """Return the arguments for the next slice after `at`, with as many new events as may be sent at once."""
     to, size, sent = min(at + BATCH_EVENTS, end), 0, list[Any]()
     for place in places[bisect_right(places, at) : bisect_right(places, to)]:
         size += len(others[place][1])

@@ -1,6 +1,6 @@
-"""Have Redis rewrite its own files, which until then hold data that was removed from its memory.
+"""Make Redis rewrite its files. Until then the files contain data that was removed from Redis's memory.
 
-The append-only file is a list of commands; an RDB file shows the data at the time of writing.
+The append-only file is a list of commands; an RDB file contains the data at the time of writing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from redis import Redis
 
     Noted = Callable[[str, str], AbstractContextManager[None]]
-    """Wraps a server's rewriting, given the server's name and its `run_id`."""
+    """A function that wraps the rewriting of a server, given the server's name and its `run_id`."""
 
-POLL_S = 0.05  # seconds between two looks at a server's progress
+POLL_S = 0.05  # seconds between two checks of a server's progress
 REWRITE_S = 3600.0
-"""Seconds that a server gets for each file."""
+"""Maximum seconds that a server may take for each file."""
 BUSY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
 
 
 def rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
     """Let `server` rewrite its files and wait for the end; return a sentence about each part that it did not rewrite.
 
-    The sentences tell what the server refuses or fails to do. StoreUnavailable if the server is away or was restarted:
-    a restarted server reports success for work that it never did.
+    The sentences say what the server refuses or fails to do. Raise StoreUnavailable if the server is away or was
+    restarted: a restarted server reports success for work that it never did.
     """
     try:
         return _rewrite(server, name, noted)
@@ -61,14 +61,14 @@ def _rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A server from one start to the next."""
+    """A server from one start to its next start."""
 
     server: Redis
     name: str
     id: str
 
     def have_done(self, failure: str, command: str, outcome: str) -> list[str]:
-        """Run a `command` that works in the background; wait for its end."""
+        """Run a `command` that works in the background, and wait for its end. Return a sentence if it failed."""
         end = time.monotonic() + REWRITE_S
         try:
             self._wait(end)
@@ -84,14 +84,14 @@ class _Run:
         try:
             client.execute_command(command)
         except ResponseError as error:
-            # Redis also starts such work by itself, and does one piece of it at a time.
+            # Redis also starts such work on its own, and does only one such task at a time.
             if "in progress" in str(error) or "process is active" in str(error):
                 return False
             raise
         return True
 
     def _wait(self, end: float) -> dict[str, Any]:
-        """Wait until nothing is written in the background; return the server's figures."""
+        """Wait until the server writes nothing in the background; return the server's figures."""
         while True:
             found = _info(self.server, "server", "persistence")
             if found["run_id"] != self.id:
@@ -104,7 +104,7 @@ class _Run:
 
 
 def _saves(server: Redis) -> bool | None:
-    """Whether the server writes RDB files by itself; None if it does not say."""
+    """Return whether the server writes RDB files on its own; None if it does not say."""
     try:
         found: Any = server.config_get("save")
     except ResponseError:

@@ -1,6 +1,6 @@
 """The atomic steps of the Redis store: Lua scripts, each all or nothing.
 
-Redis runs a script alone and logs its effects as one transaction, but undoes nothing if the script stops half way. So a
+Redis runs a script alone and logs its effects as one transaction, but undoes nothing if the script stops halfway. So a
 script checks first and writes afterwards, and no argument can make a write fail.
 
 The scripts of a model get the same keys, all in one slot, and the same first two arguments:
@@ -8,20 +8,23 @@ The scripts of a model get the same keys, all in one slot, and the same first tw
 KEYS  fence, meta, log, ids, snapshots
 ARGV  epoch of the calling server; the model's expected `born`, or '' for any
 
-    fence      string  highest epoch that has written here. Kept a day longer than the model, so fenced servers stay so
-    meta       hash    born: unique among all models of this name; owner: address of the server that claimed the
-                       model, absent if one server has the whole store; end; trimmed; void: appends of this epoch with
-                       a number up to this are given up and refused; clean: position up to which the log was trimmed
-                       when its present copy was begun; rebuilding: "name position", how far log:NAME is copied; from:
-                       position at which the copy begins
-    log        stream  the event at position n has id n-0
-    log:NAME           copy that will replace the log. A stream keeps the bytes of a deleted entry and inserts entries
-                       only at its end, so to forget an event is to copy the other events.
-    ids        hash    id of an example to the position of its newest event
-    snapshots  hash    position to "name parts size digest"; "pending:name" to position while a snapshot is written
-    snapshots:NAME     hash, part to chunk
+    fence           string  The highest epoch that has written here. It is kept a day longer than the model, so that
+                            fenced servers stay fenced.
+    meta            hash    born: unique among all models of this name. owner: address of the server that claimed the
+                            model; absent if one server has the whole store. end: end of the log. trimmed: position up
+                            to which the log is trimmed. void: appends of this epoch with at most this number are given
+                            up and refused. clean: position up to which the log was trimmed when its present copy was
+                            begun. rebuilding: "name position", which says how far log:NAME is copied. from: position at
+                            which the copy begins.
+    log             stream  The event at position n has the id n-0.
+    log:NAME        stream  A copy that will replace the log. A stream keeps the bytes of a deleted entry and inserts
+                            entries only at its end. So removing an event means copying the other events.
+    ids             hash    Maps the id of an example to the position of its newest event.
+    snapshots       hash    Maps a position to "name parts size digest". While a snapshot is written, maps
+                            "pending:name" to its position.
+    snapshots:NAME  hash    Maps the number of a part to the chunk.
 
-They answer with a list: a word, then its values. `ok`; `fenced`: a newer server has written; `gone`: no such model.
+The scripts return a list: a word, then its values. `ok`; `fenced`: a newer server has written; `gone`: no such model.
 
 When memory has run out (`maxmemory`), Redis refuses every script that writes, except scripts with `allow-oom`: these
 free memory, or write the few bytes that must come before memory can be freed.
@@ -35,10 +38,10 @@ from hashlib import sha1
 from typing import Any
 
 Steps = Callable[..., tuple[str, list[Any]]]
-"""Runs a script, with arguments, on one model as its writer: the answered word, and the values. NoModel, Fenced.
+"""Runs a script, with arguments, on one model as its writer; returns the answered word and the values. May raise
+NoModel or Fenced.
 
-`lasting`: the answer comes once the writes are fsynced.
-"""
+`lasting`: the call returns once the writes are fsynced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ if held ~= epoch then
 end
 """
 
-# ARGV: number of this append, position after which it goes, count of events; for each event its kind, payload,
+# ARGV: number of this append, position after which the events come, count of events; for each event its kind, payload,
 # checksum, count of ids, and ids.
 _APPEND = """
 local at = tonumber(ARGV[4])
@@ -126,7 +129,7 @@ return {'ok', at}
 
 APPEND = Script(_NAMES + ALIVE + _APPEND)
 
-# ARGV: as in _APPEND, then the owner, '' if none.
+# ARGV: as in _APPEND, then the owner, or '' if no server owns the model.
 CREATE = Script(
     _NAMES
     + """
@@ -138,8 +141,8 @@ if ARGV[#ARGV] ~= '' then redis.call('HSET', meta, 'owner', ARGV[#ARGV]) end
     + _APPEND
 )
 
-# ARGV: appends with a number up to this are given up. The script always writes, so that waiting for its write to last
-# also waits for all earlier writes.
+# ARGV: appends with at most this number are given up. The script always writes: waiting until its write is durable also
+# waits for all earlier writes.
 GIVE_UP = Script(FREEING + ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
 
 DELETE = Script(
@@ -154,7 +157,7 @@ return {'ok'}
 """
 )
 
-# A new writer begins: remove everything that the last writer left unfinished.
+# A new writer begins: remove everything that the previous writer left unfinished.
 BEGIN = """
 redis.call('HSET', meta, 'void', 0)
 drop_rebuilt()
@@ -163,7 +166,7 @@ each_snapshot(function(field, record)
 end)
 """
 
-# A server that has the whole store to itself takes over every model when it starts.
+# A server that has the whole store takes over every model when it starts.
 TAKE_OVER = Script(
     FREEING
     + """
@@ -178,7 +181,7 @@ redis.call('HDEL', meta, 'owner')
     + "return {'ok'}"
 )
 
-# ARGV: name of the new snapshot, its position, names of the snapshots being written. Answers `short` and the end of the
+# ARGV: name of the new snapshot, its position, names of the snapshots being written. Returns `short` and the end of the
 # log if the log does not reach the position.
 BEGIN_SNAPSHOT = Script(
     _NAMES
@@ -237,7 +240,8 @@ local function drop_before(position)
 end
 """
 
-# ARGV: position through which to forget, most events. Answers whether there is more, and the position used.
+# ARGV: position up to which events are removed, maximum number of events. Returns whether there is more, and the
+# position used.
 TRIM = Script(
     FREEING
     + ALIVE
@@ -257,7 +261,7 @@ return {'ok', to < through and 1 or 0, through}
 """
 )
 
-# ARGV: position through which to forget, cursor to go on at. Answers the next cursor, 0 at the end.
+# ARGV: position up to which ids are removed, cursor at which to continue. Returns the next cursor, 0 at the end.
 TRIM_IDS = Script(
     FREEING
     + ALIVE
@@ -270,7 +274,7 @@ return {'ok', on}
 """
 )
 
-# ARGV: position through which to redact, name of the new stream. Answers the position from which to copy, and the end.
+# ARGV: position up to which to redact, name of the new stream. Returns the position from which to copy, and the end.
 # Snapshots are dropped first, which may free the memory that the copy needs.
 BEGIN_REBUILDING = Script(
     FREEING
@@ -286,7 +290,7 @@ return {'ok', trimmed, last}
 """
 )
 
-# Forgets ids. ARGV: position through which to forget; the ids are the arguments `first` to `final`.
+# Removes ids. ARGV: position up to which ids are removed; the ids are the arguments `first` to `final`.
 _FORGET = """
 local function forget(first, final)
     for i = first, final do
@@ -298,9 +302,9 @@ end
 
 FORGET_IDS = Script(FREEING + ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
 
-# Copies events to the new stream. ARGV after the first: name of the stream, position that it has reached, position up
-# to which to copy or '' for the end, most bytes, most events, count of replaced events; for each its position, kind,
-# payload, checksum.
+# Copies events to the new stream. ARGV after the first: name of the stream; position that the stream has reached;
+# position up to which to copy, or '' for the end; maximum bytes; maximum number of events; count of replaced events;
+# for each its position, kind, payload, checksum.
 _COPY = """
 local name, at, bytes, most = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[8])
 -- An answer may have been lost, another rebuilding begun, a failover have forgotten a step.
@@ -327,11 +331,12 @@ end
 redis.call('HSET', meta, 'rebuilding', name .. ' ' .. string.format('%d', at))
 """
 
-# ARGV: anything, then as in _COPY. Answers the position that the new stream has reached.
+# ARGV: anything, then as in _COPY. Returns the position that the new stream has reached.
 COPY = Script(_NAMES + ALIVE + _COPY + "return {'ok', at, 0}")
 
-# ARGV: position through which to redact, then as in _COPY, then ids. Copies the rest; when all is copied, forgets the
-# ids and replaces the log by the new stream. Answers the position that the copy has reached, and whether it is done.
+# ARGV: position up to which to redact, then as in _COPY, then ids. Copies the remaining events. When all events are
+# copied, removes the ids and replaces the log by the new stream. Returns the position that the copy has reached, and
+# whether the copy is complete.
 FINISH_REBUILDING = Script(
     _NAMES
     + ALIVE
@@ -361,7 +366,8 @@ return {'ok'}
 """
 )
 
-# The next two only read. ARGV: born; for READ first and last position, most bytes, most events; for FIND ids.
+# The next two scripts only read. ARGV: born; for READ first and last position, maximum bytes, maximum number of events;
+# for FIND ids.
 READ = Script(
     """#!lua flags=no-writes
 if redis.call('HGET', KEYS[2], 'born') ~= ARGV[1] then return {'gone'} end
@@ -389,11 +395,12 @@ return {'ok', trimmed, redis.call('HMGET', KEYS[4], unpack(ARGV, 2))}
 """
 )
 
-# The list of models has a slot of its own. KEYS: epoch, models, rewriting. A model is listed before it is created and
-# until it is gone: a listed name may have no model, but every model is listed. rewriting is a hash: the `run_id` of a
-# Redis server that rewrites its files for us, to its name, until it is done.
+# The list of models has its own slot. KEYS: epoch, models, rewriting. A name is listed before its model is created and
+# until the model is gone: a listed name may have no model, but every model is listed.
+# rewriting is a hash from the `run_id` of a Redis server to its name. The entry exists while the server rewrites its
+# files for us.
 
-# ARGV: least epoch. The epoch is the time, so that an epoch lost in a failover does not come again; and it is higher
+# ARGV: minimum epoch. The epoch is the time, so that an epoch that a failover lost is not used again. It is also higher
 # than the last epoch, in case the clock is wrong.
 OPEN = Script("""#!lua flags=allow-oom
 local now = redis.call('TIME')
@@ -403,8 +410,8 @@ redis.call('SET', KEYS[1], epoch)
 return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
 """)
 
-# KEYS: epoch, workers. ARGV: number of processes to divide the namespace, 0 for no division. Answers the number of
-# processes that divide it, which the first caller settles. A namespace that is not divided has an epoch, at first 0.
+# KEYS: epoch, workers. ARGV: number of processes to divide the namespace, 0 for no division. Returns the number of
+# processes that divide it, which the first caller decides. A namespace that is not divided has an epoch, at first 0.
 DIVISION = Script("""#!lua flags=allow-oom
 local count = redis.call('GET', KEYS[2]) or (redis.call('EXISTS', KEYS[1]) == 1 and '0')
 if not count then

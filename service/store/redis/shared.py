@@ -1,11 +1,15 @@
-"""A store on Redis that several servers share, each of them the writer of the models that it has claimed.
+"""A store on Redis that several servers share. Each server writes the models that it has claimed.
 
-Each model has its own epoch, which fences writers. To claim a model, a server names the epoch that it found there and
-gets a higher epoch; of several claims at once, one succeeds. Every write to the model carries the writer's epoch and is
-refused if a higher epoch is there, so a server that slept while another claimed its models can write to none of them.
-A server that opens the whole store for itself (store.py) fences all sharing servers; the first that joins fences it.
+Each model has its own epoch, which fences writers. To claim a model, a server passes the epoch that it found and gets a
+higher epoch. If several servers claim a model at once, only one succeeds. Every write to the model contains the
+writer's epoch and is refused if the model has a higher epoch. So a server that was suspended while another server
+claimed its models can write to none of them.
 
-Servers report regularly that they live and what they own (`beat`). These reports only say where to ask.
+A server that opens the whole store for itself (store.py) fences all sharing servers. The first server that joins later
+fences that server.
+
+Servers report regularly that they live and which models they own (`beat`). Other servers use these reports only to find
+out whom to ask.
 """
 
 from __future__ import annotations
@@ -31,8 +35,8 @@ SECRET_BYTES = 32  # random bytes of the secret that all servers on the store sh
 class SharedRedisStore(RedisStore):
     """The store of one of several servers.
 
-    address: where the other servers reach this server. ttl_s: seconds after its last sign of life at which it counts as
-    dead. on_lost: called, from any thread, with the name of each model that another server has claimed.
+    address: where the other servers reach this server. ttl_s: seconds after which a server without a sign of life
+    counts as dead. on_lost: called, from any thread, with the name of each model that another server has claimed.
     """
 
     def __init__(
@@ -42,7 +46,7 @@ class SharedRedisStore(RedisStore):
         self._ttl_ms = int(1000 * ttl_s)
         self.on_lost = on_lost or (lambda _: None)
         self._run = uuid4().hex
-        self._epochs: dict[str, int] = {}  # of the models that this server has
+        self._epochs: dict[str, int] = {}  # epochs of the models that this server has
         self._claiming = Lock()  # guards _epochs
         namespace = options.get("namespace", "hinged")
         self._secret = f"{namespace}:{{-}}:secret"
@@ -54,22 +58,22 @@ class SharedRedisStore(RedisStore):
     # -- this server's models -------------------------------------------------------------------------------------
 
     def models(self) -> list[str]:
-        """The models that this server has."""
+        """Return the models that this server has."""
         with self._claiming:
             held = sorted(self._epochs)
         return [name for name in held if self._nodes.ask("HGET", self._keys(name)[1], "born")]
 
     def epoch(self, model: str) -> int | None:
-        """The epoch with which this server writes a model; None if it does not write it."""
+        """Return the epoch with which this server writes a model; None if it does not write the model."""
         return self._epochs.get(model)
 
     def epochs(self) -> dict[str, int]:
-        """The epochs with which this server writes its models."""
+        """Return the epochs with which this server writes its models."""
         with self._claiming:
             return dict(self._epochs)
 
     def create(self, model: str, first: Event) -> None:
-        """Claim the name, then begin the log. OwnedElsewhere if another server was first."""
+        """Claim the name, then begin the log. Raise OwnedElsewhere if another server was first."""
         if model not in self._epochs:
             found = self.owner(model)
             if found.exists or not self._claim(model, found.epoch):
@@ -85,19 +89,19 @@ class SharedRedisStore(RedisStore):
         self._say(model, epoch, "")
 
     def secret(self) -> bytes:
-        """The secret that all servers on this store share; the first server that asks draws it."""
+        """Return the secret that all servers on this store share. The first server that asks generates it."""
         _, found = self._nodes.call(claims.SECRET, [self._secret], [token_hex(SECRET_BYTES)])
         return bytes.fromhex(found.decode())
 
     # -- claims ---------------------------------------------------------------------------------------------------
 
     def owner(self, model: str) -> Owner:
-        """The owner of a model."""
+        """Return the owner of a model."""
         epoch, address, exists, end = self._call(model, claims.OWNER)[1]
         return Owner(address.decode(), epoch.decode(), bool(exists), int(end))
 
     def owners(self, models: Sequence[str]) -> dict[str, Owner]:
-        """The owners of many models, in one exchange where possible."""
+        """Return the owners of many models, in one exchange if possible."""
         asked = [
             command
             for fence, meta, *_ in map(self._keys, models)
@@ -110,14 +114,16 @@ class SharedRedisStore(RedisStore):
         return found
 
     def claim(self, model: str, epoch: str) -> bool:
-        """Become the writer of a model whose epoch was found to be `epoch`; false if the epoch has changed."""
+        """Become the writer of a model whose epoch the caller found to be `epoch`; return false if the epoch has
+        changed.
+        """
         if not self._claim(model, epoch):
             return False
         self._say(model, self._epochs[model], self._address)
         return True
 
     def release(self, model: str, to: str) -> None:
-        """Stop writing a model; the server at `to` is to claim it."""
+        """Stop writing a model, so that the server at `to` can claim it."""
         self._write(model, claims.RELEASE, self._born(model), to, lasting=True)
         with self._claiming:
             epoch = self._epochs.pop(model)
@@ -131,9 +137,10 @@ class SharedRedisStore(RedisStore):
     # -- life signs -----------------------------------------------------------------------------------------------
 
     def beat(self, figures: str, since: int = 0) -> Beat:
-        """Give a sign of life; return the other servers, and the owners of models. Fenced if the store was taken over.
+        """Give a sign of life; return the other servers, and the owners of models.
 
-        since: mark of an earlier answer, to get only later changes, if they are still known.
+        since: mark of an earlier answer. The new answer then has only later changes, if they are still known. Raise
+        Fenced if the store was taken over.
         """
         arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures, since]
         word, *found = self._nodes.call(claims.BEAT, self._shared, arguments)
@@ -193,7 +200,7 @@ class SharedRedisStore(RedisStore):
 
 
 def _living(now_ms: int, ttl_ms: int, nodes: list[bytes]) -> dict[str, Sign]:
-    """The servers. ttl_ms: validity of a sign of life, the same for all servers."""
+    """Return the servers. ttl_ms: time for which a sign of life is valid, the same for all servers."""
     found = {}
     for address, said in zip(nodes[::2], nodes[1::2], strict=True):
         expires_ms, _, figures = said.decode().split(" ", 2)

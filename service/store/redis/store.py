@@ -1,13 +1,14 @@
-"""The store on Redis: each model's log is a stream, its snapshots are hashes of chunks, all below one namespace.
+"""The store on Redis. Each model's log is a stream, and its snapshots are hashes of chunks, all in one namespace.
 
-The keys of a model carry its name as hash tag, so they share a slot and a script can change them at once. The checks of
-epoch and end of the log, the events and their ids are one step (scripts.py).
+The keys of a model contain its name as hash tag. So they share a slot and a script can change them at once. One script
+checks the epoch and the end of the log, and writes the events and their ids (scripts.py).
 
-Opening the store takes it over: each opening gets a higher epoch than all before and writes it beside every model, and
-servers with a lower epoch are refused from then on. Servers that share a store claim each model by itself (shared.py).
+A server that opens the store takes it over. It gets a higher epoch than all earlier servers and writes this epoch into
+every model. From then on Redis refuses servers with a lower epoch. Servers that share a store claim each model
+separately (shared.py).
 
-An append whose answer is lost may still arrive at any time. Before the end of that log is read again, the append is
-given up: its number is recorded durably, and if it arrives later, it is refused.
+An append whose answer is lost may still arrive at any time. Before the store reads the end of that log again, it gives
+up the append: it records the append's number durably. If the append arrives later, it is refused.
 """
 
 from __future__ import annotations
@@ -37,16 +38,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIM_EVENTS = 1_000
-"""Most events trimmed in a step. A larger value blocks Redis for longer."""
+"""Maximum number of events that are trimmed in one step. A larger value blocks Redis for longer."""
 QUESTION_IDS = 1_000
-"""Most ids in one query."""
+"""Maximum number of ids in one query."""
 
 
 class RedisStore(Store):
-    """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is taken over.
+    """A store on the server or cluster at `url`, in `namespace`.
 
-    durable: refuse a server that does not fsync before it answers. reading: only read, beside the owning process.
-    number: of the process whose part this is; division: number of parts of the namespace, 0 if not divided. Invalid if
+    on_fenced: called once when another server takes over the store. durable: whether to refuse a server that does not
+    fsync before it answers. reading: whether to only read, while another process owns the store. number: number of the
+    process that owns this part. division: number of parts of the namespace, 0 if it is not divided. Raise Invalid if
     the namespace is divided differently.
     """
 
@@ -67,17 +69,17 @@ class RedisStore(Store):
         namespace = self._namespace = f"{whole}:{name_of(number, division)}" if division else whole
         self._on_fenced = on_fenced
         self._owner = ""  # owner of the models that it creates, if several servers share the store
-        # "-" is no model's name: those begin with a letter or a digit.
+        # "-" cannot be a model's name, because names begin with a letter or a digit.
         self._list = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "models", "rewriting")]
         self._numbers = count(1)
-        self._naming = Lock()  # no model is created under a name while the name is taken off the list
-        self._rebuilding = Lock()  # one log at a time, because the copy takes as much memory as the log
-        self._purging = Lock()  # one purge at a time, because a purge makes notes in Redis
+        self._naming = Lock()  # while a name is removed from the list, no model is created with it
+        self._rebuilding = Lock()  # one log at a time, because the copy needs as much memory as the log
+        self._purging = Lock()  # one purge at a time, because a purge writes notes into Redis
         self._guard = Lock()  # guards _unknown and _in_progress
-        self._unknown: dict[str, int] = {}  # by model, the number of the last append of unknown outcome
+        self._unknown: dict[str, int] = {}  # by model: number of the last append whose outcome is unknown
         self._in_progress: set[str] = set()  # names of the snapshots being written
         self._nodes = Nodes(url, durable=durable, timeout_s=timeout_s)
-        self._epoch = 0  # an epoch that can write nothing
+        self._epoch = 0  # an epoch with which nothing can be written
         if reading:
             return
         try:
@@ -89,12 +91,12 @@ class RedisStore(Store):
         (log.info if durable else log.warning)("every acknowledged write %s", self._nodes.promise)
 
     def models(self) -> list[str]:
-        """The listed names that have a model."""
+        """Return the listed names that have a model."""
         listed = sorted(name.decode() for name in self._nodes.ask("SMEMBERS", self._list[1]))
         return [name for name in listed if self._nodes.ask("HGET", self._keys(name)[1], "born")]
 
     def create(self, model: str, first: Event) -> None:
-        """List the name, then begin the log."""
+        """Add the name to the list, then begin the log."""
         packed = pack(0, [first])
         with self._naming:
             self._change_list(scripts.LIST, "SADD", 2, model)
@@ -129,16 +131,16 @@ class RedisStore(Store):
         return after + len(events)
 
     def end(self, model: str) -> int:
-        """Position of the last event."""
+        """Return the position of the last event."""
         self._give_up(model)
         return self._state(model)[1]
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Events after `after`, read a batch at a time."""
+        """Yield the events after `after`. They are read a batch at a time."""
         return sound(model, self._open_log(model, after))
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Like `read`, with Lost events."""
+        """Do the same as `read`, but yield Lost events."""
         return self._open_log(model, after)
 
     def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
@@ -147,7 +149,7 @@ class RedisStore(Store):
         return self._read(model, born, max(after, trimmed), end)
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
-        """Positions from the index."""
+        """Return positions from the index."""
         found: dict[str, int] = {}
         for start in range(0, max(1, len(ids)), QUESTION_IDS):
             asked = ids[start : start + QUESTION_IDS]
@@ -173,7 +175,7 @@ class RedisStore(Store):
                 self._in_progress.discard(name)
 
     def snapshots(self, model: str) -> list[int]:
-        """Positions, newest first."""
+        """Return the positions of the snapshots, newest first."""
         self._born(model)
         fields = self._nodes.ask("HKEYS", self._keys(model)[4])
         return sorted((int(field) for field in fields if field.isdigit()), reverse=True)
@@ -184,7 +186,7 @@ class RedisStore(Store):
         return chunks.read(self._nodes.ask, self._keys(model)[4], model, position)
 
     def trim(self, model: str, through: int) -> None:
-        """Forget events from the front, a slice at a time, then their ids."""
+        """Remove the first events, a slice at a time, and then their ids."""
         self._give_up(model)
         born, more = self._born(model), 1
         while more:
@@ -192,7 +194,7 @@ class RedisStore(Store):
         self._trim_ids(model, born, through)
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
-        """Replace the log by a copy with the new events, and forget the ids in the same step."""
+        """Replace the log by a copy with the new events, and remove the ids in the same step."""
         check_places(through, events)
         others = {place: pack_event(place, event) for place, event in sorted(events.items())}
         names = [name.encode() for name in ids]
@@ -200,10 +202,10 @@ class RedisStore(Store):
         self._rebuild(model, through, others, names)
 
     def purge(self) -> list[str]:
-        """Copy trimmed logs, because their streams keep the trimmed events; then let Redis rewrite its files.
+        """Copy trimmed logs, because their streams still contain the trimmed events; then let Redis rewrite its files.
 
         A Redis server that is killed while it rewrites leaves a file with all its data that nobody removes. So each
-        rewriting is first noted in Redis; a note that remains belongs to a run that never finished.
+        rewriting is first noted in Redis; a note that remains belongs to a server that never finished.
         """
         told = []
         for model in self.models():
@@ -212,7 +214,7 @@ class RedisStore(Store):
                 if rest or int(trimmed or 0) > int(clean or 0):
                     self._trim_ids(model, self._born(model), int(trimmed))
                     self._rebuild(model, 0, {}, [])
-            except NoModel:  # deleted meanwhile
+            except NoModel:  # the model was deleted meanwhile
                 continue
             except StoreUnavailable as error:
                 told.append(f"The log of {model} may still hold what was removed: {error}.")
@@ -227,13 +229,13 @@ class RedisStore(Store):
 
     @contextmanager
     def _note(self, name: str, run: str) -> Iterator[None]:
-        """Note that a server rewrites its files; remove the note if it ends without an exception."""
+        """Write a note that a server rewrites its files; remove the note if the block ends without an exception."""
         self._change_list(scripts.UNLIST, "HSET", 3, run, name)
         yield
         self._change_list(scripts.UNLIST, "HDEL", 3, run)
 
     def room(self) -> None:
-        """Redis has its own disk and reports on it itself."""
+        """Return None: Redis has its own disk and reports on it itself."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -245,7 +247,7 @@ class RedisStore(Store):
             ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
 
     def _rebuild(self, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
-        """Replace the log by a copy, one log at a time. The errors of `rebuild`."""
+        """Replace the log by a copy, one log at a time. Raise the errors of `rebuild`."""
         steps = self._steps(model, self._born(model))
         with self._rebuilding:
             rebuild(steps, model, through, others, ids)
@@ -257,7 +259,7 @@ class RedisStore(Store):
             raise Invalid(f"the namespace {whole} is not divided by {division} processes, but by {found}")
 
     def _take_over(self) -> int:
-        """Get an epoch that is higher than any epoch that has written, and write it everywhere."""
+        """Get an epoch that is higher than any epoch that has written, and write it into every model."""
         highest = 0
         while True:
             _, epoch, names = self._nodes.call(scripts.OPEN, self._list, [highest + 1], lasting=True)
@@ -267,7 +269,7 @@ class RedisStore(Store):
                 word, *found = self._nodes.call(
                     scripts.TAKE_OVER, self._keys(name.decode()), [self._epoch, ""], lasting=True
                 )
-                if word == b"fenced":  # a failover lost the epoch in the list, but not this epoch
+                if word == b"fenced":  # a failover lost the last epoch in the list, but not the epoch of this model
                     highest = max(highest, int(found[0]))
                 elif word == b"gone":
                     self._change_list(scripts.UNLIST, "SREM", 2, name)
@@ -287,11 +289,13 @@ class RedisStore(Store):
         return self._call(model, script, self._epoch_of(model), born, *arguments, lasting=lasting)
 
     def _steps(self, model: str, born: str) -> Steps:
-        """The steps on one model, for work that takes several steps (chunks.py, rebuilding.py)."""
+        """Return a function that runs steps on one model, for work that needs several steps (chunks.py,
+        rebuilding.py).
+        """
         return lambda script, *arguments, **how: self._write(model, script, born, *arguments, **how)
 
     def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
-        """An answer's word and its values. NoModel for `gone`, Fenced for `fenced`."""
+        """Return the word and the values of an answer. Raise NoModel for `gone`, Fenced for `fenced`."""
         word, *rest = answer
         if word == b"gone":
             raise NoModel(model or "")
@@ -300,11 +304,14 @@ class RedisStore(Store):
         return word.decode(), rest
 
     def _epoch_of(self, _: str) -> int:
-        """The epoch with which this server writes a model."""
+        """Return the epoch with which this server writes a model."""
         return self._epoch
 
     def _fenced(self, _: str | None) -> Fenced:
-        """The error after another server has taken over a model, or with None the store; `on_fenced` is called once."""
+        """Return the error to raise after another server has taken over a model, or the store if the argument is None.
+
+        Call `on_fenced` only the first time.
+        """
         message = "another server has taken over the store; this server can no longer write"
         tell, self._on_fenced = self._on_fenced, None
         if tell is not None:
@@ -312,7 +319,9 @@ class RedisStore(Store):
         return Fenced(message)
 
     def _give_up(self, model: str) -> None:
-        """Make sure that no append of unknown outcome can still arrive, and that an append that did arrive lasts."""
+        """Make sure that no append of unknown outcome can still arrive. If such an append has arrived, make sure that
+        it is durable.
+        """
         number = self._unknown.get(model)
         if number is None:
             return
@@ -322,7 +331,7 @@ class RedisStore(Store):
                 del self._unknown[model]
 
     def _state(self, model: str) -> tuple[str, int, int]:
-        """The model's unique `born`, the end of its log, and the position up to which the log is trimmed."""
+        """Return the model's unique `born`, the end of its log, and the position up to which the log is trimmed."""
         born, end, trimmed = self._nodes.ask("HMGET", self._keys(model)[1], "born", "end", "trimmed")
         if born is None:
             raise NoModel(model)

@@ -1,9 +1,10 @@
 """Rewrite the database file a slice at a time, while other threads write.
 
-SQLite overwrites a removed row, and fills an empty page with zeros (`secure_delete`). But a page in use may keep copies
-of rows that have moved to another page. So a purge gives each large table's name to a new table and moves the rows over
-from the old table. Once the old table is empty, each of its pages has been filled with zeros. Until then a row is in
-either table, and readers look into both (steps.py). After a crash, the next purge goes on.
+SQLite overwrites a removed row, and fills an empty page with zeros (`secure_delete`). But a page in use may still
+contain copies of rows that were moved to another page. So a purge gives each large table's name to a new table and
+moves the rows from the old table to the new table. Once the old table is empty, each of its pages has been filled with
+zeros. Until then a row is in one of the two tables, and readers search both (steps.py). After a crash, the next purge
+continues.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
 
 MOVED_BYTES = 2**18
-"""Payload of a slice, in bytes. It is written twice: as data in the new table, as zeros in the old."""
+"""Bytes of payload in a slice. A slice is written twice: as data in the new table, and as zeros in the old table."""
 
 
 def move_all(writer: Writer) -> None:
-    """Move all rows, first those that an earlier purge has left. A writer's error loses nothing; the next purge goes
-    on.
+    """Move all rows, first the rows that an earlier purge left.
+
+    A writer's error loses no rows; the next purge continues.
     """
     if writer.do(_is_moving):
         _move_rest(writer)
@@ -61,7 +63,7 @@ def _begin(connection: sqlite3.Connection) -> None:
 
 
 def _end(connection: sqlite3.Connection) -> None:
-    """Drop the tables that are empty now, with their last pages; move the small tables at once."""
+    """Drop the tables that are now empty, with their last pages. Move each small table in one step."""
     for name, columns in TABLES.items():
         connection.execute(f"DROP TABLE {name}{MOVING}")
         connection.execute(f"CREATE TABLE {name}{MOVING} {columns}")
@@ -78,7 +80,7 @@ def _end(connection: sqlite3.Connection) -> None:
 
 
 def _move_events(connection: sqlite3.Connection) -> bool:
-    """Move a slice of events; return whether there was any."""
+    """Move a slice of events; return whether there were any events."""
     last = last_of_slice(
         connection.execute("SELECT rowid, length(payload) FROM events_moving ORDER BY rowid LIMIT ?", (BATCH_EVENTS,)),
         MOVED_BYTES,
@@ -91,7 +93,7 @@ def _move_events(connection: sqlite3.Connection) -> bool:
 
 
 def _move_ids(connection: sqlite3.Connection) -> bool:
-    """Move a slice of ids, except ids that have come again; return whether there was any."""
+    """Move a slice of ids, except ids that were used again; return whether there were any ids."""
     connection.execute("INSERT OR IGNORE INTO ids SELECT * FROM ids_moving ORDER BY model, id LIMIT ?", (SLICE_IDS,))
     return bool(
         connection.execute(
@@ -102,7 +104,7 @@ def _move_ids(connection: sqlite3.Connection) -> bool:
 
 
 def _move_chunk(connection: sqlite3.Connection) -> bool:
-    """Move a part of a snapshot; return whether there was any."""
+    """Move one chunk of a snapshot; return whether there was any chunk."""
     first = "rowid = (SELECT min(rowid) FROM chunks_moving)"
     connection.execute(f"INSERT INTO chunks SELECT * FROM chunks_moving WHERE {first}")  # noqa: S608
     return bool(connection.execute(f"DELETE FROM chunks_moving WHERE {first}").rowcount)  # noqa: S608

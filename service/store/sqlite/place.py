@@ -1,18 +1,18 @@
-"""Check that a SQLite file is still the opened file: a process can go on writing to a removed, moved or cut file.
+"""Check that a SQLite file is still the file that was opened.
 
-All such writes would be lost with the process. So the file and its write-ahead log are looked up by name before and
-after each commit, which takes a few microseconds. Nothing is acknowledged while the file is missing, or another file is
-in its place, or it is shorter than SQLite has made it.
+If the file was removed, moved or cut, a process can still write to it, but such writes are lost when the process ends.
+So the file and its write-ahead log are looked up by name before and after each commit, which takes a few microseconds.
+Nothing is acknowledged while the file is missing, has been replaced, or is shorter than SQLite has made it.
 
-The least length of both files is in the index of the write-ahead log, a file that all connections share. SQLite writes
-each change of the lengths there first, by this process or another:
+The index of the write-ahead log contains the minimum length of both files. All connections share this index. SQLite
+writes each change of the lengths into the index first, whichever process makes the change:
 
 offset  in the index, https://www.sqlite.org/walformat.html section 2.1; in the machine's byte order
-0       48 bytes that are written as a whole, and then once more after themselves
+0       48 bytes that are written as a whole, followed by a copy of them
 12      u8   1 once these bytes are valid
-14      u16  bytes of a page; 1 for 65,536
-16      u32  valid frames of the log: a page each, after 24 bytes of header
-20      u32  pages of the database
+14      u16  bytes per page; 1 means 65,536
+16      u32  number of valid frames in the log; each has a header of 24 bytes and a page
+20      u32  number of pages in the database
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ log = logging.getLogger(__name__)
 HEADER = struct.Struct("=12x?xHII24x")
 LOG_HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
 LOOKS_MAX = 100
-"""Most times that the lengths are looked up again because SQLite changed them meanwhile."""
+"""Maximum number of times that the lengths are read again because SQLite changed them during the read."""
 
 Identity = tuple[int, int]
 """Device and inode of a file."""
 UNTOLD_BYTES = 2**62
-"""More bytes than any database has: the length is unknown before the first commit."""
+"""A number of bytes that no database reaches. It is used before the first commit, when the length is unknown."""
 
 
 class FileReplaced(StoreUnavailable):
-    """The open file was removed, renamed or replaced, or has lost its end."""
+    """Raised when the open file was removed, renamed, replaced or cut."""
 
 
 class Lengths(NamedTuple):
-    """Least number of bytes of the log, and of the database after the whole log is copied into it."""
+    """Minimum number of bytes of the log, and of the database after the whole log is copied into the database."""
 
     log: int
     database: int
@@ -60,13 +60,14 @@ class DatabaseFile:
         self._index = f"{file}-shm"
         self._opened, self._longest = _look(self._file)
         self._log_opened: Identity | None = None
-        self._guard = Lock()  # guards the index while it is read, and the noted files
-        # Not closed while SQLite has the file open, because closing it would drop the process's locks on it.
+        self._guard = Lock()  # guards the index during a read, and the identities of the files
+        # The index is not closed while SQLite has the file open, because closing it would drop the process's locks on
+        # it.
         self._index_opened: int | None = None
         self._told = False
 
     def note_log(self) -> None:
-        """Note that the writer has the write-ahead log open now."""
+        """Record that the writer now has the write-ahead log open."""
         if self._log_opened is not None:
             return
         with self._guard:
@@ -79,12 +80,12 @@ class DatabaseFile:
             self._log_opened, _ = _look(self._log)
 
     def forget_log(self) -> None:
-        """Note that the writer closes the log: the last connection to close the file removes the log."""
+        """Record that the writer closes the log. The last connection that closes the file removes the log."""
         with self._guard:
             self._log_opened = None
 
     def close(self) -> None:
-        """Close the index, after all connections are closed."""
+        """Close the index. Call this after all connections are closed."""
         with self._guard:
             # If another program has the file open, the index stays open here, too.
             if self._index_opened is not None and not self._has_index():
@@ -92,7 +93,7 @@ class DatabaseFile:
                 self._index_opened = None
 
     def check(self) -> None:
-        """Raise FileReplaced unless the files are the opened files, and at least as long as SQLite has left them."""
+        """Raise FileReplaced unless the files are the opened files, and at least as long as SQLite has made them."""
         with self._guard:
             there = self._is_there()
             told, self._told = self._told, not there
@@ -118,7 +119,7 @@ class DatabaseFile:
                 return False
             if least is None:
                 continue
-            # A database that has become shorter may have been packed by another program.
+            # If the database has become shorter, another program may have packed it.
             if log_size >= least.log and (size >= self._longest or size >= least.database):
                 self._longest = size
                 return True
@@ -127,7 +128,7 @@ class DatabaseFile:
         return True
 
     def _least(self) -> Lengths | None:
-        """The least lengths of the files; None while SQLite is writing them."""
+        """Return the minimum lengths of the files, or None while SQLite is changing them."""
         if self._index_opened is None:
             return None
         found = os.pread(self._index_opened, 2 * HEADER.size, 0)
@@ -141,16 +142,16 @@ class DatabaseFile:
         return Lengths(log_bytes, pages * page_bytes if pages else UNTOLD_BYTES)
 
     def _has_index(self) -> bool:
-        """Whether the index that is open here is SQLite's present index."""
+        """Return whether the index that is open here is SQLite's present index."""
         assert self._index_opened is not None  # noqa: S101  callers check it
         found = os.fstat(self._index_opened)
         return (found.st_dev, found.st_ino) == _look(self._index)[0]
 
 
 def _look(path: str) -> tuple[Identity | None, int]:
-    """The identity of a file, None if it does not exist, and its size."""
+    """Return the identity of a file, or None if it does not exist; and its size."""
     try:
-        found = os.stat(path)  # noqa: PTH116  four times a commit, and a Path takes five times as long
+        found = os.stat(path)  # noqa: PTH116  runs four times per commit, and a Path takes five times as long
     except OSError:
         return None, 0
     return (found.st_dev, found.st_ino), found.st_size

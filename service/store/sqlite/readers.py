@@ -1,4 +1,4 @@
-"""A pool of connections that read a SQLite file; each connection is lent to one thread at a time."""
+"""A pool of connections that read a SQLite file. Each connection is lent to one thread at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hinged.service.store.sqlite.place import DatabaseFile
 
 IDLE_MAX = 8
-"""Most connections kept open while nobody reads."""
+"""Maximum number of connections that stay open while nobody reads."""
 
 
 class ConnectionPool:
@@ -31,7 +31,7 @@ class ConnectionPool:
 
     @contextmanager
     def lend(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection for a few queries; close its cursors before the end of the block.
+        """Lend a connection for a few queries; the caller closes its cursors before the end of the block.
 
         SQLite's errors become Damaged if the file is malformed, and otherwise StoreUnavailable.
         """
@@ -47,7 +47,7 @@ class ConnectionPool:
                 raise
             self._give_back(connection)
         except sqlite3.Error as error:
-            # Errors raised by Python's sqlite3 module itself have no code.
+            # Errors that Python's sqlite3 module itself raises have no code.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in {
                 sqlite3.SQLITE_CORRUPT,
                 sqlite3.SQLITE_NOTADB,
@@ -56,7 +56,7 @@ class ConnectionPool:
             raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
     def close(self) -> None:
-        """Close the idle connections now, and lent connections when they come back."""
+        """Close the idle connections now, and lent connections when they are returned."""
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -67,7 +67,7 @@ class ConnectionPool:
         with self._guard:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
-            self._place.check()  # data written to a file that was moved does not last
+            self._place.check()  # data written to a moved file would be lost
             if self._idle:
                 return self._idle.pop()
         return self._connect()

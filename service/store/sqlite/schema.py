@@ -16,15 +16,15 @@ APPLICATION_ID = 0x48494E47
 """Identifies a file of this store: "HING" in ASCII. A file with another number is refused."""
 
 SCHEMA_VERSION = 1
-"""Version of the tables, kept in the file as user_version. Raise it with every change of the tables."""
+"""Version of the tables, stored in the file as user_version. Raise it with every change of the tables."""
 MOVING_VERSION = 2
-"""Version while rows are in two tables; earlier releases cannot read the second table (moving.py)."""
+"""Version while rows are in two tables. Earlier releases cannot read the second table (moving.py)."""
 
 TIMEOUT_S = 5.0
-"""Seconds that a connection waits for other connections, including other programs."""
+"""Seconds that a connection waits for other connections, including connections of other programs."""
 
 LOG_BYTES_KEPT = 64 * 2**20
-"""Bytes to which a longer write-ahead log is cut."""
+"""A write-ahead log that is longer than this many bytes is cut to this length."""
 
 SMALL_TABLES = {
     "models": """(
@@ -63,15 +63,15 @@ TABLES = {
     UNIQUE (snapshot, part)
 )""",
 }
-"""The tables that may grow large. Each has a second table of the same form, `events_moving` and so on, which is empty
-unless the file is being rewritten."""
+"""The tables that may become large. Each has a second table of the same form, for example `events_moving`, which is
+empty unless the file is being rewritten."""
 MOVING = "_moving"
 
 
 def lock_folder(folder: Path) -> sqlite3.Connection:
-    """Hold `folder` for this process until the connection is closed or the process dies.
+    """Lock `folder` for this process until the connection is closed or the process dies.
 
-    The lock is SQLite's own, on a separate file: it works on every system on which SQLite works.
+    The lock is SQLite's own lock on a separate file, so it works on every system on which SQLite works.
     """
     lock = sqlite3.connect(folder / "hinged.lock", timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
@@ -85,10 +85,12 @@ def lock_folder(folder: Path) -> sqlite3.Connection:
 
 
 def connect(file: Path, *, reading: bool = False) -> sqlite3.Connection:
-    """Open `file` like every connection of the store; the caller manages transactions. reading: only read."""
+    """Open `file` with the settings of all connections of the store; the caller manages transactions. reading: only
+    read.
+    """
     connection = sqlite3.connect(file, timeout=TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
-        # FULL: a commit returns when the write-ahead log is on disk; fullfsync: also on macOS.
+        # FULL: a commit returns when the write-ahead log is on disk. fullfsync: the same on macOS.
         connection.executescript(
             "PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA secure_delete=ON;"
             f"PRAGMA journal_size_limit={LOG_BYTES_KEPT};" + ("PRAGMA query_only=ON;" if reading else "")
@@ -100,7 +102,7 @@ def connect(file: Path, *, reading: bool = False) -> sqlite3.Connection:
 
 
 def prepare(file: Path) -> None:
-    """Create the tables in a new `file`; StoreUnavailable if this version cannot use the file."""
+    """Create the tables in a new `file`. Raise StoreUnavailable if this version cannot use the file."""
     with closing(connect(file)) as connection:
         ((application,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
@@ -123,8 +125,8 @@ def prepare(file: Path) -> None:
             raise StoreUnavailable(f"{file} is on a file system without shared memory, which the store needs")
         for name, columns in TABLES.items():
             connection.execute(f"CREATE TABLE IF NOT EXISTS {name}{MOVING} {columns}")
-        # SQLite puts data that exceeds its memory into unnamed files: keep those on the same disk. The setting is the
-        # process's.
+        # SQLite puts data that exceeds its memory into unnamed files. This setting keeps these files on the same disk.
+        # The setting is valid for the whole process.
         folder = str(file.parent.absolute()).replace("'", "''")
         connection.execute(f"PRAGMA temp_store_directory='{folder}'")
     sync_folder(file.parent)

@@ -1,7 +1,7 @@
-"""The steps of the embedded store, each in one transaction or one query: each function gets the connection for it.
+"""The steps of the embedded store. Each is one transaction or one query on the connection that it gets.
 
-A model is known by its number in the file, `key`: a later model of the same name has another number. A row of a large
-table may be in the second table of the same form instead (moving.py).
+The functions identify a model by its number in the file, `key`. A later model of the same name has another number. A
+row of a large table may instead be in the second table of the same form (moving.py).
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from hinged.service.store.base import Event
 
 BATCH_BYTES = 2**20
-"""Payload read, removed or replaced at once, in bytes; at least one event. A larger value delays appends."""
-BATCH_EVENTS = 1_000  # most events in a batch or slice
-SLICE_IDS = 4_096  # most ids in a slice
+"""Maximum bytes of payload that are read, removed or replaced in one step; a step always takes at least one event. A
+larger value delays appends."""
+BATCH_EVENTS = 1_000  # maximum number of events in a batch or slice
+SLICE_IDS = 4_096  # maximum number of ids in a slice
 QUESTION_IDS = 500
-"""Most ids in one query, because SQLite may be built with at most 999 parameters."""
+"""Maximum number of ids in one query, because SQLite may be built with at most 999 parameters."""
 
 NewRow = tuple[str, bytes, int, int]
 """Kind, payload, checksum and position."""
 
 
 def both(table: str) -> tuple[str, str]:
-    """The tables in which a row may be, first the table that it leaves: read in this order, no row is missed."""
+    """Return the two tables that may contain a row. Read them in this order: a row moves from the first to the second,
+    so no row is missed.
+    """
     return f"{table}{MOVING}", table
 
 
@@ -48,12 +51,12 @@ def reading(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def from_both(query: str, table: str) -> str:
-    """A query, with {} for a table's name, over both tables of that form."""
+    """Return one query that reads both tables of the same form. query: has {} where the table's name belongs."""
     return " UNION ALL ".join(query.format(name) for name in both(table))
 
 
 def key_of(connection: sqlite3.Connection, model: str) -> int:
-    """The model's number in the file."""
+    """Return the model's number in the file. Raise NoModel if there is no such model."""
     row = connection.execute("SELECT id FROM models WHERE name = ?", (model,)).fetchone()
     if row is None:
         raise NoModel(model)
@@ -61,7 +64,7 @@ def key_of(connection: sqlite3.Connection, model: str) -> int:
 
 
 def key_and_end(connection: sqlite3.Connection, model: str) -> tuple[int, int]:
-    """The model's number and the position of its last event."""
+    """Return the model's number and the position of its last event."""
     row = connection.execute(
         "SELECT id, max(trimmed, coalesce((SELECT max(position) FROM events WHERE model = id), 0),"
         " coalesce((SELECT max(position) FROM events_moving WHERE model = id), 0)) FROM models WHERE name = ?",
@@ -73,7 +76,7 @@ def key_and_end(connection: sqlite3.Connection, model: str) -> tuple[int, int]:
 
 
 def insert(connection: sqlite3.Connection, key: int, first: int, events: Sequence[Event]) -> None:
-    """Write `events` from position `first` on, and their ids; an id refers to its newest event."""
+    """Write `events` and their ids, with the first event at position `first`. An id refers to its newest event."""
     numbered = list(enumerate(events, first))
     connection.executemany(
         "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
@@ -88,7 +91,7 @@ def insert(connection: sqlite3.Connection, key: int, first: int, events: Sequenc
 
 
 def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequence[str]) -> dict[int, list[str]]:
-    """The ids among `ids` that the index has at positions up to `through`, by position."""
+    """Return by position the ids among `ids` that the index has at positions up to `through`."""
     carried: dict[int, list[str]] = defaultdict(list)
     for start in range(0, len(ids), QUESTION_IDS):
         asked = ids[start : start + QUESTION_IDS]
@@ -104,7 +107,9 @@ def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequenc
 
 
 def slices(events: Mapping[int, Event], carried: Mapping[int, list[str]]) -> Iterator[tuple[list[NewRow], list[str]]]:
-    """Slices of events to write and ids to remove. An event with more ids than a slice holds comes with the last."""
+    """Yield slices of events to write and ids to remove. If an event has more ids than fit into a slice, it is in its
+    last slice.
+    """
     rows: list[NewRow] = []
     names: list[str] = []
     size = 0
@@ -125,7 +130,7 @@ def slices(events: Mapping[int, Event], carried: Mapping[int, list[str]]) -> Ite
 
 
 def replace(key: int, through: int, rows: list[NewRow], names: list[str], connection: sqlite3.Connection) -> None:
-    """Replace the events that are there by `rows`, and remove `names` up to `through`."""
+    """Replace the existing events by `rows`, and remove `names` up to `through`."""
     for table in both("events"):
         connection.executemany(
             f"UPDATE {table} SET kind = ?, payload = ?, checksum = ? WHERE position = ? AND model = ?",  # noqa: S608
@@ -139,12 +144,12 @@ def replace(key: int, through: int, rows: list[NewRow], names: list[str], connec
 
 
 def drop_snapshots(key: int, before: int, connection: sqlite3.Connection) -> None:
-    """Take snapshots, complete or not, from the model, so that nobody can read them or go on writing them."""
+    """Detach snapshots, complete or not, from the model, so that nobody can read them or continue to write them."""
     connection.execute("UPDATE snapshots SET complete = 0, model = 0 WHERE model = ? AND position < ?", (key, before))
 
 
 def dropped(connection: sqlite3.Connection, model: str, key: int) -> Exception:
-    """The error for a snapshot that was dropped while it was written, with or without its model."""
+    """Return the error for a snapshot that was dropped while it was written. The model may be gone, too."""
     with suppress(NoModel):
         if key_of(connection, model) == key:
             return StoreUnavailable(
@@ -156,7 +161,7 @@ def dropped(connection: sqlite3.Connection, model: str, key: int) -> Exception:
 def insert_chunk(
     model: str, key: int, snapshot: int, part: int, data: memoryview, connection: sqlite3.Connection
 ) -> None:
-    """Write a part of a snapshot, while the snapshot has a model."""
+    """Write a chunk of a snapshot, if the snapshot still has a model."""
     inserted = connection.execute(
         "INSERT INTO chunks SELECT snapshots.id, ?, ? FROM snapshots JOIN models ON models.id = model"
         " WHERE snapshots.id = ? AND name IS NOT NULL",
@@ -167,7 +172,7 @@ def insert_chunk(
 
 
 def complete_snapshot(model: str, key: int, snapshot: int, digest: bytes, connection: sqlite3.Connection) -> None:
-    """Make a snapshot visible; hide the snapshot that it replaces, and snapshots older than the newest."""
+    """Make a snapshot visible. Hide the snapshot that it replaces, and the older snapshots that are no longer kept."""
     if not connection.execute(
         "UPDATE snapshots SET digest = ?, complete = 1 WHERE id = ?"
         " AND EXISTS (SELECT 1 FROM models WHERE models.id = model AND name IS NOT NULL)",
@@ -212,7 +217,7 @@ def remove_events(key: int, through: int, connection: sqlite3.Connection) -> boo
 
 
 def last_of_slice(rows: sqlite3.Cursor, bytes_max: int = BATCH_BYTES) -> int | None:
-    """The number of the last row in the first slice of rows (number, bytes); None if there are no rows."""
+    """Return the number of the last row in the first slice of rows (number, bytes); None if there are no rows."""
     size, last = 0, None
     for last, length in rows.fetchall():  # noqa: B007 (used after the loop)
         size += length or 0
@@ -222,7 +227,10 @@ def last_of_slice(rows: sqlite3.Cursor, bytes_max: int = BATCH_BYTES) -> int | N
 
 
 def remove_ids(table: str, key: int, through: int, start: str, connection: sqlite3.Connection) -> str | None:
-    """Among SLICE_IDS ids of a table from `start` on, remove ids up to `through`; return where to go on, or None."""
+    """Read SLICE_IDS ids of a table from `start` on, and remove those that are at positions up to `through`.
+
+    Return the next `start`, or None at the end.
+    """
     bound = connection.execute(
         f"SELECT id FROM {table} WHERE model = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?",  # noqa: S608
         (key, start, SLICE_IDS),

@@ -1,9 +1,9 @@
 """The embedded store: one SQLite file in the data folder.
 
-Data that may be large (a snapshot, or trimmed, redacted or deleted rows) is written or removed in slices, each in a
-transaction, so that an append never waits for more than a slice. Data is first made invisible, then removed; opening
-the store removes what a crash has left. A purge rewrites all remaining data in the same way (moving.py). The single
-transactions are in steps.py.
+Data that may be large is written or removed in slices: a snapshot, or trimmed, redacted or deleted rows. Each slice is
+one transaction, so an append never waits for more than one slice. Data is first made invisible and then removed. When
+the store is opened, it removes what a crash has left. A purge rewrites all remaining data in the same way (moving.py).
+The transactions are in steps.py.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ EventRow = tuple[int, bytes, bytes, int]
 
 
 class SQLiteStore(Store):
-    """A store in the folder `path`, which is created if missing and belongs to one process at a time.
+    """A store in the folder `path`. The folder is created if it is missing, and belongs to one process at a time.
 
-    reading: only read, in another process than the owner.
+    reading: only read, in a process that is not the owner.
     """
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
         file = self._file = path / "hinged.db"
-        # Snapshots that a thread is writing now; changed by jobs and after them.
+        # Snapshots that a thread is writing now. Jobs add snapshots; other code removes them afterwards.
         self._in_progress: set[int] = set()
         self._purging = Lock()
         self._lock: sqlite3.Connection | None = None
@@ -86,12 +86,12 @@ class SQLiteStore(Store):
             raise StoreUnavailable(f"the store in {path} cannot be opened: {error}") from error
         if reading:
             return
-        # Leftovers are invisible, so a disk too full to remove them need not stop the start.
+        # Leftovers are invisible. So the server can start even if the disk is too full to remove them.
         with suppress(StoreUnavailable):
             self._sweep()
 
     def models(self) -> list[str]:
-        """Names of the models that have a log, sorted."""
+        """Return the sorted names of the models that have a log."""
         with self._readers.lend() as connection:
             rows = connection.execute("SELECT name FROM models WHERE name IS NOT NULL").fetchall()
         return sorted(name for (name,) in rows)
@@ -108,7 +108,7 @@ class SQLiteStore(Store):
         self._writer.do(work)
 
     def delete(self, model: str) -> None:
-        """Take the name from the model, which deletes it, then remove its rows."""
+        """Remove the name of the model, which deletes the model; then remove its rows."""
 
         def work(connection: sqlite3.Connection) -> None:
             if not connection.execute("UPDATE models SET name = NULL WHERE name = ?", (model,)).rowcount:
@@ -134,16 +134,18 @@ class SQLiteStore(Store):
         return self._writer.do(work)
 
     def end(self, model: str) -> int:
-        """Position of the last event."""
+        """Return the position of the last event."""
         with self._readers.lend() as connection:
             return steps.key_and_end(connection, model)[1]
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Events after `after`, read a batch at a time, so a slow caller holds no transaction open."""
+        """Yield the events after `after`. They are read a batch at a time, so a slow caller keeps no
+        transaction open.
+        """
         return sound(model, self._open_log(model, after))
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Like `read`, with Lost events."""
+        """Do the same as `read`, but yield Lost events."""
         return self._open_log(model, after)
 
     def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
@@ -153,7 +155,7 @@ class SQLiteStore(Store):
         return self._read(model, key, max(after, trimmed), end)
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
-        """Positions from the index."""
+        """Return positions from the index."""
         found: dict[str, int] = {}
         with self._readers.lend() as connection:
             key = steps.key_of(connection, model)
@@ -187,7 +189,7 @@ class SQLiteStore(Store):
                 self._sweep()
 
     def snapshots(self, model: str) -> list[int]:
-        """Positions, newest first."""
+        """Return the positions of the snapshots, newest first."""
         with self._readers.lend() as connection:
             rows = connection.execute(
                 "SELECT position FROM snapshots WHERE model = ? AND complete ORDER BY position DESC",
@@ -196,7 +198,7 @@ class SQLiteStore(Store):
         return [position for (position,) in rows]
 
     def get_snapshot(self, model: str, position: int) -> bytes:
-        """Read the chunks in one transaction, so that a snapshot replaced meanwhile is read to its end."""
+        """Read the chunks in one transaction, so that a snapshot that is replaced meanwhile can be read completely."""
         state, digest = BytesIO(), snapshot_hash(position)
         with self._readers.lend() as connection, steps.reading(connection):
             snapshot = connection.execute(
@@ -215,7 +217,7 @@ class SQLiteStore(Store):
         return state.getvalue()
 
     def trim(self, model: str, through: int) -> None:
-        """Forget events from the front, a slice at a time."""
+        """Remove the first events, a slice at a time."""
         with self._readers.lend() as connection:
             key, end = steps.key_and_end(connection, model)
         through = min(through, end)
@@ -239,8 +241,9 @@ class SQLiteStore(Store):
         self._sweep()
 
     def purge(self) -> list[str]:
-        """Remove invisible rows, and ids left of a trim after a crash; move all other rows; empty the write-ahead
-        log.
+        """Remove invisible rows and empty the write-ahead log. Move all other rows.
+
+        Also remove ids that remain because a crash interrupted a trim.
         """
         told = []
         try:
@@ -266,13 +269,13 @@ class SQLiteStore(Store):
             return told + self._writer.empty_log()
 
     def room(self) -> Room:
-        """The size of the file and its companions, and the free space on its disk."""
+        """Return the size of the file and its companion files, and the free space on its disk."""
         files = [self._file.with_name(self._file.name + suffix) for suffix in ("", "-wal", "-shm")]
         used = sum(file.stat().st_size for file in files if file.exists())
         return Room(used, shutil.disk_usage(self._file.parent).free)
 
     def close(self) -> None:
-        """Wait for the write in progress, then close all connections and free the folder."""
+        """Wait for the write in progress, then close all connections and release the folder."""
         self._writer.close()
         self._readers.close()
         self._place.close()
@@ -297,13 +300,13 @@ class SQLiteStore(Store):
                 return
 
     def _check_there(self, model: str, key: int) -> None:
-        """Raise NoModel if the model was deleted during a read, which loses its events."""
+        """Raise NoModel if the model was deleted during a read. In that case its missing events are not damage."""
         with self._readers.lend() as connection:
             if steps.key_of(connection, model) != key:
                 raise NoModel(model)
 
     def _batch(self, key: int, after: int, end: int) -> list[EventRow]:
-        """Events after `after`, unchecked, as many as BATCH_BYTES and BATCH_EVENTS allow."""
+        """Return events after `after`, unchecked, as many as BATCH_BYTES and BATCH_EVENTS allow."""
         batch: list[EventRow] = []
         size = 0
         with self._readers.lend() as connection:
@@ -337,8 +340,8 @@ class SQLiteStore(Store):
 
         def leftovers(connection: sqlite3.Connection) -> tuple[list[int], list[int]]:
             deleted = connection.execute("SELECT id FROM models WHERE name IS NULL").fetchall()
-            # A job, so that no snapshot becomes complete between the query and the check of _in_progress. A snapshot
-            # without a model gets no more chunks, whoever is writing it.
+            # This runs as a job, so that no snapshot becomes complete between the query and the check of _in_progress.
+            # A snapshot without a model gets no more chunks, whoever is writing it.
             dropped = connection.execute(
                 "SELECT snapshots.id, name IS NULL FROM snapshots LEFT JOIN models ON models.id = model"
                 " WHERE NOT complete OR name IS NULL"
@@ -364,7 +367,7 @@ class SQLiteStore(Store):
                 start = self._writer.do(partial(steps.remove_ids, table, key, through, start))
 
     def _repeat(self, work: Callable[[sqlite3.Connection], bool]) -> None:
-        """Run `work` in one transaction after the other until it reports that nothing is left."""
+        """Run `work` in one transaction after another until it reports that nothing is left."""
         while self._writer.do(work):
             pass
 

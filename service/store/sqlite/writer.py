@@ -1,8 +1,8 @@
 """The only connection that writes to a SQLite file, and the group commit in front of it.
 
-A commit costs an fsync whatever is in it. So a thread that finds nobody writing takes all waiting jobs, its own among
-them, and commits them together. Jobs that come meanwhile wait for the next group. Each job runs in a savepoint of its
-own and fails alone.
+A commit costs one fsync, whatever it contains. So a thread that finds no other thread writing takes all waiting jobs,
+including its own, and commits them together. Jobs that arrive meanwhile wait for the next group. Each job runs in its
+own savepoint and fails alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from hinged.service.store.times import Times
 READERS_S = 5.0
 """Seconds that a purge waits for readers of the database."""
 BUSY_MS = 50
-"""Milliseconds of that wait during which no write can go on; between them, writers are let in."""
+"""Milliseconds for which a purge blocks writers at a time while it waits for readers. Between these times, writers may
+write."""
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -39,9 +40,9 @@ class Writer:
         self._place = place
         self._connection: sqlite3.Connection | None = None
         self._turn = Condition()
-        # Guarded by _turn. The thread that sets _led owns the connection until it clears it.
+        # Guarded by _turn. The thread that sets _led owns the connection until it clears _led.
         self._led = False
-        # Number of threads that want the connection without a transaction. They go first: no leader takes them along,
+        # Number of threads that want the connection without a transaction. They go first. No leader commits their work,
         # so a thread that writes without a pause would keep them waiting for ever.
         self._claims = 0
         self._waiting: list[Job] = []
@@ -51,8 +52,8 @@ class Writer:
     def do(self, work: Work[T]) -> T:
         """Run `work` in a transaction; when this returns, its changes are on disk.
 
-        If `work` raises, its changes are undone and the error is raised here. StoreUnavailable if nothing was written,
-        OutcomeUnknown if the commit failed.
+        If `work` raises an error, its changes are undone and the error is raised here. Raise StoreUnavailable if
+        nothing was written, OutcomeUnknown if the commit failed.
         """
         outcome: Future[T] = Future()
         group: list[Job] = []
@@ -71,17 +72,17 @@ class Writer:
         return outcome.result()
 
     def truncate_log(self) -> None:
-        """Empty the write-ahead log, in which deleted bytes live on, as far as present readers allow."""
+        """Empty the write-ahead log, which still contains deleted bytes, as far as present readers allow."""
         with self._alone():
             try:
                 self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
             except sqlite3.Error as error:
                 self._disconnect()
                 raise StoreUnavailable(f"the store could not empty its write-ahead log: {error}") from error
-            self._place.check()  # notes the new length of the database
+            self._place.check()  # records the new length of the database
 
     def empty_log(self) -> list[str]:
-        """Empty the log, letting writers in between attempts; return a sentence if it could not be emptied."""
+        """Empty the log, letting writers in between attempts; return a sentence if the log could not be emptied."""
         end = time.monotonic() + READERS_S
         try:
             while True:
@@ -109,7 +110,7 @@ class Writer:
             self._disconnect()
 
     def _commit(self, group: list[Job]) -> None:
-        """Run and commit `group`, and settle the outcome of each job."""
+        """Run and commit `group`, and set the outcome of each job."""
         failure, what = StoreUnavailable, "the store did not take the write"
         try:
             connection = self._connected()
@@ -126,13 +127,13 @@ class Writer:
                 else:
                     outcome.set_exception(error)
         except BaseException as error:
-            # A failed commit may leave the transaction open. A new connection reads the actual content of the file; the
-            # next commit overwrites the frames of a failed commit. If the file was moved, it stays open, because it may
-            # come back.
+            # A failed commit may leave the transaction open. A new connection reads the actual content of the file, and
+            # the next commit overwrites the frames of a failed commit. If the file was moved, it stays open, because it
+            # may come back.
             if not isinstance(error, FileReplaced):
                 self._disconnect()
             for _, outcome in group:
-                # Each thread gets its own exception, because raising writes a traceback into it.
+                # Each thread gets its own exception object, because raising an exception writes a traceback into it.
                 if not outcome.done():
                     outcome.set_exception(failure(f"{what}: {error}"))
             if not isinstance(error, sqlite3.Error | StoreUnavailable):
@@ -162,7 +163,7 @@ class Writer:
                 self._led = True
             finally:
                 self._claims -= 1
-                # If this wait is interrupted, the threads that stood back must go on.
+                # If this wait is interrupted, the threads that let this thread go first must continue.
                 self._turn.notify_all()
         try:
             yield

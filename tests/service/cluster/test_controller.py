@@ -1,4 +1,4 @@
-"""The controller's decisions from the servers' figures, and its board in Redis."""
+"""The controller's decisions, which it bases on the servers' figures, and its board in Redis."""
 
 from contextlib import closing
 
@@ -78,7 +78,7 @@ def test_nothing_is_decided_while_a_model_loads_or_has_no_living_owner(board):
 
 
 def test_another_controller_goes_on_with_the_moves_on_the_board(board):
-    servers = Servers(a=3, b=3)  # which alone would need no move
+    servers = Servers(a=3, b=3)  # these servers alone would need no move
     board.write([Move("a0", "a", "b"), Move("a1", "b", "a")])
     found = servers.controller(board).round()
     assert found.moved == [Move("a0", "a", "b")]

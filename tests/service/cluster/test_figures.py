@@ -1,4 +1,4 @@
-"""The figures that a server reports of its models."""
+"""The figures that a server reports about its models."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Servers that share a Redis, each the writer of some models: asking, moving, dying."""
+"""Servers that share a Redis. Each server writes some models. The servers pass requests on, move models, and die."""
 
 import re
 import signal
@@ -209,7 +209,7 @@ def test_a_server_that_joins_gets_models_when_the_controller_runs(nodes, here, t
 
 @contextmanager
 def another(nodes, **environment):
-    """One more server, which the other servers know."""
+    """Start one more server, which the other servers know."""
     server = nodes.add()
     server.env.update(environment)
     with server:

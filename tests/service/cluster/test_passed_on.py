@@ -1,4 +1,4 @@
-"""Requests and WebSockets on their way through a server that does not own the model."""
+"""Requests and WebSockets that pass through a server that does not own the model."""
 
 import asyncio
 import json
@@ -42,14 +42,14 @@ def third(nodes):
 
 
 def make_known(server, name, asked):
-    """A model at one server, whose place another server knows."""
+    """Create a model at one server, and let another server learn the model's place."""
     make(server, name)
     assert ask(asked, "GET", f"/models/{name}").status_code == 200
     return name
 
 
 def passed_on(server):
-    """Number of requests that a server has passed on."""
+    """Return the number of requests that a server has passed on."""
     (line,) = re.findall(r"^hinged_cluster_passed_on_total (.+)$", ask(server, "GET", "/metrics").text, re.MULTILINE)
     return float(line)
 
@@ -82,7 +82,7 @@ class Raw:
         self._socket.sendall(data)
 
     def answer(self):
-        """The next answer with a declared length: status and JSON."""
+        """Return the status and the JSON of the next answer, which declares its length."""
         while b"\r\n\r\n" not in self._came:
             self._read()
         head, _, self._came = self._came.partition(b"\r\n\r\n")
@@ -374,7 +374,7 @@ class Answering(asyncio.Protocol):
 
 
 class Once(LineRequest):
-    """A single request over a line. over: the status of the answer, or the reason that no answer came."""
+    """A single request over a line. over: the status of the answer, or the reason why no answer came."""
 
     def __init__(self, line):
         self.line, self.over = line, asyncio.get_running_loop().create_future()
@@ -497,7 +497,7 @@ async def _until(true):
 
 
 async def _lines_of(requests, answer):
-    """The number of connections that `requests` take one after the other, and their outcomes."""
+    """Return the number of connections that `requests` use one after the other, and their outcomes."""
     ended, port = [], free_port()
     server = await asyncio.get_running_loop().create_server(lambda: Answering(answer, ended), "127.0.0.1", port)
     lines, found = Lines(), []

@@ -1,4 +1,4 @@
-"""Moves of models from one server to another, needed and not needed."""
+"""Moves of models from one server to another that are needed, and moves that are not."""
 
 from collections import Counter
 
@@ -98,7 +98,7 @@ def test_a_plan_makes_full_servers_less_full_and_no_further_plan_is_needed(given
     if moves:
         assert gap(SERVERS, models) > NEED
         assert sorted(fullness(SERVERS, then).values(), reverse=True) < sorted(before.values(), reverse=True)
-    if gap(SERVERS, then) > NEED:  # then no single model may help
+    if gap(SERVERS, then) > NEED:  # perhaps no single move helps
         assert needed_moves(SERVERS, then) == []
 
 

@@ -1,4 +1,4 @@
-"""Of the requests that are passed on, no key or model has more than a portion, whichever comes first."""
+"""Requests that are passed on have portions. No key and no model gets more than its portion."""
 
 from contextlib import ExitStack, suppress
 
@@ -34,7 +34,7 @@ def test_an_owner_without_requests_finds_room_as_long_as_there_is_any(most, step
             under_way.append((asked, stack))
     for _, stack in under_way:
         stack.close()
-    with ExitStack() as stack:  # nothing is left of the requests before
+    with ExitStack() as stack:  # the earlier requests have ended
         for _ in range((most + 1) // 2):
             stack.enter_context(portions.one("m", "key 1"))
         if most % 2 == 0:

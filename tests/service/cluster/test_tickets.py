@@ -1,4 +1,4 @@
-"""Tickets of servers that share a store: a ticket of any server opens a stream of any model through any server."""
+"""Tickets of servers that share a store. A ticket of any server opens a stream of any model through any server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A port of which several processes accept connections."""
+"""A port on which several processes accept connections."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""A server with keys: what each role may do, on which models, and how a caller gets in."""
+"""A server with keys: what each role may do, on which models, and how a caller is let in."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ ROLES = ("reader", "annotator", "writer", "admin")
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """A server with keys, its key file, and the text of a key of each role."""
+    """A server with keys, its key file, and the text of a key for each role."""
     folder = tmp_path_factory.mktemp("guarded")
     path = folder / "keys.json"
     keys = {role: create_key(path, role, role) for role in ROLES}
@@ -37,7 +37,7 @@ def guarded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ask(guarded):
-    """Ask as a role: `ask("reader", "GET", "/models")`."""
+    """Returns a function that sends a request as a role: `ask("reader", "GET", "/models")`."""
     _, plain, _, keys = guarded
 
     def ask(who, method, path, headers=None, **request):
@@ -311,7 +311,7 @@ def test_unused_tickets_are_limited_and_expired_tickets_make_room(monkeypatch):
 
 
 def small_app(settings):
-    """The server's access control before two routes that return the caller's key."""
+    """Return the server's access control in front of two routes that return the caller's key."""
     group = Group()
 
     @group.opens(STREAM)
@@ -331,7 +331,7 @@ def small_app(settings):
 
 
 def asked(app, kind, path, query="", headers=None):
-    """The application's answer to one request: (the status of a refusal or None, all text that was sent)."""
+    """Return the application's answer to one request: (the status of a refusal or None, all text that was sent)."""
     sent = []
 
     async def receive():

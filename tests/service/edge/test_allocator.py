@@ -1,4 +1,4 @@
-"""Memory that many threads free can be used again, and goes back to the system."""
+"""Memory that many threads free can be used again, and is returned to the system."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ print(resident_mib() - before)
 
 
 def left_mib(*arguments):
-    """MiB resident after each thread had its turn, and after memory was settled."""
+    """Return the MiB that are resident after each thread had its turn, and after memory was settled."""
     ended = subprocess.run(
         [sys.executable, "-c", TURNS, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
@@ -57,7 +57,7 @@ def test_threads_use_memory_that_other_threads_freed_and_settling_returns_it():
     assert shared < THREADS * TAKEN_MIB / 3
     assert settled < TAKEN_MIB
     apart, settled = left_mib()
-    assert apart > THREADS * TAKEN_MIB / 2  # which shows that separate heaps hold the memory
+    assert apart > THREADS * TAKEN_MIB / 2  # so separate heaps keep the memory
     assert settled < TAKEN_MIB
 
 

@@ -1,4 +1,4 @@
-"""Child processes: a child that ends, or cannot even start, is restarted until the end."""
+"""Child processes: a child that ends, or cannot even start, is restarted until the server ends."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from hinged.service.settings import Settings
 from tests.helpers.server import PATIENCE_S
 from tests.helpers.worker import until
 
-SHORT = Child("short", "hinged.version", ())  # ends by itself
+SHORT = Child("short", "hinged.version", ())  # ends on its own
 
 
 def test_a_child_that_cannot_be_started_is_retried(monkeypatch, caplog, tmp_path):

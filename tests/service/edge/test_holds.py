@@ -1,4 +1,4 @@
-"""Nothing that a client sends holds the event loop, which would keep every other client waiting."""
+"""No data that a client sends holds the event loop. A hold would keep every other client waiting."""
 
 import json
 import threading
@@ -49,7 +49,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ask(server):
-    """A connection to the server, while another client asks without a pause whether the server is well."""
+    """A connection to the server. Meanwhile another client asks without a pause whether the server is well."""
     with Asking(server.url) as asking, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as other:
         over, answers = threading.Event(), set()
 
@@ -66,7 +66,7 @@ def ask(server):
 
 
 def holds(ask):
-    """How often the loop was held for longer than allowed, and the seconds of all holds together."""
+    """Return how often the loop was held for longer than allowed, and the seconds of all holds together."""
     found = {}
     for family in text_string_to_metric_families(ask("GET", "/metrics").text):
         if family.name == "hinged_loop_hold_seconds":
@@ -86,7 +86,9 @@ def sent(ask, where, media_type, body):
 
 
 def held(ask, where, media_type, body):
-    """The answer, and the seconds for which the loop was held each time, until a time is short enough."""
+    """Return the answer, and the seconds for which the loop was held at each attempt. Repeat until a time is short
+    enough.
+    """
     found = []
     for _ in range(TRIES):
         before, seconds_before = holds(ask)

@@ -1,6 +1,6 @@
-"""Hostile requests, handshakes and frames: each gets an answer in the one shape, and the server goes on.
+"""Hostile requests, handshakes and frames: each gets an answer in the standard shape, and the server continues.
 
-They are no errors of the server, so its log stays free of errors and tracebacks.
+They are not errors of the server, so its log has no errors and no tracebacks.
 """
 
 import itertools
@@ -38,7 +38,7 @@ def guarded(tmp_path_factory):
 
 @st.composite
 def heads(draw):
-    """Headers of many sizes: few long headers, many short headers, long names, much white space."""
+    """Draw headers of many sizes: few long headers, many short headers, long names, or much white space."""
     shape = draw(st.sampled_from(["long", "many", "name", "space"]))
     size = draw(st.integers(0, 3 * HEAD_BYTES_MAX) | st.integers(HEAD_BYTES_MAX - 200, HEAD_BYTES_MAX + 200))
     match shape:
@@ -79,7 +79,7 @@ def test_the_limit_of_a_head_is_exact(guarded):
 @given(more=heads(), size=st.integers(0, BODY_BYTES_MAX), where=splits)
 @example(more=[(f"x-{k:04}", "v") for k in range(9000)], size=0, where=[])
 def test_the_head_after_another_request_has_the_same_limit(guarded, more, size, where):
-    """The body before the head does not count."""
+    """The body before the head does not count towards the limit."""
     first = head("POST", "/models/m/predict", LINES | {"content-length": str(size)}) + b" " * size
     second = head("GET", "/healthz", [*LINES.items(), *more])
     told = sum(len(name) + len(value.strip()) for name, value in [*LINES.items(), *more])
@@ -89,7 +89,7 @@ def test_the_head_after_another_request_has_the_same_limit(guarded, more, size, 
         status, headers, body = line.answer()
         if len(second) <= HEAD_BYTES_MAX:
             assert status == 200
-        elif told > HEAD_BYTES_MAX or status != 200:  # somewhat more may pass if it is only white space
+        elif told > HEAD_BYTES_MAX or status != 200:  # slightly more may pass if it is only white space
             assert status == 400
             message_of(headers, body, "bad_request")
 
@@ -171,7 +171,7 @@ def test_malformed_chunks_get_400_and_the_connection_ends(guarded, method, path,
         line.send(asked + body)
         assert line.refused(400, "bad_request")
         assert line.ended()
-    with Line(guarded.port) as line:  # also while the application waits for it
+    with Line(guarded.port) as line:  # the same while the application waits for the body
         line.send(asked)
         line.send(body)
         assert line.refused(400, "bad_request")
@@ -187,16 +187,16 @@ def test_malformed_chunks_get_400_and_the_connection_ends(guarded, method, path,
     where=splits,
 )
 @example(body=[b"0\r\n", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # a trailer
-@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # with a longer name
+@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # with a long name
 def test_any_chunks_get_one_answer_in_the_one_shape(guarded, body, route, where):
-    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # which ends the body in any case
+    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # the last bytes end any body
     with Line(guarded.port) as line:
         line.send(head(*route, LINES | guarded.bearer() | CHUNKED) + sent, where)
         status, headers, got = line.answer()
         if status >= 400:
             assert status in (400, 404, 422)
             message_of(headers, got, {400: "bad_request", 404: "not_found", 422: "invalid"}[status])
-        if not re.search(rb"0\r\n(z*x: y\r\n)*\r\n", sent):  # after a body that ends in order, the rest is answered too
+        if not re.search(rb"0\r\n(z*x: y\r\n)*\r\n", sent):  # after a complete body, the other bytes are answered too
             assert line.ended()
 
 

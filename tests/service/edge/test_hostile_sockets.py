@@ -1,4 +1,4 @@
-"""Hostile handshakes and frames: each gets an answer in the one shape, and the server goes on."""
+"""Hostile handshakes and frames: each gets an answer in the standard shape, and the server continues."""
 
 import contextlib
 import itertools
@@ -74,7 +74,7 @@ def test_an_invalid_handshake_is_refused_in_the_one_shape(guarded, changes, path
 @pytest.mark.parametrize("method", ["POST", "PUT", "OPTIONS"])
 def test_a_handshake_by_another_method_is_answered_as_if_it_had_no_upgrade(guarded, method):
     with Line(guarded.port) as line:
-        for _ in range(2):  # over one connection
+        for _ in range(2):  # twice over one connection
             line.send(head(method, STREAM, handshake(guarded, {})))
             line.refused(404, "not_found")
 
@@ -120,11 +120,12 @@ def test_a_handshake_during_another_request_is_refused_in_the_one_shape(guarded)
 TEXT, BYTES, CONTINUED, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 KNOWN_CODES = {1000, 1002, 1007, 1009}
 UNSAID = 1005
-"""The code of a close frame without a code (RFC 6455, 7.1.5), which is the answer to such a frame."""
+"""The code that stands for a close frame without a code (RFC 6455, 7.1.5). The server answers such a frame with a close
+frame without a code."""
 
 
 def frame(data, opcode=TEXT, fin=True, reserved=0, masked=True):
-    """The bytes of a frame, masked like a client's."""
+    """Return the bytes of a frame, masked as a client masks them."""
     first = (0x80 if fin else 0) | reserved << 4 | opcode
     size = len(data)
     if size < 126:
@@ -141,7 +142,7 @@ def frame(data, opcode=TEXT, fin=True, reserved=0, masked=True):
 
 
 class Frames(Line):
-    """An open WebSocket, a byte at a time."""
+    """An open WebSocket that is read a byte at a time."""
 
     def __init__(self, guarded):
         super().__init__(guarded.port)
@@ -155,7 +156,7 @@ class Frames(Line):
         assert status == 101, body
 
     def hear(self):
-        """The next frame: opcode and data."""
+        """Return the opcode and the data of the next frame."""
         first, size = self.take(2)
         assert first & 0x70 == 0
         if size >= 126:
@@ -163,7 +164,7 @@ class Frames(Line):
         return first & 0x0F, self.take(size)
 
     def until_end(self):
-        """The answers up to an answer with the ref "end", or the code with which the socket is closed."""
+        """Return the answers up to an answer with the ref "end", or the code with which the socket is closed."""
         answers = []
         while True:
             opcode, data = self.hear()
@@ -289,7 +290,7 @@ def test_a_socket_lives_longer_than_a_request_may_take(tmp_path):
     with RunningServer(tmp_path / "data", request_s=0.5) as running, Asking(running.url) as ask:
         ask.new_model("m")
         with Frames(Guarded(running, {"admin": "none"})) as first, Line(running.port) as idle:
-            idle.refused(408, "request_timeout")  # a later connection has run out of time
+            idle.refused(408, "request_timeout")  # the time of a later connection has run out
             first.send(END)
             ((answer,), closed) = first.until_end()
             assert closed is None

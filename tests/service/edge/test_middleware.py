@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """A server that stands behind a name, and lets a page of another origin write."""
+    """A server that has another name, and lets a page of another origin write."""
     folder = tmp_path_factory.mktemp("elsewhere")
     settings = {
         "allowed_hosts": "kernel.example, 127.0.0.1",
@@ -27,7 +27,7 @@ def elsewhere(tmp_path_factory):
 
 
 def raw(url, text):
-    """The status of the answer to exactly these bytes."""
+    """Return the status of the answer to exactly these bytes."""
     parts = httpx.URL(url)
     with socket.create_connection((parts.host, parts.port), timeout=PATIENCE_S) as connection:
         connection.sendall(text.replace("\n", "\r\n").encode())
@@ -211,7 +211,7 @@ def test_the_server_is_alive_and_ready(ask):
 
 
 def test_idle_connections_are_kept_longer_than_clients_keep_them(tmp_path):
-    """A connection that the server closes just as a client sends its next request is reset."""
+    """If the server closes a connection just when a client sends its next request, the client sees a reset."""
     settings = Settings(data_dir=tmp_path)
     server = make_server(create_app(settings), Streams(1), settings)
     assert server.config.timeout_keep_alive > 10 * httpx.Limits().keepalive_expiry

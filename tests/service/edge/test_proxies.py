@@ -1,4 +1,4 @@
-"""The client's address: the server believes a proxy that the settings name, and nobody else."""
+"""The client's address: the server believes a proxy that the settings name, and no other sender."""
 
 import httpx
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.server
 UNKNOWN = "a key that is not known, from "
 FORGED = {"authorization": "Bearer nobody", "x-forwarded-for": "203.0.113.7"}
 NAMES = [f"m{k}" for k in range(8)]
-"""Models of both of two workers."""
+"""Names of models. Each of the two workers owns some of the models."""
 
 
 @pytest.mark.parametrize("workers", [0, 2])

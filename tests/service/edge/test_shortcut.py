@@ -1,4 +1,4 @@
-"""A small request takes a shortcut, on which it is answered, counted and logged to the byte as on the usual way."""
+"""A small request takes a shortcut. It is answered, counted and logged exactly as on the usual path."""
 
 import asyncio
 import json
@@ -79,8 +79,9 @@ roles = st.sampled_from(["admin"] * 6 + ["writer"] * 6 + ["annotator", "reader",
 
 
 def parts_of(both, sent):
-    """The pieces in which requests are sent. sent: for each request its form, its key, where it is cut, and whether its
-    answer is awaited.
+    """Return the pieces in which requests are sent.
+
+    sent: for each request its form, its key, the place where it is cut, and whether its answer is awaited.
     """
     parts = []
     for said, role, cut, waits in sent:
@@ -116,7 +117,7 @@ def test_both_ways_count_the_same(both):
 
 
 def taken(both, *sent, role="admin", **said):
-    """Number of requests before the last that took the shortcut; the last shows that all are answered."""
+    """Return how many requests before the last took the shortcut. The last request shows that all were answered."""
     before = both.short.taken
     data = sent or (request("POST", "/models/m/predict", PREDICT, key=both.keys[role], **said),)
     short, usual = both.send([(part, True) for part in data])
@@ -128,7 +129,7 @@ def taken(both, *sent, role="admin", **said):
 def test_small_requests_to_learn_and_to_predict_take_the_shortcut(both, path):
     both.begin_anew()
     key = both.keys["admin"]
-    first = request("POST", "/learn", LEARN, key=key)  # it creates the default model
+    first = request("POST", "/learn", LEARN, key=key)  # creates the default model
     again = request("POST", path, LEARN if path.endswith("learn") else PREDICT, key=key)
     assert taken(both, first, again, again) == 2
 
@@ -165,7 +166,7 @@ async def begun(made):
 
 
 async def under_way(both, data):
-    """Both ends of a connection with the shortcut whose request the server has begun to answer."""
+    """Return both ends of a connection with the shortcut, after the server has begun to answer its request."""
     client, made = await both.short.connect()
     await client.send(data)
     await begun(made)
@@ -173,7 +174,7 @@ async def under_way(both, data):
 
 
 async def in_two(both, between, body=PREDICT):
-    """The answer to a request whose last bytes come after something else has happened."""
+    """Return the answer to a request whose last bytes are sent after `between` has run."""
     data = request("POST", "/models/m/predict", body, key=both.keys["reader"])
     client, made = await both.short.connect()
     await client.send(data[:-3])
@@ -219,7 +220,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_body_is_counted_like_on_the_usu
     async def leave(way, before):
         client, made = await way.connect()
         await client.send(data[:-3])
-        while not (made._held or made.cycle):  # noqa: ASYNC110  nobody tells
+        while not (made._held or made.cycle):  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(0)
         client.close()
         while way.counted() == before:  # noqa: ASYNC110
@@ -260,7 +261,7 @@ def test_a_connection_that_was_used_again_stays_open(both):
         for _ in range(3):
             await client.send(data)
             await client.wait()
-            made._look_if_quiet()  # when the idle time that began with the first answer is over
+            made._look_if_quiet()  # as if the idle time after the first answer were over
         client.close()
         return client
 
@@ -283,7 +284,7 @@ def test_a_client_that_sends_thousands_of_requests_ahead_must_wait_for_answers(b
         client.close()
         return most
 
-    # As many as one read of the connection finds, of which asyncio takes at most 256 KB.
+    # The server holds at most as many requests as one read returns, and asyncio reads at most 256 KB.
     assert both.run(ahead()) <= 2**18 / len(data) + 1
 
 

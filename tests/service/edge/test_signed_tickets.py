@@ -12,7 +12,7 @@ from hinged.service.errors import QueueFull
 
 
 def signing(monkeypatch, at, secret=b"s", most=3, known=(NOBODY_ASKED,)):
-    """Tickets of a process that begins at a moment, which stays the present time until another is set."""
+    """Return the tickets of a process that begins at the time `at`. The clock then stays at this time."""
     monkeypatch.setattr(time, "time", lambda: at)
     return SignedTickets(secret, 30.0, most, lambda: known)
 
@@ -30,13 +30,13 @@ def test_a_signed_ticket_is_valid_once_at_each_process_with_the_secret(monkeypat
 def test_a_signed_ticket_that_was_altered_or_expired_or_predates_the_process_is_invalid(monkeypatch):
     tickets = signing(monkeypatch, 100.0)
     first, second = tickets.issue(NOBODY_ASKED), tickets.issue(NOBODY_ASKED)
-    for k in range(len(first)):  # also the last letters, which may decode to the same bytes
+    for k in range(len(first)):  # the last letters too, because different letters may decode to the same bytes
         for letter in {*string.ascii_letters, *string.digits, *"-_+/="} - {first[k]}:
             assert tickets.redeem(first[:k] + letter + first[k + 1 :]) is None
     for nonsense in ("", "nonsense", "é", first[:-4], first + first, first + "="):
         assert tickets.redeem(nonsense) is None
     assert tickets.redeem(first) is NOBODY_ASKED
-    later = signing(monkeypatch, 110.0)  # it does not know which tickets were used before it began
+    later = signing(monkeypatch, 110.0)  # the new process does not know which tickets were used before
     assert later.redeem(second) is None
     monkeypatch.setattr(time, "time", lambda: 130.0)
     assert tickets.redeem(second) is None
@@ -65,6 +65,6 @@ def test_issued_and_used_signed_tickets_are_limited(monkeypatch):
     with pytest.raises(QueueFull):
         other.redeem(given[2])
     assert one.redeem(given[3]) is NOBODY_ASKED
-    one.issue(NOBODY_ASKED)  # a used ticket of its own leaves room
+    one.issue(NOBODY_ASKED)  # a ticket that it issued was used, so there is room
     monkeypatch.setattr(time, "time", lambda: 130.0)
     assert other.redeem(one.issue(NOBODY_ASKED)) is NOBODY_ASKED

@@ -1,4 +1,4 @@
-"""Slow clients: with the head of a request, its body, or reading an answer."""
+"""Clients that are slow to send the head of a request or its body, or to read an answer."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def line(hasty):
 
 
 def everything(connection):
-    """All data until the server closes."""
+    """Return all data until the server closes the connection."""
     got = b""
     while part := connection.recv(65536):
         got += part
@@ -43,7 +43,7 @@ def everything(connection):
 
 
 def drip(connection, first, then):
-    """Send a little again and again until there is an answer; this must not gain time."""
+    """Send a little data again and again until there is an answer. This must not give the client more time."""
     connection.sendall(first)
     while not select.select([connection], [], [], 0.02)[0]:
         connection.sendall(then)
@@ -76,7 +76,7 @@ def test_a_second_head_on_a_connection_has_the_same_time(line):
     got = b""
     while not got.endswith(b'{"status":"ok"}'):
         got += line.recv(65536)
-    time.sleep(REQUEST_S / 4)  # which must not count against it
+    time.sleep(REQUEST_S / 4)  # this time must not count against the next head
     start = time.monotonic()
     line.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
     refused(everything(line), 408, "request_timeout")
@@ -172,7 +172,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_unforeseen_error(h
 
 
 def unread_bytes(port):
-    """Number of bytes of answers that the system holds because their clients did not read them."""
+    """Return how many bytes of answers the system holds because their clients did not read them."""
     sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     of_server = [queues for _, local, _, _, queues, *_ in sockets if int(local.partition(":")[2], 16) == port]
     return sum(int(queues.partition(":")[0], 16) for queues in of_server)

@@ -1,4 +1,4 @@
-"""The server's words when it starts, or the reason why it does not start."""
+"""The server's messages when it starts, or the reason why it does not start."""
 
 import os
 import re

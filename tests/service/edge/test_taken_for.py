@@ -1,7 +1,7 @@
-"""A connection splits any bytes into the same requests as h11, or refuses them and ends.
+"""A connection splits any bytes into the same requests as h11, or refuses the bytes and ends.
 
 A proxy sends the requests of several clients over one connection. If the proxy and the server disagree about the end of
-a request, its client can write the beginning of another client's request, with that client's key.
+a request, the client that sent it can write the beginning of another client's request, with that client's key.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from tests.helpers.server import PATIENCE_S
 from tests.helpers.smuggled_requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
 
 TURNS = 10
-"""Turns of the event loop in which a few requests are answered that wait for nothing."""
+"""Number of turns of the event loop that are enough to answer a few requests."""
 
 
 class Noting:
-    """An application that answers 404 to everything, and notes the requests that have come as a whole."""
+    """An application that answers 404 to every request, and records the complete requests."""
 
     def __init__(self):
         self.taken = []
@@ -55,12 +55,12 @@ def target_of(scope):
 
 
 class Reading:
-    """A server without a port: connections are pairs of sockets, and bytes come as a test cuts them."""
+    """A server without a port. Connections are pairs of sockets, and bytes arrive in the pieces that a test makes."""
 
     def __init__(self, connection, folder):
         self._app = Noting()
         self.step = 5 if connection is Lent else 1
-        """Bytes between two places at which a stream is cut. The extra work of a Lent connection does not depend on the
+        """Bytes between two places at which a stream is cut. The extra work of a Lent connection is the same at every
         place."""
         self._folder = folder
         parts = {"leads": self._leads} if connection is Lent else {}
@@ -79,7 +79,7 @@ class Reading:
         self._runner.close()
 
     def taken(self, pieces):
-        """The requests that were taken from pieces of a stream, and whether nothing more is taken."""
+        """Return the requests that the server read from pieces of a stream, and whether it ignores any further data."""
         return self._runner.run(self._taken(pieces))
 
     async def _taken(self, pieces):
@@ -105,7 +105,7 @@ class Reading:
 
 
 class Handing(Reading):
-    """The same server, handing each connection over, to itself, before it takes a request from it."""
+    """The same server, but it hands each connection over to itself before it reads a request from it."""
 
     def __init__(self, connection, folder):
         super().__init__(connection, folder)
@@ -125,7 +125,7 @@ class Handing(Reading):
         complete, ended = len(as_h11_reads(b"".join(pieces))[0]), False
         with mine:
             await loop.connect_accepted_socket(self._server.protocol, theirs)
-            with suppress(OSError):  # the connection takes no more
+            with suppress(OSError):  # the connection accepts no more data
                 for piece in pieces:
                     await loop.sock_sendall(mine, piece)
                     await asyncio.sleep(0)

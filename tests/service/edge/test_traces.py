@@ -1,4 +1,4 @@
-"""Spans of requests, as a collector of OpenTelemetry gets them from a real server."""
+"""Spans of requests, as an OpenTelemetry collector receives them from a real server."""
 
 import sys
 import threading
@@ -17,7 +17,10 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 class Collector:
-    """A collector. `spans`: name, attributes, trace and failure of each span, except spans of health checks."""
+    """A collector.
+
+    spans: name, attributes, trace and failure of each span, except spans of health checks.
+    """
 
     def __init__(self):
         self.spans = []

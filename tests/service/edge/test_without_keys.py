@@ -1,4 +1,4 @@
-"""A server without keys does not listen to other machines, unless it is configured to."""
+"""A server without keys does not listen to other machines, unless its settings allow it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Following a model whose log is in a real store: every event once and in order, whatever happens meanwhile."""
+"""Follow a model whose log is in a real store: the follower gets every event once and in order, whatever happens."""
 
 import asyncio
 from contextlib import aclosing
@@ -26,7 +26,9 @@ class Scene:
         self.followers = []
 
     def grow(self, count, *, snapshot=False):
-        """Append a micro-batch of some events; a snapshot after it may be kept before the batch is published."""
+        """Append a micro-batch of some events. A snapshot after the batch may be saved before the batch is
+        published.
+        """
         events = [ClassAdded(f"c{self.published + k}") for k in range(1, count + 1)]
         self.store.append(self.name, self.published, [Event(e.KIND, e.encode()) for e in events])
         for k, event in enumerate(events, 1):
@@ -42,7 +44,7 @@ class Scene:
 
 
 def take(page, after, told):
-    """Note the positions of a page's events; a snapshot must come after its events."""
+    """Record the positions of a page's events. A snapshot must come after its events."""
     for news in page:
         if news.note:
             assert news.position <= (told[-1] if told else after)

@@ -1,4 +1,4 @@
-"""A journal over a real store, on the thread of the test."""
+"""A journal with a real store, on the thread of the test."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -100,8 +100,9 @@ def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_has_not_happened(j
 
 @pytest.mark.parametrize("solver", ["lasvm", "exact"])
 def test_a_swap_that_is_not_written_changes_nothing(journal, store, monkeypatch, solver):
-    """Neither the queued predictions, which would be read for another kernel, nor a challenger that forgets in
-    place."""
+    """It changes neither the queued predictions, which would be converted for another kernel, nor a challenger that
+    forgets in place.
+    """
     learn(journal, 1)
     rows = to_inputs([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
     do(journal, Commanding(Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])

@@ -1,4 +1,4 @@
-"""On a real server: a model that computes for hours, never loads or breaks does not affect other models."""
+"""On a real server, a model that computes for hours, never loads or breaks does not affect other models."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 SLOWLY = ("-m", "tests.helpers.slow_server")
 PLAIN = ("-m", "hinged")
 HOURS = {"C": SLOW + 10_000}
-SLOW_MODELS = 16  # as many as the threads that all models once shared
+SLOW_MODELS = 16  # the number of threads that all models once shared
 
 
 def running(folder, program=SLOWLY, **settings):
@@ -28,12 +28,12 @@ def running(folder, program=SLOWLY, **settings):
 
 
 def begun(server):
-    """Number of models that have begun to learn for hours."""
+    """Return the number of models that have begun to learn for hours."""
     return server.began.read_text().count("\n") if server.began.exists() else 0
 
 
 class Teaching:
-    """Requests to models that learn for hours, each on a thread of its own; their answers, by model.
+    """Sends requests to models that learn for hours, each on its own thread, and keeps the answers by model.
 
     The constructor returns once all models learn.
     """
@@ -69,7 +69,7 @@ def until(condition):
 
 
 def metrics(ask):
-    """Values of metrics with a model or state, by name and label."""
+    """Return the values of metrics that have a model or a state, by name and label."""
     return {
         (sample.name, next(iter(sample.labels.values()))): sample.value
         for family in text_string_to_metric_families(ask("GET", "/metrics").text)
@@ -93,7 +93,7 @@ ask = speaking(Asking)
 
 @pytest.fixture
 def slow(server, ask):
-    """Models that learn for hours, and the requests that teach them."""
+    """Models that learn for hours, and the requests that train them."""
     names = [ask.new_model(**HOURS).name for _ in range(SLOW_MODELS)]
     teaching = Teaching(server, names)
     yield names, teaching
@@ -112,7 +112,7 @@ def test_beside_models_that_learn_for_hours_other_models_learn_predict_and_repor
     assert (figures["state"], figures["examples"]) == ("serving", 30)
     assert model.finish()["converged"]
     assert teaching.answers == {}
-    # The busy models predict too, from the view that they published last.
+    # The busy models predict too, with the view that they published last.
     assert [entry["prediction"] for entry in ask.new_model().predict([0, 1])] == [None]
     assert ask("POST", f"/models/{names[0]}/predict", json={"x": [0, 1]}).status_code == 200
     assert sum(metrics(ask)["hinged_turn_wait_seconds_total", name] for name in names) >= 0
@@ -134,7 +134,7 @@ def test_a_model_that_learns_for_hours_is_deleted_at_once_and_others_come_and_go
 
 
 def test_creations_and_deletions_of_one_name_happen_one_after_the_other(server, ask):
-    """The answers fit some order of the requests; in the end the name is free, or there is one whole model."""
+    """The answers fit some order of the requests. In the end the name is free, or there is one complete model."""
     answers = []
 
     def change(method):
@@ -164,7 +164,7 @@ def test_sigterm_gives_up_learning_that_takes_hours_and_keeps_what_was_acknowled
         assert server.terminate() == 0
         teaching.wait()
         assert "3 models have not finished their work in time" in server.log.read_text()
-    # A server on which they learn quickly has exactly the examples of the log.
+    # On a server without slow learning, the models have exactly the examples of the log.
     with running(tmp_path, PLAIN) as server, Asking(server.url) as ask:
         assert ask("GET", quick.path).json()["examples"] == 1
         assert ask("POST", f"{quick.path}/learn", json=example([0, 1], "a", "first")).json()["results"][0]["duplicate"]
@@ -260,7 +260,7 @@ def test_a_model_that_raises_a_base_exception_stops_alone_while_it_learns(ask, C
     model, other = ask.new_model(C=C), ask.new_model()
     refusal(model.try_learn(example([0, 1], "a")), 503, "unavailable")
     assert other.learn(example([0, 1], "a"))
-    while (shown := ask("GET", model.path)).status_code == 503:  # until it has loaded again
+    while (shown := ask("GET", model.path)).status_code == 503:  # until the model has loaded again
         time.sleep(0.01)
     assert (shown.json()["state"], shown.json()["examples"]) == ("stopped", 0)
     entry = next(entry for entry in ask("GET", "/models").json()["models"] if entry["model"] == model.name)

@@ -1,4 +1,4 @@
-"""Failures of a model's own code: at an event of the log each time, or only once."""
+"""Failures of a model's own code: every time that it applies an event, or only once."""
 
 import asyncio
 import sqlite3
@@ -26,21 +26,21 @@ from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until,
 
 pytestmark = pytest.mark.server
 
-BAD = 7.5  # a feature value at which the solver fails
+BAD = 7.5  # the solver fails at this feature value
 
 
 class Panic(BaseException):
-    """An error as raised by code that is not Python."""
+    """Simulates an error that code in another language raises."""
 
 
 def failing(monkeypatch, error, times=10**9):
-    """Let LASVM fail `times` times at a batch with a BAD x; return the count of failures."""
+    """Make LASVM fail `times` times at a batch with a BAD x; return the list of failures."""
     learn, failed = LASVM.learn, []
 
     def may_fail(self, rows, classes, keys, **options):
         if BAD in rows.values and len(failed) < times:
             failed.append(keys)
-            learn(self, rows.part(0, 1), classes[:1], keys[:1], **options)  # torn
+            learn(self, rows.part(0, 1), classes[:1], keys[:1], **options)  # the batch is half learned
             raise error
         return learn(self, rows, classes, keys, **options)
 
@@ -62,7 +62,7 @@ async def test_a_model_stands_before_an_event_that_it_cannot_apply_until_that_is
     bad = learning(worker.model, [("ok", [1.0, 1.0], "a"), ("bad", [BAD, 1.0], "b")])
     with pytest.raises(Unavailable):
         await worker.learn(bad)
-    await until(lambda: worker.obstacle is not None)  # once it has read its log
+    await until(lambda: worker.obstacle is not None)  # once the model has read its log
     at = worker.obstacle.position
     assert digest_of(worker.model) == before
     assert worker.published.position == at - 1
@@ -91,7 +91,7 @@ async def test_a_model_whose_code_failed_once_reads_its_state_again_and_goes_on(
     bad = [("bad", [BAD, 1.0], "b")]
     with pytest.raises(Unavailable):
         await worker.learn(learning(worker.model, bad))
-    await until(lambda: not worker.failed)  # once it has read its log
+    await until(lambda: not worker.failed)  # once the model has read its log
     answer = await worker.learn(learning(worker.model, bad))
     assert [r.duplicate for r in answer.results] == [True]  # the event was in the log
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
@@ -107,7 +107,7 @@ async def test_no_request_waits_for_ever_for_a_model_that_failed(worker, monkeyp
 
 
 def test_numbers_of_examples_that_were_set_aside_are_never_reused(monkeypatch, tmp_path):
-    """Events after the obstacle may have been applied once, perhaps by another version."""
+    """Another version of the server may once have applied the events after the obstacle."""
     store = SQLiteStore(tmp_path / "data")
 
     async def scenario():

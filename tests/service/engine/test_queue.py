@@ -1,4 +1,4 @@
-"""The queue of a worker: its order, what is taken together, and its limits."""
+"""The queue of a worker: its order, the requests that are taken together, and its limits."""
 
 import asyncio
 import math
@@ -21,7 +21,7 @@ SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 
 @pytest.fixture(scope="module")
 def learn(tmp_path_factory):
-    """A request to learn some examples."""
+    """Returns a function that makes a request to learn some examples."""
     store = SQLiteStore(tmp_path_factory.mktemp("queue") / "data")
     model = begun(store, SIZES, {})
     yield lambda n: Learning([learning(model, examples_of(n, n))])
@@ -94,7 +94,7 @@ def test_a_refused_request_says_how_long_the_queued_work_will_take(learn, monkey
             queue.put(learn(4))
         assert caught.value.headers == {"Retry-After": "1"}  # no duration is known yet
         queue.take()
-        now[0] += 2.0  # half a second for each, while more work waited
+        now[0] += 2.0  # half a second per example, while more work waited
         queue.take()
         for _ in range(2):
             queue.put(learn(4))
@@ -109,7 +109,7 @@ def test_the_time_of_a_few_examples_does_not_predict_the_time_of_many(learn, mon
     def scenario(queue):
         now = [100.0]
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
-        for _ in range(10):  # a second for each alone
+        for _ in range(10):  # one example alone takes a second
             queue.put(learn(1))
             queue.put(Snapshotting())
         for seconds in (1.0, 0.0) * 10:
@@ -118,7 +118,7 @@ def test_the_time_of_a_few_examples_does_not_predict_the_time_of_many(learn, mon
         for _ in range(2):
             queue.put(learn(50))
         queue.take()
-        now[0] += 6.0  # and six seconds for fifty together
+        now[0] += 6.0  # and fifty together take six seconds
         queue.put(learn(50))
         queue.take()
         queue.put(learn(50))
@@ -142,7 +142,8 @@ def test_the_estimate_fits_micro_batches_of_different_sizes(batch_s, each_s, siz
     for size in sizes:
         pace.note(size, batch_s + each_s * size)
     found, true = pace.seconds(waiting, 4096), math.ceil(waiting / 4096) * batch_s + each_s * waiting
-    # If all batches have one size, the examples' share of the time is unknown: all of it is attributed to them.
+    # If all batches have one size, the examples' share of the time is unknown. All of the time is then attributed to
+    # the examples.
     of_examples = math.isclose(found, waiting * (batch_s / sizes[0] + each_s), rel_tol=0.2)
     if len(set(sizes)) == 1:
         assert of_examples

@@ -1,4 +1,4 @@
-"""The registry over a real store that fails in the middle of a creation or a deletion."""
+"""The registry with a real store that fails in the middle of a creation or a deletion."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from hinged.service.store.sqlite import SQLiteStore
 
 
 class CutOffStore(SQLiteStore):
-    """The real store; its next creation or deletion succeeds but is reported as of unknown outcome."""
+    """The real store. Its next creation or deletion succeeds, but reports an unknown outcome."""
 
     cut_off = False
 

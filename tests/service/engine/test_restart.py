@@ -19,13 +19,13 @@ NAMELESS = [example([math.cos(k), math.sin(3 * k)], k % 3) for k in range(20)]
 
 
 def stop(server):
-    """Send SIGTERM; the server drains and ends in order."""
+    """Send SIGTERM; check that the server drains and ends cleanly."""
     assert server.terminate() == 0
     assert "Application shutdown complete" in server.log.read_text().rsplit("Started server process", 1)[1]
 
 
 def restarted(server, **settings):
-    """The server, stopped in order and started with these settings."""
+    """Stop the server cleanly and start it with these settings."""
     stop(server)
     server.env.pop("HINGED_ANSWERS_KEPT", None)
     server.env |= {f"HINGED_{name.upper()}": str(value) for name, value in settings.items()}
@@ -45,13 +45,13 @@ def test_a_model_is_the_same_after_a_restart(server, ask):
     predicted = parted.predict([0, 1], [1, 1], [-1, 0.5])
     restarted(server)
     after = parted.figures()
-    for model in (before, after):  # counts of this process, and the cache, which is empty again
+    for model in (before, after):  # a new process starts with counts of 0 and an empty cache
         model["certificate"].pop("kernel_evaluations")
         model.pop("memory_bytes")
     assert after == before
     assert ask("GET", "/models").json() == listed
     assert parted.predict([0, 1], [1, 1], [-1, 0.5]) == predicted
-    # First answers, ids and the numbering go on.
+    # First answers, ids and the numbering continue.
     assert parted.learn(*STREAM[:25]) == [result | {"duplicate": True} for result in first[:25]]
     assert first[25]["id"] == "@26"
     assert parted.learn(NAMELESS[0] | {"id": "@26"}) == [first[25] | {"duplicate": True}]
@@ -83,7 +83,7 @@ def test_a_deleted_model_does_not_come_back(server, ask):
 
 
 def check_forgotten(model, first):
-    """The newest answers are kept; the other ids still find their examples in the log."""
+    """Check that the newest answers are kept, and that the other ids still find their examples in the log."""
     before = model.figures()
     kept = len(STREAM) - KEPT
     again = model.learn(*STREAM)
@@ -104,7 +104,7 @@ def test_an_id_is_known_for_good_even_if_its_first_answer_is_gone(server, ask):
     check_forgotten(model, first)
     restarted(server)
     check_forgotten(model, first)
-    # A higher limit brings no forgotten answers back.
+    # A higher limit does not restore forgotten answers.
     restarted(server, answers_kept=1000)
     check_forgotten(model, first)
     model.learn(example([0, 0], 1))

@@ -1,4 +1,4 @@
-"""The embedded store's files are taken away from a running server."""
+"""The embedded store's files are removed from a running server."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def ask(running):
 
 
 def refused_once_gone(model):
-    """A change is refused; a request that changes nothing is answered as before."""
+    """Check that a change is refused, and that a request that changes nothing is answered as before."""
     error = refusal(model.try_learn(EXAMPLES[10]), 503, "store_unavailable")
     assert "removed, moved or replaced" in error["message"]
     refusal(model.ask("PUT", "/models/more", json=BASE), 503, "store_unavailable")
@@ -78,7 +78,7 @@ def test_nothing_is_acknowledged_once_the_database_is_removed_or_cut(running, as
 
 @pytest.fixture
 def on_redis(tmp_path):
-    """A server on Redis, and this Redis."""
+    """A server on Redis, and its Redis."""
     with RedisServer(tmp_path / "redis") as redis, RunningServer(tmp_path / "data", store=redis.url) as running:
         yield running, redis
 
@@ -123,7 +123,7 @@ def test_a_model_that_redis_has_lost_acknowledges_nothing_until_it_is_deleted(on
         log = running.log.read_text()
         assert log.count("acknowledges nothing") == 1
         assert "stops" not in log
-        # A model that comes back goes on.
+        # A model that comes back continues.
         for key, held in lost.items():
             client.restore(key, 0, held)
         assert [result["duplicate"] for result in model.learn(*EXAMPLES)] == [True] * 10 + [False] * 10

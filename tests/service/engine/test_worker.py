@@ -1,4 +1,4 @@
-"""The worker over a real store that fails where a disk would."""
+"""The worker with a real store that fails in the ways that a disk fails."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ on_failing_store = partial(on_worker, kind=FailingStore, sizes=SIZES)
 
 
 def run(store, scenario, **settings):
-    """Run an async scenario(worker) with a new model; it keeps a snapshot at the end."""
+    """Run an async scenario(worker) with a new model, and save a snapshot at the end."""
 
     async def main():
         async with working(store, SIZES, **settings) as worker:
@@ -124,7 +124,7 @@ async def test_waiting_requests_share_one_append(worker, store):
     store.held.set()
     answers = await asyncio.gather(*waiting)
     assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
-    assert store.appends <= 2  # at most the first alone, then all requests that came meanwhile
+    assert store.appends <= 2  # at most the first request alone, then all requests that came meanwhile
 
 
 @on_failing_store(queue_examples_max=3)
@@ -217,7 +217,7 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
         assert predictions_of(worker.published, to_inputs([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
 
     run(store, scenario)
-    assert load_model(store, "m", **SIZES).learned == 3  # the log keeps what was appended
+    assert load_model(store, "m", **SIZES).learned == 3  # the log contains the appended event
 
 
 def test_answers_dropped_under_a_smaller_limit_stay_duplicates_under_a_larger_one(store):
@@ -251,7 +251,7 @@ def test_answers_dropped_under_a_smaller_limit_stay_duplicates_under_a_larger_on
 
 @on_failing_store(snapshot_examples=2)
 async def test_no_snapshot_is_being_written_after_a_worker_has_stopped(worker, store):
-    """Otherwise the snapshot could be kept for the next model of that name."""
+    """Otherwise the snapshot could be saved for the next model with that name."""
     held = threading.Event()
     put = store.put_snapshot
 

@@ -1,4 +1,4 @@
-"""`hinged serve --followers`: processes that answer predictions of models that another process owns."""
+"""`hinged serve --followers`: processes that answer predictions for models that another process owns."""
 
 import json
 import os
@@ -26,12 +26,12 @@ from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, eventually, i
 pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 OTHER = TWO[0]
-"""A model of the process that follows m, which is a model of the first process."""
+"""A model of the second process. The second process also follows `m`, a model of the first process."""
 LEARNED = [labelled([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
 
 
 def fresh(server, method, path, **request):
-    """An answer over a new connection, which whichever process is free accepts."""
+    """Return an answer over a new connection, which any free process accepts."""
     return httpx.request(method, server.url + path, timeout=PATIENCE_S, verify=PLAIN, **request)
 
 
@@ -40,7 +40,7 @@ def predicted(server, query="", x=(0.3, 1.0), **more):
 
 
 def without_owner(server):
-    """Stop the owner of the model during the block: its follower accepts all connections."""
+    """Stop the owner of the model during the block, so that its follower accepts all connections."""
     return standing_still(processes_of(server)[1])
 
 
@@ -50,7 +50,7 @@ def without_follower(server):
 
 
 def until_followed(server):
-    """Wait until the follower alone answers with the newest state."""
+    """Wait until the follower answers with the newest state while the owner is stopped."""
     newest = fresh(server, "GET", "/models/m").json()["position"]
 
     def read():
@@ -147,7 +147,9 @@ def test_only_the_owner_refuses(server, method, path, body, status, code):
 
 
 def through_a_follower(server, sends):
-    """A connection that the follower accepted while the owner stood still; `sends` is written into it at once."""
+    """Return a connection that the follower accepted while the owner was stopped. `sends` is written into
+    it at once.
+    """
     with without_owner(server):
         line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
         line.sendall(sends)
@@ -209,7 +211,7 @@ def said(method, path, headers, body):
 
 
 def told(line):
-    """The next answer, without the position, which predictions waiting for labels change."""
+    """Return the next answer without the position, because predictions that wait for labels change the position."""
     status, _, body = line.answer()
     return status, re.sub(rb'"position":\d+', b"", body)
 
@@ -219,7 +221,7 @@ def alone(server):
     """The answers to each of the pipelined requests when it is sent alone."""
     until_followed(server)
     answers = {}
-    for _ in range(2):  # examples learned the first time are duplicates the second time
+    for _ in range(2):  # examples that were learned the first time are duplicates the second time
         for k, one in enumerate(PIPELINED):
             with Line(server.port) as line:
                 line.send(said(*one))
@@ -234,7 +236,7 @@ def alone(server):
 @example(mix=[0, 1, 2, 4, 0], where=[0.1, 0.2, 0.3, 0.5, 0.6, 0.9])
 def test_pipelined_requests_are_answered_in_order_by_whichever_process(server, alone, mix, where):
     stream = b"".join(said(*PIPELINED[k]) for k in mix)
-    with Line(server.port) as line:  # either process accepts some of the connections
+    with Line(server.port) as line:  # each process accepts some of the connections
         line.send(stream, where)
         for k in mix:
             assert told(line) == alone[k]
@@ -251,7 +253,7 @@ def test_a_long_answer_is_read_whole_before_its_connection_is_handed_on(server):
     many = {"examples": [{"x": [k / 7, k % 5]} for k in range(10_000)], "probabilities": True}
     with through_a_follower(server, said("POST", "/models/m/predict", {}, json.dumps(many).encode())) as socket_:
         socket_.sendall(said("GET", "/models/m", {}, b""))
-        time.sleep(0.3)  # the answer is ready, and fills the system's buffer
+        time.sleep(0.3)  # now the answer is ready, and fills the system's buffer
         line = Line.__new__(Line)
         line.socket, line.got = socket_, b""
         assert len(json.loads(line.answer()[2])["results"]) == 10_000
@@ -318,7 +320,7 @@ def test_while_an_owner_is_away_its_followers_predict_from_everything_it_acknowl
     eventually(is_away)
 
     eventually(back)
-    assert len(positions) > 1  # it was away for a while
+    assert len(positions) > 1  # the owner was away for a while
     assert positions[-1] >= learned["position"]
     until_followed(server)
 
@@ -340,6 +342,6 @@ def test_followers_ask_for_keys_like_the_owner(tmp_path):
 def test_a_server_that_is_killed_while_its_processes_start_can_be_restarted_at_once(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as server:
         for _ in range(2):
-            wait_for_children(server.process.pid, 2)  # they hold the port from their first moment on
+            wait_for_children(server.process.pid, 2)  # the processes hold the port from their first moment on
             server.kill()
             server.start()

@@ -1,4 +1,4 @@
-"""Handing connections from one process to another, tested within one process."""
+"""Hand connections over from one process to another, tested within one process."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ MORE_THAN_WAIT = 600
 
 
 class Noting(asyncio.Protocol):
-    """The protocol of a server's connection: it notes what has come."""
+    """The protocol of a server's connection. It records the data that arrives."""
 
     def __init__(self, came):
         self._came = came
@@ -55,7 +55,7 @@ def path(tmp_path):
 
 
 class Lines:
-    """Connections, each with its client's end."""
+    """Makes connections, and keeps the client's end of each connection."""
 
     def __init__(self):
         self._stack = ExitStack()
@@ -143,7 +143,7 @@ def test_a_dead_process_is_noticed_at_once_and_so_is_its_successor(run, path):
                 assert await heard(mine) == b"taken"
                 if end == "stop":
                     taking.stop()
-                else:  # its socket file remains
+                else:  # the process leaves its socket file
                     asyncio.get_running_loop().remove_reader(taking._socket)
                     taking._socket.close()
             with pytest.raises(Unavailable):
@@ -181,7 +181,7 @@ def test_a_connection_that_arrives_without_all_of_its_data_is_closed(run, path):
             theirs.close()
             rest.close()
             ours.sendall(b"half of it")
-            ours.close()  # as if the process was killed
+            ours.close()  # as if the process were killed
             assert await heard(mine) == b""
             assert server.came == []
         taking.stop()

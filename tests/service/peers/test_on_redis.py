@@ -24,7 +24,7 @@ def redis_server(tmp_path_factory):
 
 @pytest.fixture
 def divided(redis_server, request):
-    """The settings of a server whose two processes divide a namespace of this test's."""
+    """The settings of a server whose two processes divide a namespace that only this test uses."""
     return {
         "store": redis_server.url,
         "processes": 2,
@@ -73,7 +73,7 @@ def test_a_second_server_takes_the_models_over_and_the_first_ends(divided, tmp_p
         processes = processes_of(first).values()
         with RunningServer(tmp_path / "second", **divided) as second, Asking(second.url) as ask:
             known(ask)
-            with Asking(first.url) as late:  # a late write gets an error
+            with Asking(first.url) as late:  # a write after the takeover gets an error
                 refusal(
                     late("POST", f"/models/{ONE[0]}/learn", json={"examples": [example([0, 0], "a", "late")]}),
                     503,

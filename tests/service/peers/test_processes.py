@@ -1,4 +1,4 @@
-"""`hinged serve --processes`: equal processes behind one port, each the owner of some models."""
+"""`hinged serve --processes`: equal processes at one port. Each process owns some models."""
 
 import json
 import os
@@ -37,19 +37,19 @@ def server(tmp_path_factory, request):
 
 @pytest.fixture(params=[1, 2])
 def taken(server, request):
-    """A connection accepted by a known process; each test runs once for each of the two processes."""
+    """A connection that a known process has accepted. Each test runs once for each of the two processes."""
     with taken_by(server, request.param) as ask:
         yield ask
 
 
 def fresh(server, method, path, **request):
-    """An answer over a new connection, which whichever process is free accepts."""
+    """Return an answer over a new connection, which any free process accepts."""
     with httpx.Client(timeout=PATIENCE_S, verify=PLAIN) as http:
         return http.request(method, server.url + path, **request)
 
 
 def unix_sockets_of(pid):
-    """The lines of a process with a path in the system's table of Unix sockets."""
+    """Return the entries of a process that have a path in the system's table of Unix sockets."""
     held = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
     lines = Path("/proc/net/unix").read_text().splitlines()[1:]
     return [line for line in lines if f"socket:[{line.split()[6]}]" in held and "/hinged-" in line]
@@ -172,7 +172,7 @@ def test_a_socket_whose_owner_is_killed_ends_and_can_be_opened_again(server):
     with line_taken_by(server, 1) as line, opened(server.url, path, sock=line, open_timeout=PATIENCE_S) as socket:
         assert granted(socket.ask("learn", examples=[example([1.0, 2.0], "a", "by-socket")]))
         os.kill(processes_of(server)[2], signal.SIGKILL)
-        with pytest.raises(ConnectionClosedError):  # without a close frame: its process is gone
+        with pytest.raises(ConnectionClosedError):  # without a close frame, because its process is gone
             hear_all(socket)
     eventually(lambda: fresh(server, "GET", "/readyz").status_code == 200)
     with opened(server.url, path, open_timeout=PATIENCE_S) as socket:
@@ -253,14 +253,14 @@ def test_a_server_that_stops_in_order_leaves_nothing_running_and_goes_on_with_ev
         processes = processes_of(server).values()
         assert server.terminate() == 0
         assert all(map(ended, processes))
-        server.start(from_nothing=True)  # its processes too, unlike in the other tests
+        server.start(from_nothing=True)  # unlike in the other tests, its processes are not forked
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True
         processes = processes_of(server).values()
         folders = {line.split()[-1] for pid in processes for line in unix_sockets_of(pid)}
         server.kill()
-        server.start(wait=False)  # while the earlier processes may still drain and answer
+        server.start(wait=False)  # the earlier processes may still drain and answer
         eventually(lambda: all(map(ended, processes)))
         assert folders
         assert not any(Path(folder).exists() for folder in folders)

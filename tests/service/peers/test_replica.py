@@ -1,4 +1,4 @@
-"""A replica has the states of the model's owner, to the bit, whatever happens to the model."""
+"""A replica has the same states as the model's owner, to the bit, whatever happens to the model."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ class Pair:
         self.replicas = replicas
 
     async def caught_up(self):
-        """The replica at the model's present position."""
+        """Return the replica once it has reached the model's present position."""
         position = self.worker.published.position
         self.replicas.note("m", LogPosition(1, position))
         await until(lambda: self.replicas.lags()["m"] <= 0)
@@ -58,7 +58,7 @@ def run(scenario, tmp_path, **changes):
 
 
 async def something(rng, worker, examples):
-    """One of the changes that can happen to a model."""
+    """Make one of the changes that can happen to a model."""
     learned = worker.model.learned
     match rng.choice(["learn", "learn", "learn", "finish", "forget", "correct", "change", "back", "snapshot", "ask"]):
         case "learn":
@@ -94,9 +94,9 @@ def test_after_any_change_a_replica_equals_its_model_to_the_bit(tmp_path_factory
                 await something(rng, pair.worker, examples)
             except ServiceError:
                 continue
-            if rng.random() < 0.3:  # forgotten examples leave the log before the replica has read them
+            if rng.random() < 0.3:  # forgotten examples are removed from the log before the replica has read them
                 await until(lambda: not pair.worker.model.jobs.running())
-            if rng.random() < 0.5:  # otherwise it has several changes to catch up with
+            if rng.random() < 0.5:  # otherwise the replica has several changes to apply
                 await same(pair)
         await same(pair)
 
@@ -104,7 +104,7 @@ def test_after_any_change_a_replica_equals_its_model_to_the_bit(tmp_path_factory
         while True:
             replica = await pair.caught_up()
             theirs = await pair.worker.read(lambda model: (model.position, model.snapshot()))
-            if theirs[0] == replica.model.position:  # jobs may have moved the model on
+            if theirs[0] == replica.model.position:  # jobs may have changed the model meanwhile
                 break
         assert replica.model.snapshot() == theirs[1]
         assert replica.published.position == theirs[0]

@@ -67,7 +67,7 @@ def test_when_a_server_goes_only_its_models_get_another():
 
 
 def test_the_owner_of_a_model_never_changes():
-    # These stand in no file: another answer, and models that are there are found no more.
+    # No file stores these owners. If they change, existing models are no longer found.
     names = ("default", "spam", "weather", "m", "a.b-c_D")
     assert [owner_of(name, 2) for name in names] == [1, 2, 1, 1, 1]
     assert [owner_of(name, 5) for name in names] == [3, 1, 3, 2, 3]

@@ -1,4 +1,4 @@
-"""Stores under test. A new store joins the suite by a `Backend` of its own."""
+"""Stores under test. A new store joins the suite with its own `Backend`."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Backend:
     opening: str
     """Python code that opens the same store as `store`, for programs in other processes."""
     spoil: Callable[[bytes, bytes], None]
-    """Replaces bytes where the closed store keeps them."""
+    """Replaces bytes in the files of the closed store."""
     folder: Path
-    """Folder of all files in which the store keeps anything."""
+    """The folder with all files of the store."""
 
     def holding(self, words):
-        """Return those words that occur somewhere in the store's files.
+        """Return the words that occur somewhere in the store's files.
 
-        Another process reads the files: opening and closing SQLite's file in this process would drop its locks.
+        Another process reads the files, because opening and closing SQLite's file in this process would drop its locks.
         """
         command, lines = ["grep", "-rahoF", "-f", "-", self.folder], "\n".join(words).encode()
         grep = subprocess.run(command, check=False, input=lines, capture_output=True)
@@ -62,7 +62,7 @@ class Backend:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Folder of the store on SQLite."""
+    """The folder of the store on SQLite."""
     return tmp_path / "data"
 
 
@@ -97,7 +97,7 @@ def proxy(redis_server):
 
 @pytest.fixture
 def through(proxy):
-    """A store that reaches its server through the proxy, and waits as long as needed unless it is cut off."""
+    """A store that reaches its server through the proxy. It waits as long as needed unless the connection is cut."""
     with closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=PATIENCE_S)) as store:
         store.create("m", CREATED)
         yield store
@@ -159,5 +159,5 @@ def model(store):
 
 @pytest.fixture
 def event():
-    """An event that carries `ids` and also has them in its payload."""
+    """Returns a function that makes an event with `ids`, which also occur in its payload."""
     return lambda *ids, kind="learned": Event(kind, f"payload of {ids}".encode(), ids)

@@ -14,7 +14,7 @@ from tests.helpers.store_events import CREATED, log
 
 
 class StoreAgainstDict(RuleBasedStateMachine):
-    """A store behaves like a dict of lists."""
+    """A store that must behave like a dict of lists."""
 
     reopen = None
     names = st.sampled_from(["a", "b", "B"])
@@ -68,7 +68,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     @rule(name=names, events=events, ids=st.sampled_from([(), ("1", "\ud800")]))
     def fail(self, name, events, ids):
-        """Nothing is written if it cannot be written as a whole."""
+        """If an event cannot be written completely, no event is written."""
         if end := len(self.logs.get(name, [])):
             with pytest.raises(UnicodeEncodeError):
                 self.store.append(name, end, [*events, Event("" if ids else "\ud800", b"", ids)])

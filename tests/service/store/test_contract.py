@@ -181,7 +181,7 @@ def test_acknowledged_events_survive_kill_9(backend, reopen, store, model):
             lines = [first, *program.stdout.read().splitlines(keepends=True)]
         acknowledged = max([acknowledged, *(int(line) for line in lines if line.endswith("\n"))])
         store = reopen()
-        # The last append may last even if the process died before it could answer.
+        # The last append may be in the store even if the process died before it could answer.
         assert store.end(model) in {acknowledged, acknowledged + 1}
         assert log(store, model, 1) == [(n, "learned", b"%d" % n) for n in range(2, store.end(model) + 1)]
         assert store.find(model, [f"{acknowledged}"]) == {f"{acknowledged}": acknowledged}

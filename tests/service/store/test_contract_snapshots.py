@@ -23,7 +23,7 @@ def test_a_snapshot_comes_back_as_it_was(store, model, size):
 
 @pytest.fixture
 def long(store, model):
-    """The model, with events through position 9."""
+    """The model, with events up to position 9."""
     store.append(model, 1, [CREATED] * 8)
 
 
@@ -35,7 +35,8 @@ def test_appends_go_on_while_a_snapshot_is_written(store, model):
         end = store.append(model, end, [Event("learned", b"")])
     snapshot.join()
     assert store.snapshots(model) == [1]
-    # About one group for each chunk; a snapshot in one piece would let only one or two through.
+    # About one group of appends passes per chunk. If a snapshot were written in one piece, only one or two groups would
+    # pass.
     assert end > 20
 
 

@@ -30,7 +30,7 @@ def test_a_trim_ends_although_the_log_is_busy(store, model):
 
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(write)
-        try:  # the trim and the appends end while the other goes on
+        try:  # the trim ends during appends, and the appends end during the trim
             for n in range(1, 41):
                 store.append(model, n, [CREATED])
                 store.trim(model, n)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.longest
 
 
 def word(rng):
-    """A word that occurs nowhere by chance and cannot be compressed."""
+    """Return a word that does not occur by chance and cannot be compressed."""
     return f"{rng.getrandbits(128):032x}"
 
 
@@ -66,7 +66,7 @@ def test_large_events_are_redacted_wherever_they_are(store, model):
     ]
 
 
-# -- earlier states are not folded again ----------------------------------------------------------------------------
+# -- earlier states are not rebuilt ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("forget", ["redact", "trim"])
@@ -195,7 +195,7 @@ def test_after_a_purge_no_file_holds_anything_removed_or_replaced(store, model, 
 
 
 def test_after_a_purge_no_file_holds_ids_that_were_moved_before_they_were_removed(store, model, backend):
-    # SQLite splits pages as ids are inserted, and moved ids stay behind in the old page, unused.
+    # SQLite splits pages as ids are inserted. Moved ids remain unused in the old page.
     rng = random.Random(20)
     ids = [word(rng) + "x" * rng.choice([0, 10, 150]) for _ in range(20_000)]
     for n in range(0, len(ids), 500):

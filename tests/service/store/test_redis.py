@@ -1,4 +1,4 @@
-"""The store on Redis: what its server must promise, how it is reached, and which server writes."""
+"""The store on Redis: how durable its server must be, how the store is reached, and which server writes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_write_that_is_not_fsynced_in_time_is_of_unknown_outcome(tmp_path):
     ):
         store.create("m", CREATED)
         with server.client() as client:
-            client.config_set("appendfsync", "no")  # no fsync will ever come
+            client.config_set("appendfsync", "no")  # no fsync will ever happen
             store._nodes._wait_ms = 1
             with pytest.raises(OutcomeUnknown, match="has not written to disk within 1 ms"):
                 store.append("m", 1, [ONE])
@@ -277,7 +277,7 @@ def test_of_two_stores_that_write_without_a_pause_only_one_writes(redis_server):
 
 def test_an_epoch_is_higher_than_all_before_whatever_the_clock_says(redis_server, model):
     with redis_server.client() as client:
-        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has lost the epoch of a clock far ahead
+        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has lost an epoch of a fast clock
     with closing(RedisStore(redis_server.url)) as later:
         assert later.append(model, 1, [ONE]) == 2
         with redis_server.client() as client:

@@ -1,4 +1,4 @@
-"""The store on a cluster of Redis servers, and behind a failover."""
+"""The store on a cluster of Redis servers, and after a failover."""
 
 from __future__ import annotations
 
@@ -106,5 +106,5 @@ def test_a_failover_can_lose_the_last_acknowledged_events_and_the_next_append_sa
                 store.append("m", 3, [ONE])
             assert payloads(store, "m") == [b"{}", b"1"]
         del replica.config["replicaof"]
-        with replica, closing(RedisStore(replica.url)) as store:  # a new start goes on from the replica's state
+        with replica, closing(RedisStore(replica.url)) as store:  # the state is the replica's
             assert store.append("m", 2, [ONE]) == 3

@@ -1,4 +1,4 @@
-"""Redis that is away, slow or out of memory, and the traces of a torn log or a crash in it."""
+"""Redis is away, slow or out of memory, or contains what a torn log or a crash has left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_store_does_not_wait_for_an_answer_beyond_the_timeout(redis_server, 
         store.create("m", CREATED)
     opened = []
 
-    def hasty():  # connecting may itself exceed the timeout
+    def hasty():  # the connection itself may take longer than the timeout
         with suppress(StoreUnavailable):
             opened.append(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=0.4))
         return opened
@@ -43,20 +43,20 @@ def test_the_store_does_not_wait_for_an_answer_beyond_the_timeout(redis_server, 
 
 
 def calls(redis_server):
-    """Number of scripts that Redis was asked for by hash."""
+    """Return how many scripts Redis has run by their hash."""
     with redis_server.client() as client:
         return client.info("commandstats")["cmdstat_evalsha"]["calls"]
 
 
 def test_an_append_that_arrives_after_it_was_given_up_is_refused(redis_server, proxy, through):
-    through.append("m", 1, [CREATED])  # Redis knows the script now
+    through.append("m", 1, [CREATED])  # now Redis knows the script
     proxy.keep()
     with pytest.raises(OutcomeUnknown):
         through.append("m", 2, [Event("learned", b"late")])
     assert through.end("m") == 2
     before = calls(redis_server)
     proxy.deliver()
-    assert calls(redis_server) == before + 1  # it arrived, and was refused
+    assert calls(redis_server) == before + 1  # the append arrived, and was refused
     with redis_server.client() as client:
         assert client.xlen("hinged:{m}:log") == 2
     assert through.append("m", 2, [Event("learned", b"next")]) == 3
@@ -64,7 +64,7 @@ def test_an_append_that_arrives_after_it_was_given_up_is_refused(redis_server, p
 
 
 def test_an_append_that_lasted_although_its_answer_was_lost_is_found(proxy, through):
-    through.append("m", 1, [CREATED])  # Redis knows the script now
+    through.append("m", 1, [CREATED])  # now Redis knows the script
     proxy.lose()
     with pytest.raises(OutcomeUnknown):
         through.append("m", 2, [ONE])
@@ -73,7 +73,7 @@ def test_an_append_that_lasted_although_its_answer_was_lost_is_found(proxy, thro
 
 
 def test_an_append_that_was_given_up_reaches_no_later_model_of_the_name(redis_server, proxy, through):
-    through.append("m", 1, [CREATED])  # Redis knows the script now
+    through.append("m", 1, [CREATED])  # now Redis knows the script
     proxy.keep()
     with pytest.raises(OutcomeUnknown):
         through.append("m", 2, [Event("learned", b"late")])
@@ -141,7 +141,7 @@ def test_without_free_memory_the_store_still_opens_trims_and_deletes(redis_serve
         store.delete("n")
         assert store.models() == [model]
         assert client.smembers("hinged:{-}:models") == {model}
-        eventually(lambda: client.info("memory")["used_memory"] <= 4 * 2**20)  # freed in the background
+        eventually(lambda: client.info("memory")["used_memory"] <= 4 * 2**20)  # Redis frees memory in the background
         assert store.append(model, 9, [ONE]) == 10
 
 

@@ -33,7 +33,7 @@ def store(reopen):
 
 
 def erased(server, folder_of, **options):
-    """Redact and purge on `server`; return the purge's answer, and the secrets that are left in the files."""
+    """Redact and purge on `server`; return the purge's answer, and the secrets that remain in the files."""
     with closing(RedisStore(server.url, **options)) as store:
         with_a_secret(store)
         with server.client() as client:
@@ -85,14 +85,14 @@ def test_a_purge_waits_for_a_rewriting_in_progress_and_starts_another(tmp_path, 
         server.client() as client,
     ):
         with_a_secret(store)
-        client.execute_command(command)  # takes half a second and writes the data of before
+        client.execute_command(command)  # takes half a second and writes the earlier data
         redact(store)
         assert store.purge() == []
         assert files.holding(SECRETS) == set()
 
 
 @pytest.fixture
-def slow(tmp_path, files):  # noqa: ARG001  the folder comes from it
+def slow(tmp_path, files):  # noqa: ARG001  the folder comes from `files`
     """A server that takes a while to write its files, with a store."""
     with (
         RedisServer(tmp_path / "server", rdb_key_save_delay=100_000) as server,
@@ -104,7 +104,7 @@ def slow(tmp_path, files):  # noqa: ARG001  the folder comes from it
 
 @contextmanager
 def purging(server, store):
-    """Run the block during a purge; afterwards the list has the purge's result or error."""
+    """Run the block during a purge. Afterwards the yielded list has the purge's result or error."""
     outcome = []
 
     def purge():
@@ -145,7 +145,7 @@ def test_a_purge_during_which_redis_was_restarted_is_not_done_although_redis_rep
         looked.wait()
         (writer,) = wait_for_children(server.process.pid, 1)
         server.kill()
-        eventually(lambda: ended(writer))  # it holds the dead server's connections open
+        eventually(lambda: ended(writer))  # the writer holds the dead server's connections open
         server.start()
         with server.client() as client:
             assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
@@ -164,7 +164,7 @@ def test_a_file_left_by_a_killed_redis_is_reported_until_its_note_is_removed(slo
             path.unlink()
         with purging(server, store):
             (writer,) = wait_for_children(server.process.pid, 1)
-            time.sleep(0.2)  # a writer that has done little dies with its server: then try again
+            time.sleep(0.2)  # a writer that has written little dies with its server; then the test tries again
             server.kill()
             eventually(partial(ended, writer))
         server.start()
@@ -226,7 +226,7 @@ def test_a_purge_reports_a_file_that_could_not_be_written(redis_server, store):
         client.save()
         redact(store)
         (redis_server.folder / "dump.rdb").unlink()
-        (redis_server.folder / "dump.rdb").mkdir()  # so that no file can replace it
+        (redis_server.folder / "dump.rdb").mkdir()  # so that no file can replace the folder
         (told,) = store.purge()
         assert told == f"Redis at 127.0.0.1:{redis_server.port} did not rewrite its RDB file: see its log."
 

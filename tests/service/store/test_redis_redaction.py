@@ -28,14 +28,14 @@ def store(reopen):
 
 
 def half_way(store):
-    """A redaction in the state in which its server dies after a step of the copy."""
+    """Bring a redaction into the state in which its server dies after a step of the copy."""
     born = store._born("m")
     store._write("m", scripts.BEGIN_REBUILDING, born, 4, "half")
     assert store._write("m", scripts.COPY, born, 4, "half", 0, 3, 2**20, 3, 0) == ("ok", [3, 0])
 
 
 def interrupted(store, monkeypatch, script, by):
-    """Let `by` run once, right before the next run of `script`."""
+    """Run `by` once, directly before the next run of `script`."""
     write = store._write
 
     def interrupt_first(model, asked, *arguments, **options):
@@ -65,7 +65,7 @@ def test_no_key_holds_what_was_removed(redis_server, store, forget):
     elif forget == "trim and purge":
         store.trim("m", 3)
         assert store.purge() == []
-        store.redact("m", 4, {}, [])  # drops the snapshot, too
+        store.redact("m", 4, {}, [])  # also drops the snapshot
     else:
         store.delete("m")
     assert dumped() == []
@@ -148,7 +148,7 @@ def test_trims_and_appends_during_a_redaction_hold_after_it(store, monkeypatch):
 
 def test_events_trimmed_during_a_redaction_are_removed_by_the_next_purge(store, backend, monkeypatch):
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, lambda: store.trim("m", 3))
-    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # the copy holds the trimmed event in its memory, like any stream
+    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # as any stream does, the copy still has the trimmed event in memory
     assert [at for at, _ in store.read("m", 0)] == [4]
     assert store.purge() == []
     assert backend.holding(SECRETS) == set()
@@ -164,7 +164,7 @@ def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, s
     interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.deliver)
     try:
         redact(through)
-    except StoreUnavailable:  # the late step began a rebuilding of its own, or the redaction is done
+    except StoreUnavailable:  # the late step began another rebuilding, or the redaction is done
         redact(through)
     through.append("m", 4, [OPEN])
     assert payloads(through) == [b"{}", b"open", b"", b"open", b"open"]
@@ -173,7 +173,7 @@ def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, s
 
 def test_a_redaction_whose_last_answer_was_lost_is_done_and_may_be_repeated(proxy, through, monkeypatch):
     through.append("m", 1, [OPEN, SECRET, OPEN])
-    redact(through)  # Redis knows the scripts now
+    redact(through)  # now Redis knows the scripts
     interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.lose)
     with pytest.raises(OutcomeUnknown):
         redact(through)

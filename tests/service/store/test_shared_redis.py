@@ -1,4 +1,4 @@
-"""One Redis, several servers: which server writes which model."""
+"""One Redis and several servers: which server writes which model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ TTL_S = 60.0
 
 @pytest.fixture
 def join(redis_server):
-    """Open another server on the same store, by its address; `lost` and `ended` list what it loses and why it ends."""
+    """Returns a function that opens another server on the same store by its address.
+
+    `lost` lists the models that the server loses, and `ended` the reasons why it ends.
+    """
     with ExitStack() as stack:
 
         def joined(address, ttl_s=TTL_S):

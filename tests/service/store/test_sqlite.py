@@ -99,7 +99,7 @@ def test_waiting_appends_are_one_commit(folder):
             release.wait()
 
         def append(n):
-            # The seventh append has the wrong end, the eighth has a model that does not exist.
+            # The seventh append expects a wrong end of the log. The eighth names a model that does not exist.
             return store.append("none" if n == 7 else f"m{n}", 1 + (n == 6), [CREATED])
 
         with ThreadPoolExecutor(9) as pool:
@@ -163,7 +163,7 @@ def test_a_write_blocked_by_another_program_is_unavailable_and_not_unknown(folde
         assert store.append("m", 1, [CREATED]) == 2
 
 
-# The limit of a file's length stands for a full disk: it needs no rights and fails in the same calls.
+# A limit on a file's length simulates a full disk. It needs no special rights and fails in the same calls.
 FULL_DISK = """
 import resource, signal
 from hinged.service.errors import StoreUnavailable
@@ -242,7 +242,7 @@ def test_a_damaged_index_or_page_is_an_error_and_no_answer(folder):
         store.create("m", CREATED)
         store.append("m", 1, [Event("learned", b"x" * 1000)] * 100)
     content = bytearray((folder / "hinged.db").read_bytes())
-    # The last half of the pages is overwritten.
+    # The second half of the pages is overwritten.
     middle = len(content) // 2
     (folder / "hinged.db").write_bytes(content[:middle] + b"\xa5" * (len(content) - middle))
     with closing(SQLiteStore(folder)) as store, pytest.raises(Damaged):
@@ -253,7 +253,7 @@ def test_ids_left_of_an_unfinished_trim_are_not_found_and_removed_by_the_next(fo
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.append("m", 1, [Event("learned", b"", ("b",)), Event("learned", b"", ("c",))])
-    # The state after the events are removed but not the ids.
+    # The state after the events are removed but before the ids are removed.
     sql(folder, "DELETE FROM events WHERE position <= 2")
     sql(folder, "UPDATE models SET trimmed = 2")
     with closing(SQLiteStore(folder)) as store:

@@ -1,4 +1,4 @@
-"""Forgotten data leaves the files of SQLite, or the purge says that it did not."""
+"""Forgotten data is removed from the files of SQLite, or the purge says that it was not removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_forgotten_bytes_are_in_no_file_of_the_folder(folder, forget):
         store.append("m", 2, [Event("learned", b"", ("open-id",))])
         store.put_snapshot("m", 1, b"secret" * 5000)
         forget(store)
-        # Another process reads the files: opening and closing the file here would drop SQLite's locks.
+        # Another process reads the files, because opening and closing the file here would drop SQLite's locks.
         assert subprocess.run(["grep", "-rl", "secret", folder], check=False, stdout=subprocess.PIPE).stdout == b""
 
 

@@ -66,7 +66,7 @@ def cut_the_end_of_the_log(folder):
 
 
 def cut(file, share):
-    """Cut off the end of a file without opening it here: closing it would drop this process's locks."""
+    """Cut off the end of a file without opening the file here: closing it would drop this process's locks."""
     os.truncate(file, int(share * file.stat().st_size))
 
 
@@ -173,7 +173,7 @@ def test_changes_by_another_program_that_follows_sqlites_rules_are_no_loss(folde
                 end = store.append("m", end, [Event("learned", b"more")])
                 other.communicate("\n")
             end = store.append("m", end, [Event("learned", bytes(10_000))] * 50)
-        assert min(sizes) < 2_500_000  # of 5 MB before
+        assert min(sizes) < 2_500_000  # 5 MB before
     with closing(SQLiteStore(folder)) as store:
         assert len(list(store.read("m", 0))) == end - 400
 
@@ -267,7 +267,7 @@ def test_acknowledged_events_are_in_the_folder_however_often_it_is_taken_away_or
                                 store.put_snapshot("m", end, b"state" * 1000)
                             elif step == "read":
                                 assert len(list(store.read("m", 0))) == end - trimmed
-                            elif step == "trim":  # it empties the log
+                            elif step == "trim":  # a trim empties the log
                                 trimmed = end // 2 if good else trimmed
                                 store.trim("m", end // 2)
                             else:

@@ -1,4 +1,4 @@
-"""Challengers that learn beside a model, and models that forget old examples."""
+"""Challengers that learn at the same time as a model, and models that forget old examples."""
 
 import math
 
@@ -27,14 +27,14 @@ async def test_a_challenger_that_is_retired_during_its_retraining_stays_retired(
 
 
 def flipped(n, at, seed=0):
-    """A stream whose concept is inverted after `at` examples."""
+    """Return a stream whose concept is inverted after `at` examples."""
     random = np.random.default_rng(seed)
     X = random.standard_normal((n, 2))
     return [(None, x.tolist(), "ab"[int((x[0] > 0) ^ (k >= at))]) for k, x in enumerate(X)]
 
 
 def after_a_change(**configuration):
-    """The share of correct predictions some time after a concept has changed, and the worker's model."""
+    """Return the share of correct predictions some time after a concept has changed, and the worker's model."""
     stream = flipped(1350, 1000)
 
     async def scenario(worker, _):
@@ -79,7 +79,7 @@ def test_a_window_gives_the_same_model_however_the_stream_is_cut(cuts, size, par
     if isinstance(step, float):
         step = math.ceil(step * size)
     span = {"examples": size} if step == "unsaid" else {"examples": size, "step": step}
-    # A model from before steps existed moves on by a hundredth.
+    # Without a step, as in models from before steps existed, the window moves by a hundredth.
     late = {None: oldest // 100, "unsaid": size // (20 if part == "window" else 16)}.get(step, step)
 
     async def scenario(worker, _, cuts):
@@ -149,7 +149,7 @@ LEAVING = {"lasvm": {"idle_max": 20}, "lasvm-g": {"idle_max": 20, "clean_every":
 async def test_forgetting_between_two_steps_does_not_keep_other_examples_from_fading(worker):
     examples = [(f"e{number}", x, y) for number, (_, x, y) in enumerate(examples_of(1, 45), 1)]
     await worker.learn(learning(worker.model, examples))
-    for number in (9, 19, 29):  # at each of which the other examples fade
+    for number in (9, 19, 29):  # at each of these steps the other examples fade
         await changed(worker, Forget(f"e{number}"))
     machine, n = worker.model.solver.machine, worker.model.solver.slots
     live = machine.class_of[:n] >= 0

@@ -1,4 +1,4 @@
-"""Forgetting examples, and correcting labels."""
+"""Forget examples, and correct labels."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def test_after_forgetting_a_model_is_as_if_it_had_never_learned_the_example(seed
                     await worker.learn(learning(worker.model, [examples[number - 1]]))
         recovered = load_model(store, "m", **SIZES)
         assert recovered.snapshot() == worker.model.snapshot()
-        store.snapshots = lambda _: []  # the log alone leads to the same state
+        store.snapshots = lambda _: []  # without snapshots, the log alone gives the same state
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
     with_worker(scenario, configuration={"solver": solver} | ({"budget": 8} if solver == "bsgd" else {}))

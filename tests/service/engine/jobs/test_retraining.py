@@ -1,4 +1,4 @@
-"""Retraining beside a stream that goes on, and the swap."""
+"""Retraining during a stream of examples, and the swap."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until,
 
 
 def slow_down(monkeypatch, seconds, C=None):
-    """Let each taught event take `seconds`; with C, only for a learner with this C."""
+    """Make the training with each event take `seconds`; with C, only for a learner with this C."""
     teach = Retraining._teach
 
     def slowly(self, at, event):

@@ -1,4 +1,4 @@
-"""A gate: which micro-batches it lets in, and when."""
+"""Gates: which micro-batches they let in, and when."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ def test_no_model_has_a_second_turn_before_every_waiting_model_has_had_one(times
 
         await asyncio.gather(*(model(k) for k in range(len(times))))
         assert sorted(asked) == sorted(had)
-        # In the order in which they asked, except among models that are let in at the same moment.
+        # The turns have the order in which the models asked, except among models that are let in at the same moment.
         assert all(abs(asked.index(turn) - at) < gate.most for at, turn in enumerate(had))
 
     asyncio.run(scenario())
@@ -68,7 +68,7 @@ def test_no_more_models_are_inside_than_allowed_when_some_give_up_waiting(data):
             async with gate.turn(Account()):
                 await all_inside.wait()
 
-        all_inside = asyncio.Barrier(gate.most)  # all places are free again
+        all_inside = asyncio.Barrier(gate.most)  # all can be inside only if all places are free again
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(meet() for _ in range(gate.most)))
 

@@ -1,4 +1,4 @@
-"""Threads of the models: as many as needed, and an error of a model ends nothing else."""
+"""Threads of the models: there are as many as needed, and an error of one model does not end anything else."""
 
 import asyncio
 import concurrent.futures
@@ -28,7 +28,7 @@ def lane(threads):
 
 def test_a_call_runs_and_its_thread_is_used_again(lane):
     first = lane.submit(threading.get_ident).result(SECONDS)
-    for _ in range(100):  # until the thread is idle again
+    for _ in range(100):  # repeat until the thread is idle again
         again = lane.submit(threading.get_ident).result(SECONDS)
         if again == first:
             break

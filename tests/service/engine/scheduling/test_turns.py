@@ -1,4 +1,4 @@
-"""Turns on real threads: the tests alone decide what each thread does between two rests."""
+"""Turns on real threads. Only the tests decide what each thread does between two rests."""
 
 import random
 import threading
@@ -11,19 +11,19 @@ from hinged.service.engine.scheduling import turns
 from hinged.service.engine.scheduling.turns import BESIDE, Account, Turns, rest_before_work, stand_back
 from hinged.solvers.core.turns import Abandoned, rest
 
-SECONDS = 60  # until a hanging test fails
+SECONDS = 60  # seconds until a hanging test fails
 
 
 @pytest.fixture(autouse=True)
 def at_every_rest(monkeypatch):
-    """Check at every rest, change places at the smallest lead, and let no call be short."""
+    """Make calls check at every rest and change places at the smallest lead. No call is short."""
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
 
 
 class Call:
-    """A call on a thread of its own that does a step each time it is asked to, and rests after each step."""
+    """A call on its own thread. It does a step each time that it is asked to, and rests after each step."""
 
     def __init__(self, shared, account):
         self.account = account
@@ -57,7 +57,7 @@ class Call:
         return self
 
     def go(self):
-        """Let the call rest, which may make it wait."""
+        """Let the call rest. The rest may make the call wait."""
         self._told.release()
         return self
 
@@ -80,14 +80,14 @@ def until(condition):
 
 
 def used(seconds, weight=1.0):
-    """An account that has just used `seconds`."""
+    """Return an account that has just used `seconds`."""
     account = Account(weight)
     account.used = turns.math.log(seconds) + turns.time.perf_counter() / turns.MEMORY_S
     return account
 
 
 def long_account():
-    """An account with only long calls."""
+    """Return an account whose calls are all long."""
     account = Account()
     account.usual_s = 1e9
     return account
@@ -141,7 +141,7 @@ def test_a_short_call_does_not_wait_for_a_long_call(monkeypatch):
     shared = Turns(1)
     long = Call(shared, Account()).wait()
     monkeypatch.setattr(turns, "SHORT_S", 1e9)
-    # However much the short call's model has used: the long call neither rests nor ends meanwhile.
+    # The long call neither rests nor ends meanwhile, however much the short call's model has used.
     assert Call(shared, used(1e6)).wait().end() == "done"
     assert long.end() == "done"
 
@@ -153,7 +153,7 @@ def test_a_long_call_has_its_place_however_many_short_calls_come(monkeypatch):
     first, second = Call(shared, Account()).wait(), Call(shared, Account()).wait()
     long = Call(shared, long_account())
     until(lambda: waiting(shared) == 1)
-    second.go()  # it had the place of long calls while no long call waited
+    second.go()  # the call got a place of long calls while no long call waited
     long.wait()
     third = Call(shared, Account())
     until(lambda: waiting(shared) == 2)
@@ -294,7 +294,7 @@ def test_a_long_call_stands_still_for_short_calls_but_not_all_the_time(monkeypat
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "LOOK_S", 0.002)
     shared, account, over = Turns(places), Account(), threading.Event()
-    account.usual_s = 1.0  # its calls are usually long
+    account.usual_s = 1.0  # calls of this account are usually long
     short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
 
     def compute():
@@ -305,7 +305,7 @@ def test_a_long_call_stands_still_for_short_calls_but_not_all_the_time(monkeypat
 
     short.start()
     until(lambda: shared._short == 1)
-    beside = shared.run(account, compute)  # ends, although the short call goes on
+    beside = shared.run(account, compute)  # `run` returns although the short call continues
     over.set()
     short.join(SECONDS)
     assert beside < 1.5 / (1.0 + turns.ASIDE / places)
@@ -314,7 +314,9 @@ def test_a_long_call_stands_still_for_short_calls_but_not_all_the_time(monkeypat
 
 @pytest.fixture
 def still(monkeypatch):
-    """A long call that stands still for a short call: the turns, its account, the call, and a function that ends it."""
+    """A long call that pauses for a short call. Yields the turns, the account, the call, and a function that ends the
+    short call.
+    """
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
     monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
