@@ -355,7 +355,9 @@ async def _over(before: asyncio.Future[Any] | None) -> None:
 
 
 async def _foreseen(asked: FrameBatch) -> list[Outcome]:
-    """Return the outcomes of frames. As over HTTP, an unexpected error is logged, and the client gets an InternalError."""
+    """Return the outcomes of frames. As over HTTP, an unexpected error is logged, and the client gets an
+    InternalError.
+    """
     try:
         return await asked.outcomes
     except Exception as error:  # noqa: BLE001
