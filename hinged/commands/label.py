@@ -192,10 +192,7 @@ class Session:
             for lease in leases:
                 try:
                     self.client.heartbeat(self.model, lease, lease_s=self._lease_s)
-                except (
-                    HingedError,
-                    RuntimeError,
-                ):  # no such lease, no server, or the session is closed
+                except (HingedError, RuntimeError):  # no such lease, no server, or the session is closed
                     continue
 
 

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
     from hinged.client.client import Client
 
-TABLES = (
-    "csv",
-    "tsv",
-    "parquet",
-    "arrow",
-)  # files with tables; JSON lines contain examples instead
+TABLES = ("csv", "tsv", "parquet", "arrow")  # files with tables; JSON lines contain examples instead
 OUTSIDE_SHOWN = 10  # maximum number of columns named in a line
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 

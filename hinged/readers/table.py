@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAMPLE_ROWS = 1000  # number of first rows from which the kinds of columns are determined
-UNIQUE_ROWS_MIN, UNIQUE_SHARE = (
-    50,
-    0.9,
-)  # minimum rows and share of different strings from which a column counts as names of its rows
+# A column names its rows if it has at least this many rows, and at least this share of its strings are different.
+UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9
 LISTED_MAX = 20
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")  # beginning of a date or a time

@@ -110,9 +110,7 @@ def listed(model: Model, entries: Iterable[LoggedExample], wanted: ListFilter) -
         answered[answer.id][answer.annotator] = answer.label
     found = []
     for entry in entries:
-        undone = entry.cursor.position and not model.counts(
-            entry.cursor.position
-        )  # rolled back since the entry was read
+        undone = entry.cursor.position and not model.counts(entry.cursor.position)  # rolled back since it was read
         if undone or entry.number in model.tombstones.numbers:
             continue
         label = model.labels.labels[model.corrections.get(entry.number, entry.label)]

@@ -27,10 +27,7 @@ def first_problem(error: ValidationError, adapter: TypeAdapter[Any], skip: int =
     """
     problem = _telling(error.errors(include_url=False))
     loc = problem["loc"][skip:]
-    if loc[:1] in (
-        ("kernel",),
-        ("features",),
-    ):  # the next part is the type, which is not in the body
+    if loc[:1] in (("kernel",), ("features",)):  # the next part is the type, which is not in the body
         loc = loc[:1] + loc[2:]
     return sentence_of(problem, loc, adapter)
 

@@ -34,9 +34,9 @@ from hinged.service.model.view import Published
 Array = np.ndarray[Any, Any]
 
 OLD_IDS_MIN = 10_000
-"""Number of old ids (State.old_ids) that are kept in addition to twice the number of points. When there are more, the ids
-of all examples that are not points are dropped together. Old ids are part of the state: if this number is changed, old
-logs lead to different states.
+"""Number of old ids (State.old_ids) that are kept in addition to twice the number of points. When there are more, the
+ids of all examples that are not points are dropped together. Old ids are part of the state: if this number is changed,
+old logs lead to different states.
 """
 
 
