@@ -52,7 +52,7 @@ class SupportVector(TypedDict):
 
 class PredictedExample(TypedDict):
     """A prediction. outside: the names or columns whose values lie outside everything learned. It is missing if there
-    are none.
+    is no such value.
     """
 
     id: str | None

@@ -1,4 +1,6 @@
-"""Client methods that need several requests: those of `Client` block, those of `AsyncClient` return an awaitable."""
+"""Client methods that need several requests. The methods of `Client` block; the methods of `AsyncClient` return
+awaitables.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON value of a value of another type. Raise TypeError if there is none."""
+    """Return the JSON value of a value of another type. Raise TypeError if there is no such value."""
     kind = type(value).__name__
     if kind in NO_VALUES:
         return None

@@ -30,7 +30,7 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
 class ArrayRows:
-    """The rows of an array (n, ...). Further axes, such as those of images, are flattened."""
+    """The rows of an array (n, ...). Further axes, such as the axes of images, are flattened."""
 
     sparse = False
 

@@ -60,7 +60,7 @@ class Change(NamedTuple):
 class Handling(NamedTuple):
     """How an operation is executed.
 
-    read: returns, for each body, a change, the answer, or the error that refuses the body.
+    read: returns one result per body: a change, the answer, or the error that refuses the body.
     gathers: says whether a small body may be parsed together with other bodies. None means never.
     """
 
@@ -112,7 +112,7 @@ class Dispatch:
     async def read(
         self, operation: Operation[..., Any], key: Key, worker: Worker, bodies: Sequence[Brought]
     ) -> list[Change | Outcome]:
-        """Return, for each body, a change, the answer, or the error that refuses the body. The caller begins the
+        """Return one result per body: a change, the answer, or the error that refuses the body. The caller begins the
         changes in the order of the bodies.
         """
         return await self._read(self._handlings[operation], Context(key, worker, self._models.settings), bodies)

@@ -119,7 +119,7 @@ class Group:
     """The routes of one kind.
 
     tag: the section of the OpenAPI document that lists the routes.
-    below, refusal: for routes of another protocol: the first part of their paths, and the shape of their errors.
+    below, refusal: the first part of the paths, and the shape of the errors. Only routes of another protocol have them.
     state: functions that make the objects that a server keeps for these routes, by their names in `app.state`.
     """
 
@@ -216,11 +216,13 @@ class RouteTable:
                 raise ValueError(f"two routes serve {route.operation.method} {route.path}")
 
     def handlings(self) -> dict[Operation[..., Any], Handling]:
-        """Return how bodies are parsed, for each operation that can be requested in several ways."""
+        """Return how bodies are parsed for each operation that can be requested in several ways."""
         return {route.operation: route.handling for route in self.described if route.handling is not None}
 
     def find(self, method: str, path: str) -> Found | None:
-        """Return the route of a request if one dictionary look-up finds it. None leaves the search to the router."""
+        """Return the route of a request if one dictionary look-up finds it. Return None if the router must search for
+        the route.
+        """
         route = self._by_path.get((method, path))
         if route is not None and not route.operation.parameters:
             return Found(route, {})

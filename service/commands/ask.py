@@ -150,7 +150,9 @@ class Offer:
 
     @staticmethod
     def _shown_otherwise(model: Model, shows: dict[str, Any], now_ms: int) -> list[ModelEvent]:
-        """Return the event for candidates in the pool whose `show` changes. Return an empty list if there are none."""
+        """Return the event for candidates in the pool whose `show` changes. Return an empty list if no `show`
+        changes.
+        """
         there = {given: candidate.show for given in shows if (candidate := model.pool.find(given))}
         other = [given for given, show in there.items() if show_text(show) != show_text(shows[given])]
         return [CandidatesShown(other, [shows[given] for given in other], now_ms)] if other else []

@@ -42,8 +42,8 @@ from hinged.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What the log says about an id: the position, and the example's number, x, digest and class number. Unknown parts
-    are None.
+    """The log's record of an id: the position, and the example's number, x, digest and class number. Unknown parts are
+    None.
     """
 
     position: int

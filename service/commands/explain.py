@@ -16,7 +16,9 @@ from hinged.solvers.scores.selection import margins
 
 
 class Explained(NamedTuple):
-    """A decision, the state that made it, and the support vectors that contribute to the score of each row."""
+    """Explained decisions: the state that made them, and the support vectors that contribute to the score of each
+    row.
+    """
 
     published: Published
     decided: Decided

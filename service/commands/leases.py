@@ -61,7 +61,7 @@ class Unskip:
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """Return the plan. Raise NotFound if nothing was skipped under the lease, and Conflict if the candidate was
-        answered, skipped for all, or leased to others since.
+        answered, skipped for all, or leased to other annotators since.
         """
         found = model.pool.find_lease(self.token)
         if found is None or (found[1].skipped is None and not found[1].open_at(now_ms)):

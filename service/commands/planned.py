@@ -76,8 +76,8 @@ class CollectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExample:
-    """What happens to one example. It is number `new` among the new examples of the micro-batch or repeats that
-    example, it repeats `answer`, or it is one of `votes`.
+    """The fate of one example. It is number `new` among the new examples of the micro-batch or repeats that example, it
+    repeats `answer`, or it is one of `votes`.
     """
 
     given: str | None
@@ -88,8 +88,8 @@ class PlannedExample:
 
 
 class AllNew(NamedTuple):
-    """What happens to the examples of a request if all are new: they are the new examples of the micro-batch from
-    `begin` on.
+    """The fate of the examples of a request if all are new: they are the new examples of the micro-batch from `begin`
+    on.
     """
 
     begin: int

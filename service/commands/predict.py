@@ -60,7 +60,7 @@ class Serving(Protocol):
         """Pass the model itself to `question` between two changes, and return the result."""
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Return, for each prediction, whether its label is wanted."""
+        """Return whether the label of each prediction is wanted."""
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
         """Store predictions that wait for their labels."""

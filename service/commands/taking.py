@@ -34,8 +34,8 @@ Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
 
 @dataclass(slots=True)
 class NewExamples:
-    """What the requests so far have added. by_id: the content, label and index in `examples` of an id. votes: the votes
-    by candidate.
+    """Everything that the requests so far have added. by_id: the content, label and index in `examples` of an id.
+    votes: the votes by candidate.
     """
 
     examples: list[NewExample] = field(default_factory=list)

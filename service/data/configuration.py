@@ -277,8 +277,8 @@ def _configuration_problem(error: ValidationError) -> str:
 
 
 def default_configuration(template: str, dense: bool, dim: int, settings: Settings) -> Configuration:
-    """Return the default model's configuration for its first x. The form (dense or sparse) and the width are those of
-    this x.
+    """Return the default model's configuration for its first x. This x determines the form (dense or sparse) and the
+    width.
     """
     try:
         parts = json.loads(template)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def check_declared(kind: type, what: str, facts: Sequence[str] = ()) -> None:
     """Raise TypeError for a class that lacks an abstract method of its base class, or a required attribute.
 
-    what: a name for this sort of class, for the error.
+    what: the name of this sort of class, which the error contains.
     facts: the names of the required attributes.
     """
     missing = sorted(getattr(kind, "__abstractmethods__", ()))

@@ -149,8 +149,8 @@ Body = Raw | dict[str, Any]
 
 
 def parse_learn(body: Body, examples_max: int, features: Features) -> list[LabelledExample]:
-    """Return the labelled examples of a body. features: those of the model. The error Invalid says which example is
-    wrong, and how.
+    """Return the labelled examples of a body. features: the features of the model. The error Invalid says which example
+    is wrong, and how.
     """
     parsed = _parsed(_LEARN[type(features)], body)
     if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
@@ -289,5 +289,5 @@ def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[
 
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
-    """Return, for each example, 16 bytes that identify its content: x in canonical form, and y."""
+    """Return 16 bytes for each example, which identify its content: x in canonical form, and y."""
     return contents_of(x_digests(inputs), labels)

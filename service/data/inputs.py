@@ -147,7 +147,7 @@ def _is_sound(rows: Rows) -> bool:
 
 
 def x_digests(inputs: Inputs) -> list[bytes]:
-    """Return, for each x, 16 bytes that identify it."""
+    """Return 16 bytes for each x, which identify the x."""
     if isinstance(inputs, Records):
         texts = (json.dumps(r, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for r in inputs.records)
         return [_sixteen(text.encode()) for text in texts]

@@ -1,5 +1,5 @@
-"""Parse JSON of any length in slices. The result is the same as that of pydantic's parser, which parses everything in
-one step.
+"""Parse JSON of any length in slices. pydantic's parser would give the same result, but it parses everything in one
+step.
 
 A long array or object is cut between its elements. The elements that fit into a window are parsed together. If an
 element is longer than a window, the parser goes into the element. Regular expressions without backtracking find the

@@ -12,7 +12,7 @@ is cut at a border if the means of its two parts W0 and W1 differ by more than
     `sqrt(2 v d / m) + 2 d / 3 m`,   `d = ln(2 ln(n) / DELTA)`,   `1 / m = 1 / (n0 - LEAST + 1) + 1 / (n1 - LEAST + 1)`
 
 After a cut, the oldest bucket is dropped, and the test repeats until no parts differ. Logarithms are computed here step
-by step, because those of the C library differ in the last bit between machines.
+by step, because the logarithms of the C library differ in the last bit between machines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Adwin:
     def __init__(self) -> None:
         self.width = 0
         self.total = 0
-        self._rows: list[list[int]] = [[]]  # [r] has the number of ones in each bucket of 2^r elements, oldest first
+        self._rows: list[list[int]] = [[]]  # [r] has the sum of each bucket of 2^r elements, oldest first
 
     def extend(self, elements: Sequence[int]) -> None:
         """Add elements, each 0 or 1, in order."""

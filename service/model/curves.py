@@ -156,8 +156,8 @@ def figures_of(learner: ModelLearner) -> tuple[float, ...]:
 
 
 def points_held(solver: Solver) -> int:
-    """Return the number of points of the machine that answers. In a race, `live` would be that of the largest arm, not
-    the leader.
+    """Return the number of points of the machine that answers. In a race, `live` would count the points of the largest
+    arm, not of the leader.
     """
     arms = solver.arms_in_figures() or []
     return next((int(arm["points"]) for arm in arms if arm["leads"]), solver.live)

@@ -152,8 +152,8 @@ class Prequential:
         return self.calibration()(columns, numbers)
 
     def glance(self) -> tuple[SourceGlance, ...]:
-        """Return the figures that are cheap enough to compute after each micro-batch. First come those of all
-        predictions, then those of each source seen.
+        """Return the figures that are cheap enough to compute after each micro-batch. The figures of all predictions
+        come first, then the figures of each source seen.
         """
         return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
@@ -327,8 +327,8 @@ OF_CELLS: Mapping[str, Callable[[Array], float | None]] = {
     "balanced_accuracy": balanced_accuracy,
     "kappa": cohen,
 }
-"""Functions that compute figures from counts by class and predicted class. The counts are those of the window, of its
-newer half, and of all predictions with fading.
+"""Functions that compute figures from counts by class and predicted class. There are counts of the window, of its newer
+half, and of all predictions with fading.
 """
 OF_WINDOW: Mapping[str, Callable[[PrequentialWindow], float | None]] = {
     "log_loss": lambda window: float(window.losses[:, LOG_LOSS].mean()),

@@ -107,7 +107,7 @@ class State:
         return self.learner.room
 
     def memory_bytes(self) -> int:
-        """Return the memory of points, coefficients and kernel rows in bytes, including those of the challengers."""
+        """Return the memory of points, coefficients and kernel rows in bytes, including the challengers' memory."""
         return sum(learner.solver.memory_bytes() for learner in self.learners)
 
     # -- writing and reading --------------------------------------------------------------------------------------

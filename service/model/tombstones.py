@@ -41,7 +41,7 @@ class Tombstones:
         return bool(self._marks) and self.mark_of(given) in self._marks
 
     def known(self, ids: Iterable[str]) -> list[str]:
-        """Return those of the ids that were forgotten."""
+        """Return the ids whose examples were forgotten."""
         return [given for given in ids if self.knows(given)] if self._marks else []
 
     def add(self, salt: str, mark: str, number: int | None) -> None:

@@ -42,9 +42,9 @@ class Ages:
         self._examples = window.examples if window is not None else None
         self._ms = round(1000 * window.seconds) if window is not None and window.seconds is not None else None
         self._stride = said or max(1, (self._examples or 0) // STEPS)  # number of examples that leave together
-        self.dropped = 0  # all examples with numbers up to this one have left
+        self.dropped = 0  # all examples up to this number have left
         self._faded = 0  # number of steps by which the remaining examples have faded
-        # For each group of examples that are close in time: last number, first time and last time.
+        # For each group of examples close in time: (number of the last example, first time, last time).
         self._grains: list[tuple[int, int, int]] = []
 
     def end_of_part(self, keys: Array, begin: int) -> int:

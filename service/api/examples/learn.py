@@ -68,7 +68,7 @@ def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
 
 
 def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
-    """Return, for each body, its request or the error that refuses the body. The bodies are parsed as a single body if
+    """Return the request of each body, or the error that refuses the body. The bodies are parsed as a single body if
     none of them has an error.
     """
     configuration, settings = context.worker.published.configuration, context.settings

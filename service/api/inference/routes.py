@@ -273,7 +273,7 @@ def _read_long(text: memoryview, configuration: Configuration, settings: Setting
 
 
 def _wanted(body: InferBody) -> dict[str, bool]:
-    """Return, for each wanted output, whether it is sent as bytes. The outputs are in the order of the request."""
+    """Return whether each wanted output is sent as bytes. The outputs are in the order of the request."""
     as_bytes = body.get("parameters", {}).get("binary_data_output") is True
     if not body.get("outputs"):
         return dict.fromkeys(OUTPUTS, as_bytes)

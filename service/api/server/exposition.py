@@ -147,7 +147,7 @@ class Requests(Collector):
         times.add(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics. Durations are counted per route, for all statuses together."""
+        """Yield the metrics. Durations are counted per route; all statuses count together."""
         names = ("method", "route")
         requests = CounterMetricFamily("hinged_requests", "Requests answered.", labels=(*names, "status"))
         lengths = HistogramMetricFamily(
@@ -243,7 +243,7 @@ def _histogram(title: str, meaning: str, times: Times) -> Metric:
 
 
 def _buckets(bounds_s: Sequence[float], every: Sequence[Seen]) -> tuple[list[tuple[str, float]], float]:
-    """Return, for each bound, the number of durations up to the bound, and the sum of all durations in seconds."""
+    """Return the number of durations up to each bound, and the sum of all durations in seconds."""
     counts = [float(sum(column)) for column in zip(*(seen.counts for seen in every), strict=True)]
     return list(zip([*map(str, bounds_s), "+Inf"], counts, strict=True)), sum(seen.seconds for seen in every)
 

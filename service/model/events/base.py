@@ -44,7 +44,7 @@ NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
 class Redacted(NamedTuple):
-    """The replacement of an event in the log after examples were forgotten. `event` is the new event, or None for an
+    """The replacement for an event in the log whose examples were forgotten. `event` is the new event, or None for an
     `erased` event.
 
     ids: the ids of the forgotten examples under which the store finds the event.
@@ -75,7 +75,7 @@ class ModelEvent(ABC):
     @classmethod
     @abstractmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of the parts of a payload. Parts that later versions added get their defaults here."""
+        """Return the event that the parts of a payload describe. Parts added by later versions get defaults here."""
 
     @classmethod
     def decoded(cls, payload: bytes) -> Self:
@@ -145,7 +145,7 @@ class Facts(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], _: dict[str, Array]) -> Self:
-        """Return the event of the parts of a payload."""
+        """Return the event that the parts of a payload describe."""
         return cls(**facts)
 
 

@@ -86,7 +86,7 @@ class CandidatesOffered(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of the parts of a payload."""
+        """Return the event that the parts of a payload describe."""
         inputs = read_inputs(facts, arrays)
         digests = sixteens(arrays["digests"])
         rest, shows = facts.get("rest", False), facts.get("shows", ())

@@ -153,7 +153,7 @@ class ExamplesLearned(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of the parts of a payload."""
+        """Return the event that the parts of a payload describe."""
         inputs, contents = read_inputs(facts, arrays), sixteens(arrays["contents"])
         sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
         first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
@@ -287,7 +287,7 @@ class PredictionsMade(ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of the parts of a payload."""
+        """Return the event that the parts of a payload describe."""
         return cls(read_predictions(facts["predictions"], arrays), facts["at_ms"])
 
     def admit(self, coming: Coming) -> None:

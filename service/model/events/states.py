@@ -91,7 +91,7 @@ class _Whole(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of the parts of a payload."""
+        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"])
 
     def told(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of the parts of a payload."""
+        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"], facts.get("champion", True))
 
     def admit(self, coming: Coming) -> None:

@@ -4,7 +4,7 @@ import { ask, insist, path } from "./api.js";
 import { labelOf, value } from "./read.js";
 
 const ROWS = 100; // rows per request
-const REFUSED_KEPT = 1000; // maximum number of refused rows kept with their reasons; others are only counted
+const REFUSED_KEPT = 1000; // maximum number of refused rows kept with their reasons; further rows are only counted
 
 export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, predict}

@@ -1,4 +1,4 @@
-"""Ordinary tables that one command streams into a real server."""
+"""A single command streams ordinary tables into a real server."""
 
 import csv
 import random

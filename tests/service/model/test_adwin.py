@@ -10,7 +10,7 @@ from hinged.service.model.adwin import BUCKETS, CLOCK, Adwin, lengths_of, ln
 
 
 def cuts(elements, sizes):
-    """Return, for each cut, its place and the window's width and total afterwards. A new window starts after each cut.
+    """Return the place of each cut, and the window's width and total after the cut. A new window starts after each cut.
     sizes: the sizes of the batches, in turn.
     """
     adwin, found, at = Adwin(), [], 0

@@ -57,7 +57,7 @@ def same(a, b):
 
 
 def probabilities(classes, batch):
-    """Return, for each example, the metrics' probabilities before its label. The examples are added one by one."""
+    """Return the metrics' probabilities for each example before its label. The examples are added one by one."""
     metrics, said = fresh(classes), []
     for i in range(len(batch[1])):
         calibration = metrics.calibration()
