@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def put_in_place(new: Path, path: Path) -> None:
-    """Rename a file, or a folder of files, within its folder. It replaces any file that had the new name.
+    """Rename a file, or a folder of files, within its folder. The function replaces any file that had the new name.
 
     After a power cut, `path` is either the old file or all of `new`. Once this function has returned, it is `new`.
 

@@ -111,7 +111,7 @@ def check_sent(data: bytes | bytearray) -> Iterator[None]:
 
 
 def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
-    """Return the JSON of the header, and the checksum. Both are unchecked. Raise BadFrame."""
+    """Return the JSON of the header, and the checksum. The JSON and the checksum are unchecked. Raise BadFrame."""
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     magic, checksum, header_bytes = _PREFIX.unpack_from(data)
@@ -179,8 +179,8 @@ def _parsed(text: bytes) -> Any:
 
 
 def _header(header: Any, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
-    """Return the facts, and the name, dtype and shape of each array. All are checked, because a checksum may fit an
-    invalid header.
+    """Return the facts, and the name, dtype and shape of each array. Every part is checked, because a checksum may fit
+    an invalid header.
     """
     match header:
         case {"kind": str(found), "facts": dict(facts), "arrays": list(listed)}:

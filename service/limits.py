@@ -64,8 +64,8 @@ EVENTS_KEPT = 1_000
 instead.
 """
 SNAPSHOT_S = 3_600.0
-"""Number of seconds after which a change is in a snapshot, even if there are few changes. It limits how much of the log
-a start must read, and how long forgetting waits.
+"""Number of seconds after which a change is in a snapshot, even if there are few changes. This time limits how much of
+the log a start must read, and how long forgetting waits.
 """
 
 # Streams
@@ -113,8 +113,8 @@ owner answers more of the requests that followers are meant for. A request that 
 instead.
 """
 
-# Limits on what a model remembers. They are part of the meaning of a log: if one is changed, an old log leads to a
-# different state, and digests and snapshots of other servers no longer agree.
+# Limits on what a model remembers. These limits are part of the meaning of a log: if one is changed, an old log leads
+# to a different state, and digests and snapshots of other servers no longer agree.
 SHADOWS_MAX = 8
 """Maximum number of challengers of a model. Each challenger costs as much memory and time as the model."""
 JOBS_KEPT = 100

@@ -137,7 +137,7 @@ class Settings(BaseSettings):
 
     @property
     def model_sizes(self) -> dict[str, int]:
-        """Return the limits on the memory that a model may take apart from its points. They are arguments of Model and
-        History.
+        """Return the limits on the memory that a model may take apart from its points. The limits are arguments of
+        Model and History.
         """
         return {"cache_bytes": self.cache_mb * 2**20, "answers_kept": self.answers_kept}

@@ -1,4 +1,5 @@
-"""The types of the server's answers. Its OpenAPI document describes them, and the clients' methods return them.
+"""The types of the server's answers. The server's OpenAPI document describes these types, and the clients' methods
+return them.
 
 A part that is NotRequired is missing from some answers; docs/reference/http.md says when it is present. The bodies that
 routes take, and the answers of other protocols, are declared next to their routes. A client may have no server, no

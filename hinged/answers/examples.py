@@ -51,8 +51,8 @@ class SupportVector(TypedDict):
 
 
 class PredictedExample(TypedDict):
-    """A prediction. outside: the names or columns whose values lie outside everything learned. It is missing if there
-    is no such value.
+    """A prediction. outside: the names or columns whose values lie outside everything learned. This part is missing if
+    no value lies outside.
     """
 
     id: str | None

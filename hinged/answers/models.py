@@ -12,7 +12,7 @@ XT = TypeVar("XT", default=Any)
 
 
 class Created(TypedDict):
-    """The model, which may have existed before. It serves, unless its solver has to be compiled first."""
+    """The model, which may have existed before. The model serves, unless its solver has to be compiled first."""
 
     model: str
     configuration: dict[str, Any]
@@ -58,7 +58,7 @@ class RunningJob(TypedDict):
 
 class RacingArm(TypedDict):
     """A machine of a race. solver: the name of the same machine outside a race. accuracy: the fading mean accuracy of
-    its predictions, each made before its label was known. It is null before the first prediction.
+    its predictions, each made before its label was known. The accuracy is null before the first prediction.
     """
 
     solver: str

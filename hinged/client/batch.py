@@ -59,7 +59,7 @@ class RowsSent:
         return self._rows
 
     def end(self, begin: int, rows_max: int) -> int:
-        """Return the end of the next request, which begins at row `begin`. It has at least one row and at most
+        """Return the end of the next request, which begins at row `begin`. A request has at least one row and at most
         `rows_max` rows.
         """
         most = min(self._rows, begin + rows_max)

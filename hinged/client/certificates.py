@@ -1,4 +1,4 @@
-"""The certificates that a client trusts. They are read at its first TLS connection.
+"""The certificates that a client trusts. The certificates are read at the client's first TLS connection.
 
 httpx would read them when a client is made. That takes 20 ms and 2 MB, which a client of plain HTTP does not need.
 """

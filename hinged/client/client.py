@@ -1,4 +1,4 @@
-"""The clients. Each has a method for each route: `Client` blocks, and `AsyncClient` returns awaitables."""
+"""The clients. Each client has a method for each route: `Client` blocks, and `AsyncClient` returns awaitables."""
 
 from __future__ import annotations
 

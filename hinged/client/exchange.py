@@ -1,8 +1,8 @@
-"""A call of the server as a series of requests and pauses, without I/O. Both clients use it.
+"""A call of the server as a series of requests and pauses, without I/O. Both clients use such exchanges.
 
-An exchange is a generator. It yields the next step, a `Send` or a `Pause`. The client sends back the response, or the
-error that httpx raised. At the end, the generator returns the answer. All decisions about retries are therefore made
-here; a client only sends and sleeps.
+An exchange is a generator. The generator yields the next step, a `Send` or a `Pause`. The client sends back the
+response, or the error that httpx raised. At the end, the generator returns the answer. All decisions about retries are
+therefore made here; a client only sends and sleeps.
 
 The exchange sends the same bytes again, after a growing pause, if the connection broke, a queue is full (429), the
 server is not ready (503) or a proxy finds no server (502, 504). Retries are safe, because each example gets an id

@@ -37,7 +37,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
     @route
     def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
-        """Learn rows of numbers. They are sent as bytes, which the server reads much faster than JSON.
+        """Learn rows of numbers. The client sends the rows as bytes, which the server reads much faster than JSON.
 
         The client sends any number of rows, in order, in as many requests as necessary. If the server refuses a later
         request, `details["rows_done"]` of the HingedError says how many rows are learned. If you give your own ids, you
@@ -57,7 +57,8 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
     @route
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
-        """Predict rows of numbers. They are sent as bytes. The server keeps a row with an id until its label comes.
+        """Predict rows of numbers. The client sends the rows as bytes. The server keeps a row with an id until its
+        label comes.
 
         If several requests are necessary, the answer contains the position of the last request.
         """

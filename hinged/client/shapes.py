@@ -1,6 +1,7 @@
 """Types of the values that the clients' methods return, for type checkers and editors.
 
-Three types exist only in the client. They are the answers if a retry finds that the first try had already succeeded.
+Three types exist only in the client. These three are the answers if a retry finds that the first try had already
+succeeded.
 """
 
 from hinged.answers import *

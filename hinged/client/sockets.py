@@ -1,7 +1,7 @@
 """A model's WebSocket. Many requests can be open at once; their answers come in order.
 
-`Stream` returns `concurrent.futures.Future` objects, and `AsyncStream` returns awaitables. Both send the same bodies as
-the clients' methods. If the server cannot keep up, both wait for the server.
+`Stream` returns `concurrent.futures.Future` objects, and `AsyncStream` returns awaitables. The two streams send the
+same bodies as the clients' methods. If the server cannot keep up, a stream waits for the server.
 """
 
 from __future__ import annotations
@@ -313,7 +313,8 @@ def _ways(
 def _owner(error: Exception) -> str | None:
     """Return the server to which a handshake was redirected. Return None if it was refused for another reason.
 
-    Newer versions of websockets follow a redirect themselves, but without the key. They also refuse an http address.
+    Newer versions of websockets follow a redirect themselves, but without the key. Newer versions also refuse an http
+    address.
     """
     response: Any = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     return None if response is None else owner_named(response.status_code, response.headers)

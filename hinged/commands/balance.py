@@ -1,4 +1,6 @@
-"""`hinged cluster balance`: the controller of several servers. It moves models away from the most loaded server."""
+"""`hinged cluster balance`: the controller of several servers. The controller moves models away from the most loaded
+server.
+"""
 
 from __future__ import annotations
 

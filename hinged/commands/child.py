@@ -1,4 +1,4 @@
-"""A server as a child process. It receives the signals of this process and never outlives it."""
+"""A server as a child process. The server receives the signals of this process and never outlives this process."""
 
 from __future__ import annotations
 

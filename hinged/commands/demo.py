@@ -1,4 +1,6 @@
-"""`hinged demo`: a server that learns a real stream while you watch. Its accuracy is compared with a batch SVM."""
+"""`hinged demo`: a server that learns a real stream while you watch. The demonstration compares the model's accuracy
+with a batch SVM.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,7 @@ def compare(client: Client, console: Console, *, waits: bool) -> None:
         "digits", ArrayRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
     )
     fresh_model(client, source, console)
-    # Held-out digits are learned only if a person labels them. They are not part of the comparison.
+    # Held-out digits are learned only if a person labels them. Digits that people label are not part of the comparison.
     client.offer(MODEL, [{"id": f"unlabelled-{k}", "x": x.tolist()} for k, x in enumerate(digits.X_test[:TO_LABEL])])
     say(console, f"watch it learn: {client.url}/ui#/models/{MODEL}")
     if waits:

@@ -66,8 +66,8 @@ class Passed(NamedTuple):
 
 
 class Session:
-    """The leases of one annotator. They are fetched in advance, renewed while the person thinks, and returned at the
-    end.
+    """The leases of one annotator. The session fetches leases in advance, renews them while the person thinks, and
+    returns them at the end.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
 
 
 class Person:
-    """The dialogue with a person. It shows candidates, reads keys, and prints the results."""
+    """The dialogue with a person. The dialogue shows candidates, reads keys, and prints the results."""
 
     def __init__(self, screen: Console, keys: Keys, session: Session, described: Described) -> None:
         self.screen = screen

@@ -54,7 +54,7 @@ class OneLineErrors(click.Group):
 
 
 class SeveralLines(click.ClickException):
-    """An error that quotes lines of other output. Their line breaks are kept."""
+    """An error that quotes lines of other output. The line breaks of the quoted output are kept."""
 
 
 def one_line(message: str) -> str:

@@ -307,7 +307,7 @@ def example_of(text: str, where: str, of_texts: Callable[[], bool] = lambda: Fal
     """Return an example from JSON. The JSON is either an example, or only its x. If it has an `x` with a plain value,
     `x` is a named feature.
 
-    of_texts: a function that returns whether the model learns from texts. It is called only if x is a string.
+    of_texts: a function that returns whether the model learns from texts. The function is called only if x is a string.
     """
     value = parsed_json(text, where)
     x = value.get("x") if isinstance(value, dict) else None

@@ -89,7 +89,7 @@ class StreamTally:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """The figures of a model, or of a batch SVM, at one moment. They are one column of the final table."""
+    """The figures of a model, or of a batch SVM, at one moment. The figures form one column of the final table."""
 
     title: str
     prequential_accuracy: float | None = None
@@ -277,7 +277,7 @@ class Waiting:
 
 
 def await_model(client: Client, model: str, made: Mapping[str, Any], console: Console) -> None:
-    """Wait until a model serves. made: the answer to its creation. It contains `state` if the solver is being
+    """Wait until a model serves. made: the answer to its creation. This answer contains `state` if the solver is being
     compiled.
     """
     if "state" in made:
@@ -313,7 +313,7 @@ def show_table(console: Console, standings: Sequence[StreamResult]) -> None:
 
 
 def show_curl(console: Console, url: str, model: str, *, x: Any = None, y: Any = None) -> None:
-    """Print command lines to try next. They contain a real row if the row is short enough."""
+    """Print command lines to try next. The command lines contain a real row if the row is short enough."""
     base = f"{url}/models/{model}"
     lines = []
     if x is not None:

@@ -122,8 +122,7 @@ class Operation(Method[Arguments, Answer]):
     frame: the `op` of frames that ask for this operation on a model's WebSocket.
     small: whether small requests may be processed together, and answered by the connection on which they come.
     replicas: whether a process that only follows the model may answer.
-    probe: whether the operation only reports that the server is well. Such an operation may be requested under any host
-    name.
+    probe: whether the operation only reports that the server is well. A probe may be requested under any host name.
     anywhere: whether the operation concerns the server that receives the request, although the path names a model.
     Without it, a server passes a request on to the owner of the model.
 

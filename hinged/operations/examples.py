@@ -36,7 +36,7 @@ class ExampleOperations:
     ) -> Call[Predicted]:
         """Predict examples {"x", "id"}. The server keeps an example with an id until its label comes.
 
-        explain: number of support vectors to return for each prediction. They are those that contribute most.
+        explain: number of support vectors to return for each prediction. The vectors that contribute most are returned.
         probabilities: whether each result lists the probabilities of all classes.
         min_position: a position of the log, as returned by learn. The prediction uses a state at or after this
         position.

@@ -100,7 +100,9 @@ class ModelOperations:
 
     @Operation("PUT", "/models/{model}/shadows/{shadow}", role="admin").asked
     def challenge(self, /, model: str, shadow: str, **changes: Any) -> Call[Changed]:
-        """Start a challenger, with the model's configuration and these changes. It learns along with the model."""
+        """Start a challenger, with the model's configuration and these changes. The challenger learns along with the
+        model.
+        """
         return Call(changes)
 
     @Operation("DELETE", "/models/{model}/shadows/{shadow}", role="admin").asked

@@ -1,4 +1,4 @@
-"""Streams of a model: event streams and WebSockets. They consist of more than one request and one answer."""
+"""Streams of a model: event streams and WebSockets. A stream consists of more than one request and one answer."""
 
 from __future__ import annotations
 

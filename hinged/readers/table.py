@@ -48,7 +48,7 @@ class TableColumns:
     features : columns to learn from. Empty: all remaining columns except `drop`.
     named : whether x is an object (True) or a list of numbers (False); None: determined from the first rows.
     texts, times, categories : features that contain texts, dates and times, or categories.
-    show : columns that people see instead of x. They are features only if `features` names them.
+    show : columns that people see instead of x. Such a column is a feature only if `features` names it.
     known : kinds of columns that a model already has: "text", "time" or "category".
     whole : whether x is the text of the only feature.
     """

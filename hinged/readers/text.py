@@ -21,7 +21,7 @@ DELIMITERS = (",", "\t", ";", "|")
 
 
 class CsvSource(TableSource):
-    """A CSV file with a header line. It is read line by line. Fields may be quoted.
+    """A CSV file with a header line. The file is read line by line. Fields may be quoted.
 
     delimiter: character between fields; None: determined from the header.
     """
@@ -43,8 +43,8 @@ class CsvSource(TableSource):
         super().__init__(path, header, choice, like)
 
     def _found_delimiter(self, choice: TableColumns) -> str:
-        """Return the delimiter with which the named columns exist, all rows have equal width, and there are most
-        fields.
+        """Return the delimiter with which the named columns exist and all rows have equal width. If several fit, return
+        the delimiter that gives most fields.
         """
         wanted = set(choice.named_columns())
 

@@ -24,8 +24,8 @@ from hinged.service.errors import ServiceError, foreseen
 from hinged.service.settings import Settings
 
 TOGETHER_MAX = 32
-"""Maximum number of requests that are processed together. They keep the event loop busy for about a millisecond. A
-larger number delays everything else.
+"""Maximum number of requests that are processed together. This many requests keep the event loop busy for about a
+millisecond. A larger number delays everything else.
 """
 
 

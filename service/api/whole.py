@@ -1,8 +1,8 @@
 """Requests about the whole server: join the answers of its processes into one answer.
 
 The list of models needs the answers of all processes, because a list that silently lacks models would be wrong. The
-server is ready when all processes are ready. The metrics of each process get a label, `process`. They also show which
-process does not answer.
+server is ready when all processes are ready. The metrics of each process get a label, `process`. The metrics also show
+which process does not answer.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ProcessAnswer(NamedTuple):
 
 
 PutTogether = Callable[[ProcessAnswer, Sequence[ProcessAnswer]], Response | None]
-"""A function that joins the answer of this process with the answers of the other processes. It returns None if the
-answer of this process is a refusal; the refusal is then the answer.
+"""A function that joins the answer of this process with the answers of the other processes. The function returns None
+if the answer of this process is a refusal; the refusal is then the answer.
 """
 
 

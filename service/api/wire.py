@@ -1,4 +1,4 @@
-"""Functions that the routes share. They read the body of a request and find the registry."""
+"""Functions that the routes share: read the body of a request, and find the registry."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _check_type(request: Request, wanted: str) -> None:
 
 
 def media_type_of(request: Request) -> str:
-    """Return the content type of a body, without parameters. The result is empty if the request has none."""
+    """Return the content type of a body, without parameters. The result is empty if the request has no content type."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

@@ -1,8 +1,8 @@
 """Commands that ask for labels: choose candidates from the pool, and decide which annotator labels which candidate.
 
-Each command has a method `plan`, which changes nothing. It returns the events that the command makes for the model's
-current state, and the function that makes the answer once the events are applied. Random draws happen here and are
-stored in the events, so applying an event draws nothing.
+Each command has a method `plan`, which changes nothing. `plan` returns the events that the command makes for the
+model's current state, and the function that makes the answer once the events are applied. Random draws happen here and
+are stored in the events, so applying an event draws nothing.
 
 Diversity: within a batch, each question is chosen for being informative and for being unlike the other questions
 (Brinker, ICML 2003). A share of the questions, `explore`, is drawn uniformly, because only these questions give an
@@ -78,7 +78,7 @@ class Offer:
     """Candidates for the pool.
 
     labels: labels that are already known.
-    shows: what people see instead of each x. It may be empty.
+    shows: what people see instead of each x. This list may be empty.
     learned: ids that are in the log although the model no longer keeps their first answers.
     read: reads x and digests again for a different configuration; raises Invalid if the x does not fit.
     """
@@ -261,7 +261,8 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     published = model.published()
     begun = _begun(eligible)[:n] if model.configuration.labels.overlap > 1 else []
     scores = _distances(published, begun)
-    # They keep the reason of their first question, so a candidate that was drawn at random stays in an unbiased sample.
+    # These candidates keep the reason of their first question, so a candidate drawn at random stays in an unbiased
+    # sample.
     first = [ChosenCandidate(c, c.leases[0].reason, score) for c, score in zip(begun, scores, strict=True)]
     if len(first) == n:
         return first

@@ -156,7 +156,9 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Start a challenger with the model's configuration and changes to it. It learns the log first, then the stream."""
+    """Start a challenger with the model's configuration and changes to it. The challenger learns the log first, then
+    the stream.
+    """
 
     shadow: str
     changes: dict[str, Any]

@@ -62,8 +62,8 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
 
 
 def suspects(model: Model, most: int) -> list[dict[str, Any]]:
-    """Return the points that contradict their label most, and the points that the ramp set aside. Their labels are
-    probably wrong.
+    """Return the points that contradict their label most, and the points that the ramp set aside. The labels of these
+    points are probably wrong.
 
     Points are left out if somebody has confirmed their label by giving it again. margin: y f(x), which is negative if
     the predicted label differs. Raise Invalid for a solver without points.

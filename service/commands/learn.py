@@ -66,7 +66,7 @@ def rehearse(configuration: Configuration, request: LearnRequest, settings: Sett
 def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms: int) -> Plan | None:
     """Return the plan if every example brings an x, is new, and has a known class. Return None otherwise.
 
-    One check of the whole micro-batch then replaces `taking.take` for each example. It is ten times as fast.
+    One check of the whole micro-batch then replaces `taking.take` for each example. This check is ten times as fast.
     """
     batches = [request.inputs for request in requests if request.inputs is not None]
     ids = list(chain.from_iterable(request.ids for request in requests))

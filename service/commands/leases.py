@@ -14,7 +14,7 @@ from hinged.service.model.pool import Candidate, Lease
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Extend a lease. It then lasts lease_ms from now; None means its original duration."""
+    """Extend a lease. The lease then lasts lease_ms from now; None means the lease's original duration."""
 
     token: str
     lease_ms: int | None = None

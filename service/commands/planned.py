@@ -36,8 +36,8 @@ class LearnRequest:
     contents: 16 bytes that identify x and y. None where there is no x.
     leases: tokens. None where an example has no lease; empty if no example has one.
     elsewhere: the provenance of each example if another program asked for the labels; otherwise empty.
-    reread: reads the request again for a different configuration, or raises Invalid. It is needed because the model may
-    change its kernel or precision while the request waits.
+    reread: reads the request again for a different configuration, or raises Invalid. `reread` is needed because the
+    model may change its kernel or precision while the request waits.
     """
 
     ids: list[str | None]
@@ -76,8 +76,8 @@ class CollectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExample:
-    """The fate of one example. It is number `new` among the new examples of the micro-batch or repeats that example, it
-    repeats `answer`, or it is one of `votes`.
+    """The fate of one example. The example is number `new` among the new examples of the micro-batch or repeats that
+    example, repeats `answer`, or is one of `votes`.
     """
 
     given: str | None

@@ -40,7 +40,7 @@ CHARACTER_WORK = 400  # cost of finding the words of a text: multiplications per
 NO_DETAILS = Details()
 INLINE_VALUES_MAX = 20_000  # values of a batch; for a larger batch, a thread decides even if the model is small
 KEPT_INLINE_MAX = 100  # maximum number of predictions that the event loop itself stores until their labels come
-WISHES = 500  # number of predictions for which label wishes are computed at once: half a millisecond
+WISHES = 500  # number of predictions for which label wishes are computed in one step of half a millisecond
 
 
 class Serving(Protocol):
@@ -74,8 +74,8 @@ class Predictions(NamedTuple):
     probabilities: the probability of the predicted class; None where unknown.
     scores: the score of each class, by name.
     wishes: whether labels are wanted; None if the caller did not ask for this.
-    of_classes: the probability of each class by name, None where unknown. None as a whole if the caller did not ask for
-    it.
+    of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
+    for probabilities.
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for them.
     outside: for each row, the names or columns whose values lie outside everything learned.
     """

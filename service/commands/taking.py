@@ -73,7 +73,9 @@ def take(
 
 
 class _Taking:
-    """Processes one request, given the model and the earlier requests. It can undo what the request has added."""
+    """Processes one request, given the model and the earlier requests. `undo` removes everything that the request has
+    added.
+    """
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 """Batches of examples as bytes. Clients with rows can send them instead of JSON; reading them takes a tenth of the
 time.
 
-A body is a frame (hinged/frames.py) of kind "batch". Its arrays are x (m, dim), or indptr, indices and values of m
-sparse rows, and y (m,), which indexes the labels in the facts. The facts also contain `ids`, a list of m texts or
-nulls, and `shows`, a list of what people see of each candidate, or null. docs/reference/http.md describes each byte. As
-in examples.py, everything is checked here before other code sees it.
+A body is a frame (hinged/frames.py) of kind "batch". The frame has an array y (m,), which indexes the labels in the
+facts. For x, the frame has an array x (m, dim), or the arrays indptr, indices and values of m sparse rows. The facts
+also contain `ids`, a list of m texts or nulls, and `shows`, a list of what people see of each candidate, or null.
+docs/reference/http.md describes each byte. As in examples.py, everything is checked here before other code sees it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
 
 
 def _header(text: memoryview, settings: Settings) -> Slices[Any]:
-    """Return the parsed header. It has at most as many ids as a batch may have examples."""
+    """Return the parsed header. The header has at most as many ids as a batch may have examples."""
     if len(text) > SMALL_BYTES:
         most = settings.batch_examples_max
         yield

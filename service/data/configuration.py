@@ -28,7 +28,7 @@ from hinged.solvers.core.states import BOUND_MAX
 DIM_SPARSE = 2**20
 SPANS = ("window", "half_life")
 TOLD = frozenset({"solver", "kernel", "features", "C", "points_max"})
-"""Parts of a configuration that are always shown. They say what the model is, or they depend on the server's
+"""Parts of a configuration that are always shown. These parts say what the model is, or depend on the server's
 settings.
 """
 TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
@@ -36,7 +36,7 @@ TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
 features that a client names in a change would mean something else.
 """
 BESIDE = frozenset({"labels", "show", "calibration"})
-"""Parts that do not affect any solver. They change without retraining."""
+"""Parts that do not affect any solver. These parts change without retraining."""
 
 
 def _kind(value: Any) -> str | None:
@@ -49,8 +49,8 @@ _LASVM_S = frozenset(CONFIGURATION_OF["lasvm"].model_fields) - Configuration.SHA
 
 
 def _unnamed(facts: dict[str, Any]) -> str:
-    """Return the solver of a body that names no solver. It is a race, unless the body gives C, gamma or another part
-    that a race determines itself.
+    """Return the solver of a body that names no solver. The solver is a race, unless the body gives C, gamma or another
+    part that a race determines itself.
     """
     kernel = facts.get("kernel")
     gamma = kernel.get("gamma") if isinstance(kernel, dict) else None

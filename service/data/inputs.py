@@ -31,8 +31,8 @@ _EMPTY = hashlib.blake2b(digest_size=16)
 NAMED_VALUES = 20  # number of numbers that a record counts for, at least
 
 Refit = Callable[["Inputs"], "Inputs"]
-"""A function that converts a batch to the form that a model's kernel and precision need. It raises ValueError if it
-cannot.
+"""A function that converts a batch to the form that a model's kernel and precision need. The function raises ValueError
+if the conversion is impossible.
 """
 
 

@@ -37,6 +37,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     for name, entry in SOLVERS.items()
     if (later := {each.name: each.since.without for each in entry.parameters.values() if each.since is not None})
 }
-"""Values for parameters that did not exist when some logs were written. They leave the behaviour as it was before.
-There are values for all solvers, and values by solver.
+"""Values for parameters that did not exist when some logs were written. These values leave the behaviour as it was
+before. There are values for all solvers, and values by solver.
 """

@@ -12,6 +12,6 @@ SCALE: Literal["scale"] = "scale"
 
 
 class Part(BaseModel):
-    """A part of a configuration. It checks types strictly, refuses unknown fields, and is immutable."""
+    """A part of a configuration. A part checks types strictly, refuses unknown fields, and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

@@ -161,8 +161,8 @@ class Show(Part):
 class Span(Part):
     """A length of the stream: a number of examples, or of seconds.
 
-    step: the number of examples between two times at which examples leave or fade. It is None if seconds are given. It
-    is also None in models from before steps existed, so that they behave as before.
+    step: the number of examples between two times at which examples leave or fade. The step is None if seconds are
+    given. The step is also None in models from before steps existed, so that these models behave as before.
     """
 
     STEPS: ClassVar[int]
@@ -225,7 +225,9 @@ class HalfLife(Span):
 
 
 class Configuration(Part):
-    """A model's configuration. It is immutable; a change makes a new configuration. Each solver adds its parameters."""
+    """A model's configuration. A configuration is immutable; a change makes a new configuration. Each solver adds its
+    parameters.
+    """
 
     SHARED: ClassVar[frozenset[str]]
 

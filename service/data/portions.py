@@ -39,7 +39,7 @@ PLACE = re.compile(r"examples\[(\d+)\]")
 
 
 class Long(dict[str, Any]):
-    """A long body that was parsed in slices. It is checked in slices, too."""
+    """A long body that was parsed in slices. Such a body is checked in slices, too."""
 
 
 def is_long(body: Body) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 GOT_CHARS_MAX, NAME_CHARS_MAX, LISTED_MAX = 80, 80, 30
-"""Maximum numbers of characters of a value, of characters of a name, and of names that a message repeats. They prevent
-clients from filling a log.
+"""Maximum numbers of characters of a value, of characters of a name, and of names that a message repeats. The limits
+prevent clients from filling a log.
 """
 UNKNOWN, MISSING = "extra_forbidden", "missing"
 NO_TAG, OTHER_TAG = "union_tag_not_found", "union_tag_invalid"

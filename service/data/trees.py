@@ -26,7 +26,7 @@ SMALL_BYTES = 2**14
 WINDOW_BYTES = 2**16
 """Number of bytes of a longer text that are parsed in one step: 0.3 ms for numbers, 2 ms for empty objects."""
 STRING_BYTES_MAX = 2**22
-"""Maximum size of a string in a long text, in bytes. It is parsed in one step: 6 ms for escapes."""
+"""Maximum size of a string in a long text, in bytes. Such a string is parsed in one step: 6 ms for escapes."""
 NAMES_MAX = 2_000
 """Maximum number of names of an object in a long text. Reporting a problem takes 5 us per name."""
 DEPTH_MAX = 100
@@ -61,9 +61,9 @@ def tree(
 ) -> Slices[Any]:
     """Return the parsed JSON of a text. Raise Invalid if the text is not JSON.
 
-    taken: functions for long arrays at the top level, by name. They get the elements, and the array in the result is
-    empty. The elements therefore never exist all at once; otherwise Python's garbage collector would go through them
-    again and again.
+    taken: functions for long arrays at the top level, by name. The functions get the elements, and the array in the
+    result is empty. The elements therefore never exist all at once; otherwise Python's garbage collector would go
+    through them again and again.
     most: the maximum number of elements of a long array that has a name, or that is in an array with that name. "" is
     for all other arrays.
     """

@@ -1,1 +1,1 @@
-"""A model in memory: the state that results from its events. It contains nothing that is not in its log."""
+"""A model in memory: the state that results from its events. The state contains nothing that is not in the log."""

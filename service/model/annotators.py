@@ -132,7 +132,7 @@ class Annotators:
         return facts, {}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002  there are no arrays
-        """Replace the state with a result of `state`. Raise ValueError if an entry is repeated, or if there are too
+        """Restore the state from a result of `state`. Raise ValueError if an entry is repeated, or if there are too
         many.
         """
         self._answers = OrderedDict(((a["id"], a["annotator"]), Given(**a)) for a in facts["answers"])

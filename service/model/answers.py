@@ -184,7 +184,7 @@ class FirstAnswers:
         return forgotten
 
     def correct(self, number: int, label: int, content: bytes) -> None:
-        """Record a new label of an example. Its prediction does not change."""
+        """Record a new label of an example. The example's prediction does not change."""
         if self.oldest <= number <= self.newest:
             place = number % len(self._ids)
             self._labels[place], self._contents[place] = label, np.frombuffer(content, np.uint8)
@@ -224,7 +224,7 @@ class FirstAnswers:
         )
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Replace the answers with a result of `state`."""
+        """Restore the answers from a result of `state`."""
         newest, n, read = int(facts["newest"]), len(facts["ids"]), StateReader(arrays)
         if n > newest:
             raise BadFrame(f"there must be at most {newest} first answers, one per example, got {n}")

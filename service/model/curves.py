@@ -2,8 +2,8 @@
 
 A micro-batch adds a point in two cases. Either the last point is at least a stride of examples away and PAUSE_MS old by
 the log's time, or it is a twentieth of all examples away. When a curve has POINTS_MAX points, every other point is
-removed and the stride doubles. A curve therefore has bounded memory and spans the whole life of its model. It costs
-only a few points a second, however fast examples come. Curves depend on the log alone.
+removed and the stride doubles. A curve therefore has bounded memory and spans the whole life of its model. A curve
+costs only a few points per second, however fast examples come. Curves depend on the log alone.
 
 points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure is undefined or nothing was counted yet.
 """
@@ -122,7 +122,7 @@ class Curves:
         return facts, arrays
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Replace the curves with a result of `state`. Raise ValueError if it is invalid."""
+        """Restore the curves from a result of `state`. Raise ValueError if it is invalid."""
         self.own = _read(facts["stride"], arrays, "own")
         self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
         self.marks = [CurveMark(*mark) for mark in facts["marks"][-limits.MARKS_KEPT :]]

@@ -1,8 +1,8 @@
 """Drift: find out whether a model's error rate has changed, by ADWIN (adwin.py) over the 0/1 errors of its predictions.
 
-ADWIN keeps a window as long as its mean is the same in all its parts. It cuts the window where two parts differ. If the
-error rate is higher after a cut, this is a drift. A lower error rate is the expected effect of learning. In both cases,
-a new detector starts.
+ADWIN keeps a window as long as its mean is the same in all its parts. ADWIN cuts the window where two parts differ. If
+the error rate is higher after a cut, this is a drift. A lower error rate is the expected effect of learning. In both
+cases, a new detector starts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Drift:
         }
 
     def load(self, state: dict[str, Array]) -> None:
-        """Replace the state with a result of `state`. Raise ValueError if it is invalid; then nothing changes.
+        """Restore the state from a result of `state`. Raise ValueError if it is invalid; then nothing changes.
 
         The earlier detector belonged to a different library. From its state, only the counts are taken, and the
         detector starts again.

@@ -73,7 +73,7 @@ class Jobs:
         return [asdict(job) for job in self]
 
     def load(self, facts: list[dict[str, Any]]) -> None:
-        """Replace the jobs with a result of `state`."""
+        """Restore the jobs from a result of `state`."""
         if len({fact["at"] for fact in facts}) < len(facts):
             raise ValueError("a job is listed twice")
         self._by_position = {fact["at"]: Job(**fact) for fact in facts}

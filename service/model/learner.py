@@ -1,6 +1,6 @@
 """Learners: the warm-up, solver and metrics of one configuration, which learn the batches of a log.
 
-A model has a learner that predicts. It may also have challengers (shadows), which learn the same examples. If the
+A model has a learner that predicts. A model may also have challengers (shadows), which learn the same examples. If the
 solver cannot make a change in place, a new learner is trained from the log.
 """
 
@@ -46,7 +46,7 @@ them.
 
 
 class ModelLearner:
-    """A learner with one configuration. Its state depends only on its inputs and their order."""
+    """A learner with one configuration. The learner's state depends only on its inputs and their order."""
 
     def __init__(
         self, configuration: Configuration, cache_bytes: int, *, gamma: float = 1.0, labels: Labels | None = None
@@ -173,8 +173,8 @@ class ModelLearner:
         return self.solver.finish()
 
     def _wait_for_kernels(self) -> None:
-        """Wait until the functions that a new model does not need are compiled. This happens only in the first seconds
-        on a machine.
+        """Wait until all functions of the solver are compiled, even the functions that a new model does not need. This
+        happens only in the first seconds on a machine.
         """
         wait_for_rest(self.configuration.solver, self.configuration.dtype)
 
@@ -249,8 +249,8 @@ class ModelLearner:
             self.solver.relabel(key, number)
 
     def learn_again(self, key: int, number: int) -> None:
-        """Drop the point of an example, if there is one, and learn the example with this class. This is for a log that
-        no longer contains the example.
+        """Drop the point of an example, if there is one, and learn the example with this class. Use this method if the
+        log no longer contains the example.
         """
         self.warmup.classes[self.warmup.keys == key] = number
         held, weight = self.solver.row_of(key), self.solver.weight_of(key)

@@ -39,7 +39,7 @@ BINS = 10  # number of bins of a reliability diagram
 
 
 def _gauge(name: str, meaning: str) -> Any:
-    """Declare a figure of a glance that Prometheus gets as well."""
+    """Declare a figure that is part of a glance and that Prometheus gets as well."""
     return field(metadata={"gauge": name, "meaning": meaning})
 
 
@@ -230,7 +230,7 @@ class Prequential:
         return {"counts": np.array([self.classes, self.added]), **arrays}
 
     def load(self, state: dict[str, Array]) -> None:
-        """Replace the metrics with a result of `state`. Raise ValueError if arrays are inconsistent."""
+        """Restore the metrics from a result of `state`. Raise ValueError if arrays are inconsistent."""
 
         def part(name: str) -> dict[str, Array]:
             return {key.removeprefix(f"{name}."): a for key, a in state.items() if key.startswith(f"{name}.")}

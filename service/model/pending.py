@@ -111,7 +111,7 @@ class Pending:
         return predictions_state(list(self._by_id.values()))
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Replace the predictions with a result of `state`."""
+        """Restore the predictions from a result of `state`."""
         predictions = read_predictions(facts, arrays)
         if len({p.id for p in predictions}) < len(predictions):
             raise BadFrame("an id is listed twice")

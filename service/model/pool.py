@@ -262,7 +262,7 @@ class Pool:
         self.lease(token)[1].expires_ms = expires_ms
 
     def vote(self, token: str, label: Label) -> None:
-        """Record an annotator's label. It replaces an earlier label of the same annotator.
+        """Record an annotator's label. The new label replaces an earlier label of the same annotator.
 
         This closes the lease, and any later lease of the annotator on the candidate.
         """
@@ -286,13 +286,13 @@ class Pool:
         self._remove(given)
 
     def forget(self, given: str) -> None:
-        """Remove a candidate. Its labels do not count."""
+        """Remove a candidate. The candidate's labels do not count."""
         if given in self._by_id:
             self._remove(given)
 
     def limit(self, most: int, now_ms: int) -> None:
-        """Limit the number of candidates. Those without leases or labels are removed first, in each case the oldest
-        first.
+        """Limit the number of candidates. Candidates without leases or labels are removed first, in each case the
+        oldest first.
         """
         self.most = most
         for given in self.room_for([], now_ms)[1]:
@@ -349,7 +349,7 @@ class Pool:
         return facts | inputs, arrays | {"digests": np.frombuffer(b"".join(c.digest for c in candidates), np.uint8)}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Replace the pool with a result of `state`."""
+        """Restore the pool from a result of `state`."""
         self.answered, self.disagreed = facts["answered"], facts["disagreed"]
         self._asked = OrderedDict(
             (key, AnsweredQuery(fingerprint, tokens)) for key, fingerprint, tokens in facts["asked"]

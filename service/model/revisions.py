@@ -20,7 +20,7 @@ REVISIONS_KEPT = 10_000
 mistaken for a newer version.
 """
 REMOVED_MS = MS_MAX
-"""The time of a change that removed an example. It is later than any other time."""
+"""The time of a change that removed an example. This time is later than any other time."""
 
 
 class Revisions:
@@ -53,7 +53,7 @@ class Revisions:
         return {"newest": [*map(list, self._newest.items())]}, {}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002  there are no arrays
-        """Replace the state with a result of `state`. Raise ValueError if an id is repeated, or if there are too
+        """Restore the state from a result of `state`. Raise ValueError if an id is repeated, or if there are too
         many.
         """
         self._newest = OrderedDict((given, changed_ms) for given, changed_ms in facts["newest"])

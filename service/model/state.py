@@ -1,5 +1,5 @@
-"""The parts of a model, and the only binary form of a model: the snapshot. It is written in one piece and checked when
-it is read.
+"""The parts of a model, and the only binary form of a model: the snapshot. A snapshot is written in one piece and
+checked when it is read.
 
 A snapshot may come from a file that anybody wrote. A state with inconsistent parts is refused, because compiled code
 does not check bounds later.
@@ -115,9 +115,9 @@ class State:
     def draft(self, own: Collection[str | None]) -> Self:
         """Return a copy of the state in which learners can be replaced.
 
-        The copy has its own pool and its own pending predictions. It also has its own copies of the learners that `own`
-        names; None names the learner that predicts. Everything else is shared with the original. In the copy, a shared
-        part may be replaced as a whole, but not changed in place.
+        The copy has its own pool and its own pending predictions. The copy also has its own copies of the learners that
+        `own` names; None names the learner that predicts. Everything else is shared with the original. In the copy, a
+        shared part may be replaced as a whole, but not changed in place.
         """
         draft = copy(self)
         draft.pool = _copied(self.pool, Pool(self.pool.most))

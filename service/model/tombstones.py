@@ -15,8 +15,8 @@ from hinged.solvers.core.states import COUNT_MAX, StateReader
 Array = np.ndarray[Any, Any]
 
 SALT_BYTES, MARK_BYTES = 16, 16
-"""Length of the key and of a mark, in bytes. It makes sure that no two ids share a mark. Stored marks match only marks
-of the same length.
+"""Length of the key and of a mark, in bytes. This length makes sure that no two ids share a mark. Stored marks match
+only marks of the same length.
 """
 
 
@@ -66,7 +66,7 @@ class Tombstones:
         return {"salt": self.salt, "marks": sorted(self._marks)}, {"numbers": np.array(sorted(self.numbers), np.int64)}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Replace the tombstones with a result of `state`."""
+        """Restore the tombstones from a result of `state`."""
         numbers = StateReader(arrays).take("numbers", np.int64, (None,), 1, COUNT_MAX).tolist()
         marks = facts["marks"]
         if len(set(numbers)) < len(numbers) or len(set(marks)) < len(marks) or bool(marks) != bool(facts["salt"]):

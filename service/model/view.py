@@ -1,4 +1,4 @@
-"""The state that predictions read. It never changes, whatever the model does next."""
+"""The state that predictions read. A view never changes, whatever the model does next."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The state that predictions read. It never changes; learning publishes a new state."""
+    """The state that predictions read. A published state never changes; learning publishes a new state."""
 
     view: View
     reader: Reader[Any]

@@ -1,8 +1,9 @@
-"""The warm-up of a learner. It finds the learner's columns, their scales, and gamma.
+"""The warm-up of a learner. The warm-up finds the learner's columns, their scales, and gamma.
 
 The warm-up observes the first examples. If the configuration says so, it also observes candidates without labels when
-they are offered. It does not observe a candidate again when the candidate's label comes. When the warm-up has observed
-enough, the learner starts over with the new columns. It learns the labelled examples again, in their original order.
+they are offered. The warm-up does not observe a candidate again when the candidate's label comes. When the warm-up has
+observed enough, the learner starts over with the new columns. The learner learns the labelled examples again, in their
+original order.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class WarmUp:
     # -- what was found -------------------------------------------------------------------------------------------
 
     def gamma(self, configuration: Configuration) -> float:
-        """Return the number to use for gamma "auto" or "scale". It is 1 if nothing was found."""
+        """Return the number to use for gamma "auto" or "scale". The number is 1 if nothing was found."""
         if self.encoder is None:
             return 1.0
         shown = self.encoder.spread.gamma(configuration.kernel.type, former=configuration.gamma == AUTO)

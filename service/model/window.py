@@ -20,7 +20,9 @@ FADES = 64  # fading steps per half-life of examples, for models without a confi
 STEPS = 100  # minimum number of moves per window of examples, for models without a configured step
 GRAINS = 1_000  # number of different times within a window of seconds
 LN_2 = 0.6931471805599453
-HALF_LIVES_MAX = 64.0  # maximum number of half-lives at once: after that nothing is left, and no number is too small
+HALF_LIVES_MAX = (
+    64.0  # maximum number of half-lives in one step: after so many nothing is left, and no result underflows
+)
 MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
@@ -108,7 +110,7 @@ class Ages:
         return state | ({"faded": np.array([self._faded])} if self._half_life is not None else {})
 
     def load(self, state: dict[str, Array]) -> None:
-        """Replace the state with a result of `state`."""
+        """Restore the state from a result of `state`."""
         read = StateReader(state)
         dropped = int(read.take("dropped", np.int64, (1,), 0, COUNT_MAX)[0])
         grains = read.take("grains", np.int64, (None, 3), 0, COUNT_MAX)

@@ -34,7 +34,9 @@ from hinged.service.errors import ServiceError, attempted
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
-"""Rough number of values in a result, without the classes. It decides whether an answer is made at once or in parts."""
+"""Rough number of values in a result, without the classes. The number decides whether an answer is made at once or in
+parts.
+"""
 
 
 async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:

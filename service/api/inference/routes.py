@@ -3,8 +3,8 @@ the protocol.
 
 A model takes one tensor x of shape [n, dim]. For texts, the shape is [n, 1]; with named features, there is one tensor
 per name. The model returns the predicted class and the scores of each row, and the class that each column of the scores
-represents. It also returns the values of each row that lie outside everything learned. A model has only version 1. The
-protocol has no ids for examples, so an example that is predicted here does not wait for a label.
+represents. The model also returns the values of each row that lie outside everything learned. A model has only version
+1. The protocol has no ids for examples, so an example that is predicted here does not wait for a label.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from hinged.service.data.classes import Label, score_name
 from hinged.service.errors import Invalid
 
 CONFIGURATION_CHARS_MAX, TAGS_MAX = 2**18, 5_000
-"""Maximum number of characters, and of tags, in a labelling configuration. They are enough for 1,024 choices of 200
+"""Maximum number of characters, and of tags, in a labelling configuration. This is enough for 1,024 choices of 200
 characters. Reading such a configuration takes 10 ms of the event loop.
 """
 SINGLE = ("single", "single-radio", "")
@@ -102,8 +102,8 @@ def chosen(result: Sequence[Mapping[str, Any]], control: Control | None) -> str 
 
 
 def label_of(choice: str, known: Sequence[Label]) -> Label:
-    """Return the label of a choice. It is the text itself, unless the text names a number or a boolean that the model
-    knows.
+    """Return the label of a choice. The label is the text itself, unless the text names a number or boolean that the
+    model knows.
     """
     if choice in [label for label in known if isinstance(label, str)]:
         return choice

@@ -51,7 +51,7 @@ from hinged.service.errors import Conflict, Invalid, QueueFull, StoreUnavailable
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
-"""Rough number of values in a prediction. It decides whether an answer is made at once or in parts."""
+"""Rough number of values in a prediction. The number decides whether an answer is made at once or in parts."""
 
 group = Group("labelstudio", state={"labelstudio": Inbox})
 

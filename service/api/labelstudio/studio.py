@@ -1,7 +1,7 @@
 """A client for the part of Label Studio's API that lists annotations.
 
-The client asks only the address in the settings, never an address from a request. It treats a redirect as an error. Its
-methods block, so they are called on a thread.
+The client asks only the address in the settings, never an address from a request. The client treats a redirect as an
+error. Its methods block, so they are called on a thread.
 """
 
 from __future__ import annotations

@@ -132,8 +132,8 @@ class Exposition:
 class Requests(Collector):
     """Answered requests and their durations, counted on the event loop and read in any thread.
 
-    Prometheus' own counter takes a lock for each count. Its histogram takes two locks and a search. Together these take
-    as long as some answers.
+    Prometheus' own counter takes a lock for each count. Prometheus' histogram takes two locks and a search. Together
+    these take as long as some answers.
     """
 
     def __init__(self) -> None:

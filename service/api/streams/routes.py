@@ -2,7 +2,8 @@
 model's WebSocket.
 
 The id of an event is its position in the log. A client that reconnects with `Last-Event-ID` gets all later events,
-however old that position is. A client that reads too slowly is disconnected. It then reconnects in the same way.
+however old that position is. A client that reads too slowly is disconnected. A disconnected client reconnects in the
+same way.
 """
 
 from __future__ import annotations

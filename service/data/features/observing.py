@@ -32,7 +32,7 @@ class Encoder(ABC, Generic[X, Item]):
     """The name of this encoder's state in a snapshot."""
     ITEMS: ClassVar[str]
     FIRST: ClassVar[int]
-    """Number of examples after which the columns are found for the first time. It is a power of 2."""
+    """Number of examples after which the columns are found for the first time. The number is a power of 2."""
     HAS_WORDS: ClassVar[bool] = False
     """Whether columns reveal names and values that may have to be forgotten together with an example."""
 
@@ -55,8 +55,8 @@ class Encoder(ABC, Generic[X, Item]):
 
     @property
     def until_freeze(self) -> int:
-        """Return the number of examples until `freeze` is due. It is due after FIRST examples, at each doubling, and at
-        the end.
+        """Return the number of examples until `freeze` is due. `freeze` is due after FIRST examples, at each doubling,
+        and at the end.
         """
         return until_found(len(self.observed), self.warmup, self.FIRST) if self.warming else 0
 
@@ -133,4 +133,4 @@ class Encoder(ABC, Generic[X, Item]):
 
     @abstractmethod
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Replace the state with a result of `state`. Raise ValueError if it is inconsistent; then nothing changes."""
+        """Restore the state from a result of `state`. Raise ValueError if it is inconsistent; then nothing changes."""

@@ -40,7 +40,7 @@ STANDARDISED = [value for value, measure in MEASURES.items() if measure.standard
 
 
 class Reader(ABC, Generic[X]):
-    """Turns x into rows for predictions, in any thread. It never changes."""
+    """Turns x into rows for predictions, in any thread. A reader never changes."""
 
     @abstractmethod
     def rows(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> Rows:
@@ -54,7 +54,9 @@ class Reader(ABC, Generic[X]):
 
 
 class AsTheyCame(Reader[Rows]):
-    """A reader for rows that are used as they are. It does not know what was learned, so nothing counts as outside."""
+    """A reader for rows that are used as they are. This reader does not know what was learned, so nothing counts as
+    outside.
+    """
 
     def rows(self, inputs: Rows, kernel: Kernel, dim: int, dtype: type) -> Rows:
         return inputs

@@ -109,7 +109,7 @@ RecordX = Annotated[
         }
     ),
 ]
-"""A record in a body. It is checked and converted to canonical form while the body is parsed.
+"""A record in a body. The record is checked and converted to canonical form while the body is parsed.
 
 The configuration limits the length of the strings of each name; named.py checks it."""
 

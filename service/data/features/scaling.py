@@ -55,7 +55,8 @@ class ScaleReader(Reader[Rows]):
 
 
 class Scaling(Encoder[Rows, Rows]):
-    """The encoder of a model with dense or sparse features. It has the scale, and the spread that determines gamma.
+    """The encoder of a model with dense or sparse features. The encoder has the scale, and the spread that determines
+    gamma.
 
     Each example is observed as a batch of one.
     """

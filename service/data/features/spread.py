@@ -1,4 +1,4 @@
-"""The spread of the rows of a warm-up. It determines gamma "scale"."""
+"""The spread of the rows of a warm-up. The spread determines gamma "scale"."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Spread:
 
         rbf: 1 / total variance. The total variance is half of the mean |x - z|^2; the former rule was 1 / that mean.
         laplacian: the kernel of two rows at the average distance is 1 / e. polynomial: gamma x.x is 1 on average. The
-        result is 1 if there are no rows or all rows are equal. It is also 1 for a linear kernel, which has no gamma.
+        result is 1 if there are no rows or all rows are equal. The result is also 1 for a linear kernel, which has no
+        gamma.
         """
         mean, factor = KERNELS[kernel].spread or (None, 0.0)
         found = 0.0 if mean is None else float(getattr(self, mean)) * (1.0 if former else factor)

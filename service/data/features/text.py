@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # parts.py imports this module
 
 
 class TextFeatures(RecordFeatures):
-    """x is a text. Its words and pairs of words are counted (texts.py)."""
+    """x is a text. The words and pairs of words of the text are counted (texts.py)."""
 
     X: ClassVar[Any] = TextX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(TextX)

@@ -58,7 +58,7 @@ class ModelEvent(ABC):
     """An event of a model's log.
 
     KIND: the name of this kind in the log. MARKED: whether the learning curves mark the event.
-    at_ms: the time of the event in milliseconds since 1970, 0 for no time. It never decreases along a log.
+    at_ms: the time of the event in milliseconds since 1970, 0 for no time. The time never decreases along a log.
     """
 
     __slots__ = ()
@@ -129,13 +129,13 @@ class ModelEvent(ABC):
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """Return what followers and the page get in addition to the time. It contains numbers of examples, never their
-        contents.
+        """Return what followers and the page get in addition to the time. The result contains numbers of examples,
+        never their contents.
         """
 
 
 class Facts(ModelEvent):
-    """An event without arrays. Its fields are its payload."""
+    """An event without arrays. The fields of the event are its payload."""
 
     __slots__ = ()
 
@@ -150,7 +150,7 @@ class Facts(ModelEvent):
 
 
 class NamesNoExample(ModelEvent):
-    """An event that names no example. It stays when examples are forgotten."""
+    """An event that names no example. Such an event stays when examples are forgotten."""
 
     __slots__ = ()
 

@@ -129,7 +129,7 @@ class LabelCorrected(_Change):
 
 @dataclass(frozen=True, slots=True)
 class ChangeIntended(_Change, NamesNoExample):
-    """A configuration that takes effect after a learner has learned the log with it.
+    """A configuration that takes effect only after a learner with this configuration has learned the log.
 
     shadow: the name of the challenger that gets the configuration. None for the model itself.
     """
@@ -223,7 +223,7 @@ class ChallengerPromoted(_Change, NamesNoExample):
             raise ValueError(f"there is no challenger {self.shadow!r}")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Make the challenger the learner that predicts from now on."""
+        """Let the challenger predict from now on."""
         shadow = model.shadows.pop(self.shadow)
         shadow.stopped = None
         model.learner = shadow

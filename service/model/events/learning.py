@@ -189,8 +189,8 @@ class ExamplesLearned(ModelEvent):
         return self.numbers is not None
 
     def admit(self, coming: Coming) -> None:
-        """Refuse examples that do not continue the learned examples, are inconsistent, or do not fit the model and its
-        solver.
+        """Refuse examples whose numbers do not follow the learned examples. Also refuse examples that are inconsistent,
+        or do not fit the model and its solver.
         """
         m, classes, model = len(self.ids), self.classes, coming.model
         if self.first != coming.learned + 1 or not m:

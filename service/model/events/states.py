@@ -113,8 +113,8 @@ class ModelImported(_Whole, _First):
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """Return the event with the state reduced to its first answers, and without the first answers of forgotten
-        examples.
+        """Return the event with a state that contains only first answers. The first answers of forgotten examples are
+        left out.
         """
         answers = answers_of(cls.decoded(payload).state)
         known = tombstones.known(answers.given_ids)
@@ -139,11 +139,11 @@ class ModelImported(_Whole, _First):
 
 @dataclass(frozen=True, slots=True)
 class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
-    """A whole new state was made from the log. It lacks what was forgotten, and includes what was corrected or
-    intended.
+    """A whole new state was made from the log. The new state lacks what was forgotten, and includes what was corrected
+    or intended.
 
-    It replaces the results of all earlier events, which are not applied again. champion: whether the learner that
-    answers was replaced, and not only challengers.
+    The state replaces the results of all earlier events, which are not applied again. champion: whether the learner
+    that answers was replaced, and not only challengers.
     """
 
     KIND: ClassVar[str] = "swapped"

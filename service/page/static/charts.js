@@ -23,8 +23,8 @@ function stepOf(span) {
   return power * [1, 2, 2.5, 5, 10].find((k) => k * power >= least * (1 - 1e-9));
 }
 
-// The ends of an axis. They are multiples of its step, at or below the smallest value and at or above the largest
-// value, so that no line leaves the axis.
+// The ends of an axis. The ends are multiples of the axis's step, at or below the smallest value and at or above the
+// largest value, so that no line leaves the axis.
 function rangeOf(least, most, asPercent) {
   if (least === null || least === undefined) return [0, 1];
   let [low, high] = asPercent ? [least, most] : [Math.min(0, least), most];

@@ -1,4 +1,4 @@
-// The labelling view. It shows one question at a time, which is answered with one key, and the effect of the answers.
+// The labelling view. The view shows one question at a time, which one key answers, and the effect of the answers.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, insist, path, who } from "./api.js";
@@ -69,7 +69,7 @@ function Work({ model, annotator, leave }) {
   useEffect(() => { if (said) announce(said.text); }, [said]);
 
   before.current ??= figures?.pool.answered ?? null;
-  // Show no question before the classes are known. Its keys would do nothing.
+  // Show no question before the classes are known. The question's keys would do nothing.
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const classes = withNew(figures?.classes ?? [], more);
@@ -208,7 +208,7 @@ function withNew(classes, more) {
   return all.every((label) => typeof label === "number") ? all.sort((a, b) => a - b) : all;
 }
 
-// The message about an answer that the server has accepted. It tells what the model had predicted.
+// The message about an answer that the server has accepted. The message tells what the model had predicted.
 function outcome(answer, result) {
   if (result.collected !== undefined && result.collected < result.needed) {
     return { text: `label ${result.collected} of ${result.needed}: the model learns after the last label` };

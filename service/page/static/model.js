@@ -9,7 +9,8 @@ import { announce, Bar, count, figure, Instead, Name, percent, Problem, Warnings
 const SOURCES = ["streamed", "queried", "random"];
 const CERTIFICATE = { dual: "dual objective", primal: "primal objective", gap: "duality gap", kkt_violation: "KKT violation" };
 
-// The figures and history of a model. They are refreshed while the model changes, with one request of each at a time.
+// The figures and history of a model. The view refreshes the figures and the history while the model changes, with one
+// request of each at a time.
 function useLive(model) {
   const [live, setLive] = useState({ figures: null, history: null, shadows: null, error: null, open: false });
   const again = useRef(() => {});

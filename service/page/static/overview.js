@@ -1,4 +1,4 @@
-// The overview of all models that the key may see. It is refreshed once a second.
+// The overview of all models that the key may see. The overview is refreshed once a second.
 
 import { html } from "./vendor/htm-preact.js";
 import { ask, may } from "./api.js";

@@ -62,7 +62,8 @@ export const Problem = ({ error, again }) => error && html`
 // Warnings about columns, one sentence each.
 export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings about columns">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
 
-// A placeholder for a view that is loading or has failed. It has a heading, so that screen readers find it.
+// A placeholder for a view that is loading or has failed. The placeholder has a heading, so that screen readers find
+// it.
 export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>
   ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`}`;
 
@@ -97,8 +98,9 @@ export function usePolled(work, ms, on = []) {
   return [found, error, () => run.current()];
 }
 
-// A modal dialog of the browser. It keeps the focus inside, and returns the focus when it closes. It opens in a layout
-// effect, before the browser handles another key. Otherwise that key would act on the page behind the dialog.
+// A modal dialog of the browser. The dialog keeps the focus inside, and returns the focus when it closes. The dialog
+// opens in a layout effect, before the browser handles another key. Otherwise that key would act on the page behind the
+// dialog.
 export function Dialog({ title, close, children }) {
   const box = useRef();
   useLayoutEffect(() => { box.current.showModal(); }, []);

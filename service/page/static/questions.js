@@ -1,5 +1,5 @@
 // The questions of one annotator. The class fetches questions in advance, renews their leases, and returns the
-// questions when the annotator leaves. It sends answers one after the other, until the server accepts or finally
+// questions when the annotator leaves. The class sends answers one after the other, until the server accepts or finally
 // refuses each.
 
 import { ask, insist, path, pause } from "./api.js";
@@ -50,7 +50,7 @@ export class Questions {
       const found = queries.filter((q) => !held.has(q.lease) && !this.done.has(q.lease) && !going.has(q.id));
       if (this.ended) { for (const q of found) this.#release(q.lease); return; }
       this.waiting.push(...found);
-      if (this.before.length) this.#beat(); // #leave has shortened these leases
+      if (this.before.length) this.#beat(); // `#leave` has shortened these leases
       this.before = [];
       this.error = null;
       this.asked = true;
@@ -99,7 +99,7 @@ export class Questions {
     return question;
   }
 
-  // Undo a skip. The question is shown at once. It is removed again if another annotator has it by now.
+  // Undo a skip. The question is shown at once. The question is removed again if another annotator has it by now.
   unskip(question) {
     this.done.delete(question.lease);
     this.waiting.unshift(question);
@@ -111,7 +111,8 @@ export class Questions {
     });
   }
 
-  // Send the requests about the skip of a lease one after the other. The answer under the lease waits for them.
+  // Send the requests about the skip of a lease one after the other. The answer under the lease waits for these
+  // requests.
   #change(lease, work) {
     const done = (this.skips.get(lease) ?? Promise.resolve()).catch(() => {}).then(work);
     this.skips.set(lease, done);

@@ -1,5 +1,5 @@
-// Read files of examples in CSV, JSONL or LIBSVM. They are read piece by piece, so that a long file does not fill the
-// memory.
+// Read files of examples in CSV, JSONL or LIBSVM. The files are read piece by piece, so that a long file does not fill
+// the memory.
 
 const PIECE = 2 ** 20; // bytes read at a time
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;

@@ -19,7 +19,7 @@ def error(code, message="no", **details):
 
 
 class Awaited:
-    """An AsyncClient with blocking methods. It lets each test check both clients."""
+    """An AsyncClient with blocking methods. This class lets each test check both clients."""
 
     def __init__(self, *args, **options):
         self._runner = asyncio.Runner()

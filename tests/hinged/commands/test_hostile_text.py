@@ -18,8 +18,8 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def model(client):
-    """A model with hostile labels, names, values and `show`. Its ids are harmless, because the server refuses hostile
-    ids.
+    """A model with hostile labels, names, values and `show`. The model's ids are harmless, because the server refuses
+    hostile ids.
     """
     name = "hostile"
     client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "named", "warmup": 0})

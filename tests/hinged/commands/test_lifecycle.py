@@ -1,4 +1,4 @@
-"""Commands that create, train, show and delete models. They run against a real server, through pipes and in a
+"""Commands that create, train, show and delete models. The commands run against a real server, through pipes and in a
 terminal.
 """
 
@@ -26,7 +26,7 @@ XY = [{"id": f"e{k}", "x": [k % 2, k / 10], "y": "no" if k % 2 else "yes"} for k
 
 @pytest.fixture
 def raw(real):
-    """Run a command. Its stdout is a pipe of bytes."""
+    """Run a command. The command's stdout is a pipe of bytes."""
 
     def run(*arguments, stdin="", code=0, first=ROOT):
         """Run a command. first: the folder where Python looks for modules first."""

@@ -37,7 +37,7 @@ def environment(server, role):
 
 @pytest.fixture
 def run(server):
-    """Run a command with the key of a role. Its stdout is a pipe."""
+    """Run a command with the key of a role. The command's stdout is a pipe."""
 
     def run(*arguments, stdin="", role="reader", code=0):
         return hinged(*arguments, input=stdin, code=code, env=environment(server, role))

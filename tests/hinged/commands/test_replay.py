@@ -116,7 +116,7 @@ def test_replay_creates_a_model_and_streams_a_file_in_batches(server, learner, r
     assert [e["x"] for e in learner.learned] == [[i, -i] for i in range(10)]
     sent = [body["examples"] for _, path, body in server.requests if path.endswith("/learn")]
     assert [len(batch) for batch in sent] == [4, 4, 2]
-    # The model made nine predictions. One is wrong, at the change of the label.
+    # The model made nine predictions. The prediction at the change of the label is wrong.
     assert "88.89 %" in printed
     assert "learning 10/10" in printed
     assert f"curl -s {server.url}/models/replay\n" in printed

@@ -91,7 +91,7 @@ def test_requests_of_many_clients_at_once_get_each_its_own_answer(ask):
 
 
 class Kept:
-    """A stand-in for a model. It does what the test says, and records what it receives."""
+    """A stand-in for a model. The stand-in does what the test says, and records what it receives."""
 
     def __init__(self, read, gathers=lambda *_: True):
         self.settings = Settings()

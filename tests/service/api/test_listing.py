@@ -167,7 +167,7 @@ def test_the_list_is_the_same_after_a_crash_and_in_an_imported_copy(tmp_path):
             client.import_model("copy", client.export_model(model.name))
             client.learn("copy", [{"id": "new", "x": [1, 1], "y": "left"}])
             found = list(client.every_example("copy"))
-        # Imported examples have no times. Their annotators are known only for the newest answers.
+        # Imported examples have no times. The annotators of imported examples are known only for the newest answers.
         untold = {"source": None, "at": None}
         assert found[:-1] == [example | untold for example in before["examples"]]
         assert (found[-1]["id"], found[-1]["source"]) == ("new", "streamed")

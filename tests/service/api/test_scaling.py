@@ -120,7 +120,7 @@ def test_a_forgotten_candidate_leaves_no_trace(tmp_path, warmup):
         model.learn(*(example(c["x"], "ab"[k % 2], c["id"]) for k, c in enumerate(candidates[:10])))
         assert found_in(tmp_path / "data", NEEDLE.encode())
         answer = ask("DELETE", f"{model.path}/examples/{NEEDLE}")
-        # Either the warm-up is over, or the candidate is removed from it.
+        # Either the warm-up is over, or the candidate is removed from the warm-up.
         assert answer.status_code == (202 if warmup == 20 else 200)
         assert warmup == 200 or until_ended(ask, answer.json()["job"])["state"] == "done"
         assert found_in(tmp_path / "data", NEEDLE.encode()) == []

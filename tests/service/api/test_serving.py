@@ -160,7 +160,7 @@ def test_an_operation_with_several_ways_needs_a_handling():
 
 
 class Greeting:
-    """A part of a client. Its operation is declared only here."""
+    """A part of a client. The operation of this part is declared only here."""
 
     @Operation("GET", "/models/{model}/greeting", role="reader").asked
     def greeting(self, model: str, *, to: str = "you") -> Call[dict[str, str]]:  # noqa: ARG002

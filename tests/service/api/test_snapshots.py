@@ -86,7 +86,7 @@ def test_a_rolled_back_model_equals_a_model_that_never_had_the_undone_events(bef
         assert answer["position"] == end + 1
         assert digest_of(worker.model) == was
         assert worker.published.examples == worker.model.learned == answer["examples"]
-        # Undone ids are unknown. They may be learned again, even with a different label.
+        # Undone ids are unknown. Undone ids may be learned again, even with a different label.
         for change in after:
             await do(worker, *change)
         recovered = load_model(store, "m", **SIZES)

@@ -112,8 +112,8 @@ def test_invalid_or_excessive_json_is_refused_with_its_place(text, message):
     "part", [b"[", b"{", b'"', b"\\", b'{"a":', b'[1,"', b"[{", b'",', b"]", b'\\"', b'"a":1,', b" "]
 )
 def test_parsing_time_is_linear_in_the_length(monkeypatch, part):
-    """If a text of four times the length takes twenty times as long, the time is no longer linear. It is measured as
-    CPU time.
+    """If a text of four times the length takes twenty times as long, the time is no longer linear. The time is CPU
+    time.
     """
     monkeypatch.setattr(trees, "WINDOW_BYTES", 2**14)
 

@@ -9,7 +9,7 @@ from hinged.service.model.drift import Drift
 
 
 def errors(*parts, seed=0):
-    """Return errors with given rates. Each part is (number of errors and non-errors, rate)."""
+    """Return errors with given rates. Each part is (number of predictions, rate of errors)."""
     random = np.random.default_rng(seed)
     return np.concatenate([random.random(n) < rate for n, rate in parts]).tolist()
 

@@ -29,7 +29,7 @@ class Categories(ColumnKind):
 
 
 class Identifiers(ColumnKind):
-    """Strings that nearly all differ. They have no columns."""
+    """Strings that nearly all differ. Such strings have no columns."""
 
     NAME, MEANING = "identifier", "strings that nearly all differ"
     EXAMPLE, SQUARE_MAX = "rehearsed", 0.0

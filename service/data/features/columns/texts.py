@@ -5,7 +5,8 @@ scripts, which have no spaces, each character is a word. A word that occurs f ti
 times log2(1 + n / d), where d of the n texts in the warm-up contain the word. The row is scaled to length 1. The
 logarithms are linear between powers of 2 (`bent`), so that every processor computes the same bits.
 
-The warm-up determines the weights. They then stay fixed, so the meaning of a learned row never changes.
+The warm-up determines the weights. After the warm-up the weights stay fixed, so the meaning of a learned row never
+changes.
 """
 
 from __future__ import annotations
