@@ -73,7 +73,7 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, 
 
 
 def _pieced(value: Any) -> str:
-    """Return the JSON of a value. Long lists are encoded in pieces, because the encoder holds Python's lock until it is
+    """Return the JSON of a value. Long lists are encoded in pieces, because the encoder keeps Python's lock until it is
     done.
     """
     if isinstance(value, dict) and all(type(key) is str for key in value):

@@ -51,7 +51,9 @@ With less time, a model that stops may be unable to write its last snapshot.
 
 
 class Application(FastAPI):
-    """FastAPI behind the edge. The edge answers the most frequent requests without FastAPI's layers."""
+    """The edge, with FastAPI for the requests that the edge passes on. The edge answers the most frequent requests
+    without FastAPI's layers.
+    """
 
     edge: Edge
     shortcut: Shortcut  # answers small requests at the connection, before gate and edge

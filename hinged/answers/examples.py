@@ -145,7 +145,7 @@ class RankedOne(TypedDict):
 
 
 class Ranked(TypedDict):
-    """Examples, in the order in which their labels are wanted."""
+    """Ranked examples. The examples whose labels are most useful come first."""
 
     model: str
     position: int

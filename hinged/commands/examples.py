@@ -106,7 +106,7 @@ def read_lines_of(file: Path, needed: str) -> Iterator[dict[str, Any]]:
 
 
 def votes_of(result: Mapping[str, Any]) -> str:
-    """Return the number of labels so far, if several labels are wanted."""
+    """Return the number of labels so far, if the candidate needs several labels."""
     return f"label {result['collected']} of {result['needed']}" if "needed" in result else ""
 
 

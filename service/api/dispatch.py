@@ -73,7 +73,7 @@ class ModelsByName(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """The server's settings."""
+        """Return the server's settings."""
 
     def get(self, name: str) -> Any:
         """Return the model that serves under a name. Raise NotFound or Unavailable."""

@@ -1,4 +1,4 @@
-"""Agreement between annotators beyond chance: Cohen's kappa, computed from the answers that are kept."""
+"""Agreement between annotators beyond chance: Cohen's kappa, computed from the stored answers."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[
 
 
 def known_example(model: Model, given: str, located: Located | None = None) -> dict[str, Any] | None:
-    """Return an example as far as the model or the log has it. Return None if the log must be read first.
+    """Return everything that the model or the log knows about an example. Return None if the log must be read first.
 
     located: what the log says about the example. The result's x is null if neither the log nor the model has it. Raise
     NotFound for an unknown id, and Gone for a forgotten example.

@@ -364,7 +364,9 @@ def hashed(seed: int, key: bytes) -> int:
 
 
 class Wish(NamedTuple):
-    """A decision: whether the label of a prediction is wanted, the probability of this decision, and its reason."""
+    """A decision whether the server wants the label of a prediction, with the probability and the reason of the
+    decision.
+    """
 
     wanted: bool
     probability: float

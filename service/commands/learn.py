@@ -34,7 +34,7 @@ def make_plan(
     at_ms: int,
     waiting: Mapping[str, Prediction] | None = None,
 ) -> Plan:
-    """Decide what happens to each example in the model's current state. Nothing changes.
+    """Decide what will happen to each example, given the model's current state. The model does not change.
 
     waiting: predictions that will be logged next.
     """

@@ -41,7 +41,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Release a lease. Its annotator, or every annotator, is then not asked about the candidate again."""
+    """Release a lease. The server then does not ask this annotator, or any annotator, about the candidate again."""
 
     token: str
     for_all: bool

@@ -60,7 +60,7 @@ class Serving(Protocol):
         """Pass the model itself to `question` between two changes, and return the result."""
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Return whether the label of each prediction is wanted."""
+        """Return whether the server wants the label of each prediction."""
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
         """Store predictions that wait for their labels."""
@@ -73,7 +73,7 @@ class Predictions(NamedTuple):
     labels: None while no class is known.
     probabilities: the probability of the predicted class; None where unknown.
     scores: the score of each class, by name.
-    wishes: whether labels are wanted; None if the caller did not ask for this.
+    wishes: whether the server wants each label; None if the caller did not ask for this.
     of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
     for probabilities.
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for them.

@@ -110,7 +110,7 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
 
 
 def _header(text: memoryview, settings: Settings) -> Slices[Any]:
-    """Return the parsed header. The header has at most as many ids as a batch may have examples."""
+    """Return the parsed header. The number of ids is at most the maximum number of examples in a batch."""
     if len(text) > SMALL_BYTES:
         most = settings.batch_examples_max
         yield

@@ -182,7 +182,7 @@ def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
 
 
 def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes]:
-    """Return `content_of` for a batch, in which the same few labels come again and again."""
+    """Return `content_of` for each example of a batch, in which a few labels repeat often."""
     kinds = list(zip(map(type, labels), labels, strict=True))  # True == 1, but their types differ
     keys = {kind: label_key(kind[1]).encode() for kind in set(kinds)}
     return [_sixteen(digest + keys[kind]) for digest, kind in zip(digests, kinds, strict=True)]

@@ -55,7 +55,7 @@ class Annotators:
         return reversed(self._answers.values())
 
     def find(self, given: str, annotator: str) -> Given | None:
-        """Return an annotator's answer to the question with this id, if the answer is still kept."""
+        """Return an annotator's answer to the question with this id. Return None if the answer is no longer kept."""
         return self._answers.get((given, annotator))
 
     def figures(self) -> dict[str, dict[str, int]]:

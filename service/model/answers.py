@@ -39,7 +39,9 @@ class FirstAnswer:
 
 
 class FirstAnswers:
-    """First answers of the examples oldest to newest, at most `kept` of them."""
+    """The first answers of the newest examples, from number `oldest` to number `newest`. There are at most `kept`
+    answers.
+    """
 
     def __init__(self, kept: int) -> None:
         self.kept = kept
@@ -58,8 +60,8 @@ class FirstAnswers:
         return max(self._from, self.newest - self.kept + 1)
 
     def add(self, event: ExamplesLearned, predictions: Array, scores: Array) -> list[tuple[int, str]]:
-        """Store the answers of a batch. Forget the oldest beyond `kept`, and return their numbers and their clients'
-        ids.
+        """Store the answers of a batch. Forget the oldest answers beyond `kept`, and return the numbers and clients'
+        ids of their examples.
         """
         m = len(event.ids)
         self._grow(min(self.kept, self.newest + m))
@@ -118,7 +120,7 @@ class FirstAnswers:
         )
 
     def label_of(self, number: int) -> int | None:
-        """Return the current class number of an example, as learned or corrected. Return None if it is no longer
+        """Return the current class number of an example, as learned or corrected. Return None if the class is no longer
         kept.
         """
         if not self.oldest <= number <= self.newest:
@@ -127,7 +129,7 @@ class FirstAnswers:
         return None if label == FORGOTTEN else label
 
     def id_of(self, number: int) -> str | None:
-        """Return the id that a client gave an example number. Return None if there was no id, or if it is no longer
+        """Return the id that a client gave an example number. Return None if there was no id, or if the id is no longer
         kept.
         """
         return self._ids[number % len(self._ids)] if self.oldest <= number <= self.newest else None

@@ -30,8 +30,8 @@ class Job:
     error: str | None = None
 
     def __post_init__(self) -> None:
-        """Complete a configuration from an earlier version, so that it compares equal to the same configuration read
-        now.
+        """Complete a configuration from an earlier version, so that it is equal to the same configuration when that is
+        read now.
         """
         self.configuration = as_written(self.configuration)
 

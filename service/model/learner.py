@@ -120,8 +120,8 @@ class ModelLearner:
             begin = end
 
     def offer(self, inputs: Inputs, ids: Sequence[str]) -> None:
-        """Offer candidates without labels to the warm-up, as far as it accepts them. Raise ValueError for an x that
-        does not fit.
+        """Offer candidates without labels to the warm-up. The warm-up takes only as many as it needs. Raise ValueError
+        for an x that does not fit.
         """
         if self.warmup.active and self.stopped is None:
             self.warmup.offer(self.rows(inputs), ids, self._freeze)

@@ -104,8 +104,8 @@ class Model(State):
         return not was_undone(self.undone, position)
 
     def configure_waiting(self) -> None:
-        """Adapt waiting candidates and predictions to the current configuration. Drop those whose x the kernel does not
-        accept.
+        """Adapt waiting candidates and predictions to the current configuration. Drop the candidates and predictions
+        whose x the kernel does not accept.
         """
         labels = self.configuration.labels
         self.pool.limit(labels.pool_max, self.at_ms)

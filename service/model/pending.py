@@ -64,7 +64,7 @@ class Pending:
         return iter(self._by_id.values())
 
     def keep(self, predictions: Sequence[Prediction]) -> None:
-        """Add predictions, oldest first. If an id comes again with the same x, its first prediction stays."""
+        """Add predictions, oldest first. If an id is predicted again with the same x, its first prediction stays."""
         for prediction in predictions:
             former = self._by_id.get(prediction.id)
             if former is not None and former.digest == prediction.digest:

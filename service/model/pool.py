@@ -221,7 +221,7 @@ class Pool:
         self._by_id.update((c.id, c) for c in candidates if c.id in kept)
 
     def lend(self, given: str, lease: Lease, now_ms: int) -> None:
-        """Lease a candidate. Only the newest of its ended leases are kept."""
+        """Lease a candidate. Of the candidate's ended leases, only the newest are kept."""
         candidate = self._lent[given] = self._by_id[given]
         candidate.leases.append(lease)
         self._by_token[lease.token] = given

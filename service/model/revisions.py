@@ -1,4 +1,4 @@
-"""Revisions: the time at which another program last changed its copy of an example, so that older versions are ignored.
+"""Revisions: when another program last changed its copy of an example. The model ignores older versions of the copy.
 
 The messages of that program may come late, twice, or again after a restart, in any order.
 """

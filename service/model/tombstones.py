@@ -21,7 +21,9 @@ only marks of the same length.
 
 
 class Tombstones:
-    """Enough information to refuse a forgotten example that comes again, but too little to reveal what it was."""
+    """The information that is enough to refuse a forgotten example when a client sends it again, but too little to
+    reveal its contents.
+    """
 
     def __init__(self) -> None:
         self.salt = ""  # hex; drawn when the first example is forgotten

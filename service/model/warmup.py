@@ -165,7 +165,7 @@ class WarmUp:
         return facts, arrays | {f"{name}.{key}": array for key, array in parts.items()}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array], classes: int) -> None:
-        """Replace the warm-up with a result of `state`, for this number of classes. Raise ValueError if it is
+        """Restore the warm-up from a result of `state`, for this number of classes. Raise ValueError if it is
         inconsistent.
         """
         observed = 0

@@ -20,9 +20,7 @@ FADES = 64  # fading steps per half-life of examples, for models without a confi
 STEPS = 100  # minimum number of moves per window of examples, for models without a configured step
 GRAINS = 1_000  # number of different times within a window of seconds
 LN_2 = 0.6931471805599453
-HALF_LIVES_MAX = (
-    64.0  # maximum number of half-lives in one step: after so many nothing is left, and no result underflows
-)
+HALF_LIVES_MAX = 64.0  # maximum number of half-lives in one step: after this many, nothing is left
 MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 

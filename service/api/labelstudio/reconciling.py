@@ -118,8 +118,8 @@ async def _aside(function: Callable[..., T], *args: Any) -> T:
 async def _take_task(
     worker: Worker, settings: Settings, inbox: Inbox, task: AnnotatedTask, project: Project
 ) -> Counter[str]:
-    """Process the annotations of one task. If the model refuses an annotation, the next annotation is processed all the
-    same.
+    """Process the annotations of one task. If the model refuses an annotation, the server still processes the next
+    annotation.
     """
     counts: Counter[str] = Counter()
     for annotation in task["annotations"]:

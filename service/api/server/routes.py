@@ -85,7 +85,7 @@ async def show_key(request: Request) -> Response:
 
 @group.serves(ServerOperations.ticket, TICKET, QueueFull, tag="access")
 async def create_ticket(request: Request) -> Response:
-    """Issue a ticket. A browser can open one event stream or one WebSocket with it. The ticket has the rights of the
-    caller's key.
+    """Issue a ticket. With the ticket, a browser can open one event stream or one WebSocket. The ticket has the rights
+    of the caller's key.
     """
     return JSON(request.app.state.access.issue_ticket(request))

@@ -93,7 +93,7 @@ async def roll_back(model: str, request: Request) -> Response:
 
 @group.serves(SnapshotOperations.skip_event, SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True)
 async def set_aside(model: str, request: Request) -> Response:
-    """Skip the event that stopped the model because the model could not apply it. The model then learns on."""
+    """Skip the event that stopped the model because the model could not apply it. The model then continues to learn."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, PASS_OVER)

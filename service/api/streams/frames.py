@@ -35,7 +35,7 @@ class Read(NamedTuple):
 
 
 def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | None = None) -> Slices[Read]:
-    """Parse a frame, as far as possible. standing: the error that currently refuses all frames of the client, or
+    """Parse as much of a frame as possible. standing: the error that currently refuses all frames of the client, or
     None.
     """
     long = len(data) > SMALL_BYTES

@@ -27,7 +27,7 @@ NAME_CHARS_MAX = 200
 STRING_CHARS_MAX = 1000
 TEXT_CHARS_MAX = 50_000  # maximum length of a declared text; no kind of column allows longer strings
 NUMBER_MAX = LARGEST
-SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is at most as large as the numbers, up to rounding
+SCALE_MAX = 1.001 * NUMBER_MAX  # no deviation is larger than the numbers, up to rounding
 EXACT_MAX = 2**53  # whole numbers up to this limit are exact floats
 
 

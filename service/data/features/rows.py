@@ -94,7 +94,7 @@ class RowFeatures(Features):
         return {**self.NEW, "scale": None if wide or isinstance(gamma, float) else AUTO}
 
     def check(self, dim_max: int) -> None:
-        """Also raise Invalid if too many columns would be centred."""
+        """Raise Invalid as the base class does, and also if too many columns would be centred."""
         super().check(dim_max)
         if self.scaled and self.type == "dense" and self.dim > CENTRED_MAX:
             raise Invalid(

@@ -108,7 +108,7 @@ class Vocabulary(Encoder[Records, Record]):
         return [kind(self.said) for kind in KINDS.values()]
 
     def _take(self, kinds: Sequence[ColumnKind]) -> None:
-        """Adopt these kinds, which know their names."""
+        """Use these kinds of columns. Each kind knows its names."""
         self._kinds = kinds
         self._kind_of = {name: k for k in kinds if not isinstance(k, Categories) for name in k.names}
         self._hashing = [kind for kind in kinds if kind.WIDTH and kind.names]

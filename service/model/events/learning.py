@@ -80,7 +80,7 @@ class ExamplesLearned(ModelEvent):
     sources: (m,) uint8, how each label was obtained (metrics.py).
     numbers: (m,) int64, the numbers of the remaining examples, if some examples were forgotten.
     annotators: (m,) the annotator who answered a question with the example, None for nobody. Empty if all are None.
-    votes: (m,) the label of each annotator, if several were asked. Empty if this holds for no example.
+    votes: (m,) the label of each annotator, if several were asked. Empty if no example has several annotators.
     """
 
     KIND: ClassVar[str] = "learned"

@@ -108,7 +108,7 @@ class ModelImported(_Whole, _First):
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """The ids of the examples that the state knows."""
+        """Return the ids of the examples that the state knows."""
         return self.ids
 
     @classmethod

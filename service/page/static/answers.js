@@ -23,7 +23,7 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   const [error, setError] = useState(null);
   if (found && found !== kept) setKept(found); // the old list stays on the screen while a new list is fetched
   const shown = found ?? kept;
-  const chosen = useRef(null); // the answer to change once its x is fetched; null if the annotator changes another answer by then
+  const chosen = useRef(null); // the answer to change when its x is fetched; null if the annotator changes another answer instead
   if (disabled) chosen.current = null;
   const open = async (answer) => {
     chosen.current = answer;

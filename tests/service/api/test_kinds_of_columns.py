@@ -87,7 +87,7 @@ def test_the_same_holds_with_the_time_since_the_example_before_as_a_column(ask, 
     model = trial(ask, "lasvm", {"type": "named", "warmup": 300, "since": since}, f"{kind} since {since and 1}")
     rows = list(stream(random.Random(11), NAMED[kind]))
     check(*shares_right(model, rows))
-    # The same holds for rows far beyond everything learned, when each row is predicted alone.
+    # The same is true of rows far beyond everything learned, if each row is predicted alone.
     late = [{**x, "more": x["more"].replace("2026-", "2031-")} for x, _ in rows[LEARNED:]]
     alone = [model.predict(x)[0]["prediction"] for x in late]
     assert sum(p == y for p, (_, y) in zip(alone, rows[LEARNED:], strict=True)) / PREDICTED > 0.75 - NOISE

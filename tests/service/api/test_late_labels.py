@@ -82,7 +82,7 @@ def test_labels_are_wanted_inside_the_margin_and_within_the_budget(ask):
     sure = [w for r, w in zip(results, wishes, strict=True) if abs(r["scores"]["right"]) > 1.01]
     assert {w["probability"] for w in sure} == {0.1 * 0.2}
     assert min(w["probability"] for w in doubtful) > 0.1
-    # A late label that the server wanted counts under the reason for which it was wanted.
+    # If the server wanted a label, the late label counts under the reason of that decision.
     ids = [{"id": f"w{k}", "x": x} for k, x in enumerate(xs[:200])]
     wanted = model.ask("POST", f"{model.path}/predict", json={"examples": ids}).json()["results"]
     chosen = [r for r in wanted if r["label"]["reason"] == "active"]

@@ -25,8 +25,8 @@ Aspect: TypeAlias = tuple[str, ...]
 """An aspect of a string that has its own column, for strings that are more than categories."""
 
 Value: TypeAlias = str | bool | Aspect | None
-"""The meaning of a column of a name. The meaning is a string, a boolean, or an aspect of the name's strings. None
-stands for the name's numbers.
+"""The meaning of a column of a name. The meaning is a string, a boolean, or an aspect of the name's strings. None means
+the name's numbers.
 """
 
 Told: TypeAlias = Sequence[tuple[Value, float]]

@@ -36,6 +36,6 @@ MEASURES: Mapping[Value, Measure] = {
     None: Measure(standardised=True),
     **{aspect: measure for kind in KINDS.values() for aspect, measure in kind.ASPECTS.items()},
 }
-"""Measures of columns that stand neither for strings nor for booleans."""
+"""Measures of columns that represent neither strings nor booleans."""
 ONE = Measure(standardised=False)
 """The measure of a string's or boolean's column, which is 1 if the record has the value."""

@@ -1,5 +1,5 @@
-"""Strings that are categories, each with its own column, and identifiers, which have no columns because they hardly
-ever come again.
+"""Strings that are categories, each with its own column, and identifiers, which have no columns because identifiers
+hardly ever repeat.
 """
 
 from __future__ import annotations
