@@ -161,8 +161,8 @@ def peek(data: bytes, kind: str) -> dict[str, Any]:
 
 
 def kind_of(data: bytes) -> str:
-    """Return the kind that a frame claims to have. Return an empty string if it claims none; decoding will refuse such
-    a frame.
+    """Return the kind that a frame claims to have. Return an empty string if the frame claims no kind; decoding will
+    refuse such a frame.
     """
     try:
         header = json.loads(data[_PREFIX.size : _PREFIX.size + _PREFIX.unpack_from(data)[2]])

@@ -79,7 +79,7 @@ class MethodNotAllowed(ServiceError):
 
 
 class RequestTimeout(ServiceError):
-    """The client took too long to send its request. The server processed no part of it."""
+    """The client took too long to send its request. The server processed no part of the request."""
 
     code = "request_timeout"
     status = 408

@@ -16,8 +16,8 @@ ID_CHARS_MAX = 256
 8,000 bytes.
 """
 QUERIES_MAX = 1_000
-"""Maximum number of questions in one request for labels. The worker ranks and leases all of them in one step, and the
-model does nothing else meanwhile.
+"""Maximum number of questions in one request for labels. The worker ranks and leases all the questions in one step, and
+the model does nothing else meanwhile.
 """
 IMPORT_BYTES_MAX = 500_000_000
 """Maximum number of bytes in a file that is imported as a model, and in an answer from another program. An import is
@@ -32,8 +32,8 @@ longer.
 LEASE_S_MAX = 30 * 86_400
 """Maximum duration of a lease in seconds. If an annotator leaves, the candidate is blocked for at most this long."""
 SEARCHED_MAX = 10_000
-"""Maximum number of candidates that the model considers for a question. The model predicts all of them and learns
-nothing meanwhile.
+"""Maximum number of candidates that the model considers for a question. The model predicts all these candidates and
+learns nothing meanwhile.
 """
 HELD_MAX = 1_000
 """Maximum number of lease ids that a request for labels may list in `held`."""
@@ -43,8 +43,8 @@ the number of annotators.
 """
 READ_EVENTS_MAX = 1_000
 READ_BYTES_MAX = 2**24
-"""Maximum number of events, and of their bytes, that a page of examples reads from the log. The page keeps all of them
-in memory.
+"""Maximum number of events, and of their bytes, that a page of examples reads from the log. The page keeps all these
+events in memory.
 """
 RETRY_AFTER_S_MAX = 60
 """Maximum Retry-After, in seconds, for a request that finds the queue full."""

@@ -45,7 +45,7 @@ class SetAside(TypedDict):
 
 
 class Changed(TypedDict):
-    """The answer to a change: it is either done (certificate), or a job will do it (job)."""
+    """The answer to a change. Either the change is done (certificate), or a job will make the change (job)."""
 
     model: str
     position: int

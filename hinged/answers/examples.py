@@ -111,7 +111,7 @@ class ListedExample(TypedDict):
     """A learned example. label: the current label. corrected: whether a label was given again since learning, even if
     it was the same label.
 
-    prediction: the prediction from just before learning; null if it is not known (any more). source and at: null if no
+    prediction: the prediction from just before learning; null if this prediction is unknown. source and at: null if no
     log contains them.
     """
 

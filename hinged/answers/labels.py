@@ -56,8 +56,8 @@ class Peeked(TypedDict):
 
 
 class GivenAnswer(TypedDict):
-    """An annotator's answer. prediction: the model's prediction before it. learned: whether the candidate has all its
-    labels.
+    """An annotator's answer. prediction: the model's prediction before this answer. learned: whether the candidate has
+    all its labels.
     """
 
     id: str

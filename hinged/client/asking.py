@@ -11,7 +11,7 @@ from hinged.operations.base import Asker, Call
 
 
 class Asking(Asker):
-    """The address of a server, and the way to send a call to it."""
+    """The address of a server, and the way to send a call to this server."""
 
     def __init__(self, url: str, tries_max: int) -> None:
         self.url = checked_url(url).rstrip("/")

@@ -41,7 +41,8 @@ UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 class Client(Routes, Blocking):
-    """A client of one server. Any number of threads may share it. Close it, or use it in a `with` block.
+    """A client of one server. Any number of threads may share a client. Close the client, or use the client in a `with`
+    block.
 
     >>> client = Client()
     >>> client.create_model("spam", features={"type": "dense", "dim": 2}, kernel={"type": "rbf", "gamma": 2})
@@ -108,7 +109,8 @@ class Client(Routes, Blocking):
 
 
 class AsyncClient(Routes, Awaiting):
-    """The client for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
+    """The client for asyncio: each method returns an awaitable. Close the client, or use the client in an `async with`
+    block.
 
     >>> async with AsyncClient() as client:
     ...     await client.learn("spam", [{"x": [0.1, 0.9], "y": "ham"}])

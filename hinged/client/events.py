@@ -43,7 +43,7 @@ class FollowerPosition:
         return {"headers": headers, "timeout": httpx.Timeout(10.0, read=SILENCE_S)}
 
     def takes(self, response: httpx.Response) -> bool:
-        """Return whether events will follow. Raise HingedError if they never will."""
+        """Return whether events will follow. Raise HingedError if no event will ever follow."""
         if response.is_success:
             self.failed = 0
             return True

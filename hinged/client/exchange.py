@@ -90,7 +90,7 @@ Exchange = Generator[Send | Pause, Outcome, Answer]
 def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] | None = None) -> Exchange[Any]:
     """Send a call until the server answers. Raise HingedError for a refusal, or if no try got an answer.
 
-    owners: the owner of each model, if several servers share a store. The exchange updates it.
+    owners: the owner of each model, if several servers share a store. The exchange updates these owners.
     """
     send = Send(
         call.method,
@@ -123,7 +123,7 @@ def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] |
 
 
 def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
-    """Return the server to which an answer redirects. Return None if it does not redirect."""
+    """Return the server to which an answer redirects. Return None if the answer does not redirect."""
     parts = urlsplit(headers.get("location", ""))
     if status != httpx.codes.TEMPORARY_REDIRECT or not parts.netloc:
         return None

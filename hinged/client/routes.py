@@ -73,7 +73,8 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
     @route
     def wait(self, answer: Mapping[str, Any], timeout_s: float = LONG_S) -> Exchange[Changed | JobState]:
-        """Wait until the change that an answer announced is done. Return its job, or the answer if it names no job.
+        """Wait until the change that an answer announced is done. Return the change's job, or the answer if the answer
+        names no job.
 
         A HingedError with the code `job_failed` says why the change failed. The code `not_ready` means that the change
         takes longer than the timeout.
@@ -133,8 +134,8 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
 
 def _fewer(error: HingedError, rows: int) -> int:
-    """Return the number of rows to try after the server refused this many. Return 0 if it refused them for another
-    reason.
+    """Return the number of rows to try after the server refused this many. Return 0 if the server refused the rows for
+    another reason.
     """
     if error.status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
         return rows // 2

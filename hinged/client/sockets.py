@@ -311,7 +311,8 @@ def _ways(
 
 
 def _owner(error: Exception) -> str | None:
-    """Return the server to which a handshake was redirected. Return None if it was refused for another reason.
+    """Return the server to which a handshake was redirected. Return None if the handshake was refused for another
+    reason.
 
     Newer versions of websockets follow a redirect themselves, but without the key. Newer versions also refuse an http
     address.

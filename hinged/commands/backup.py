@@ -40,7 +40,7 @@ class BackupTarget(Protocol):
         """Write a file."""
 
     def get(self, name: str) -> bytes:
-        """Read a file. Raise OSError or KeyError if it is missing."""
+        """Read a file. Raise OSError or KeyError if the file is missing."""
 
 
 class Folder:

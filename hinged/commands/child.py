@@ -56,8 +56,8 @@ class ServerProcess:
     def __enter__(self) -> Self:
         self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         try:
-            # Put it in its own process group. Otherwise Ctrl-C would reach the server twice, and the second SIGINT
-            # would skip the drain.
+            # Put the server in its own process group. Otherwise Ctrl-C would reach the server twice, and the second
+            # SIGINT would skip the drain.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command,
                 stdin=subprocess.DEVNULL,

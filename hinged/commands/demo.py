@@ -115,7 +115,7 @@ def await_ready(server: ServerProcess, client: Client, console: Console) -> None
 
 
 def answers(client: Client) -> bool:
-    """Return whether the server is ready. Return False while it does not listen."""
+    """Return whether the server is ready. Return False while the server does not listen."""
     try:
         return client.ready()
     except HingedError as error:

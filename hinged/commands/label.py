@@ -285,8 +285,8 @@ class Person:
                 return True
 
     def show(self, candidate: Query) -> None:
-        """Show a candidate and the keys. The model's prediction comes after the label, so that it does not influence
-        the person.
+        """Show a candidate and the keys. The model's prediction comes after the label, so that the prediction does not
+        influence the person.
         """
         from hinged.commands.showing import plain, shown_candidate, shown_label  # noqa: PLC0415 - rich is slow to import
 

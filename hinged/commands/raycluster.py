@@ -107,7 +107,7 @@ class ServerActor:
         threading.Thread(target=self._wait, daemon=True).start()
 
     def url(self) -> str:
-        """Return the server's URL once it is ready."""
+        """Return the server's URL when the server is ready."""
         with Client(self._url) as client:
             client.wait_until_ready(READY_S)
         return self._url
@@ -201,7 +201,9 @@ def place_servers(wanted: ClusterStart) -> None:
 
 
 def begin(kind: type, name: str, *args: Any, **options: Any) -> Any:
-    """Return the detached actor with this name. Make it if necessary. Ray restarts it whenever it ends."""
+    """Return the detached actor with this name. Make the actor if necessary. Ray restarts the actor whenever the actor
+    ends.
+    """
     import ray  # noqa: PLC0415
 
     lasting = {"lifetime": "detached", "max_restarts": -1, "max_concurrency": 4, "num_cpus": 0}

@@ -108,7 +108,7 @@ def await_server(client: Client, console: Console) -> None:
 
 
 def ensure_model(client: Client, source: Source, held_out: Source | None, options: Options, console: Console) -> None:
-    """Create the model. If it exists, check that it fits this stream and the options."""
+    """Create the model. If the model exists, check that the model fits this stream and the options."""
     try:
         existing = client.model(options.model)["configuration"]
     except HingedError as error:

@@ -36,7 +36,7 @@ EVERY = "*"
 """The value of `covers` that means all models."""
 LONG_S = 3600.0
 """Timeout, in seconds, for requests that may run until the solver has converged. The usual timeout would be too short
-for them.
+for such requests.
 """
 Strategy = Literal["active", "random", "gradient", "autoactive"]
 BINARY = "application/octet-stream"
@@ -124,7 +124,7 @@ class Operation(Method[Arguments, Answer]):
     replicas: whether a process that only follows the model may answer.
     probe: whether the operation only reports that the server is well. A probe may be requested under any host name.
     anywhere: whether the operation concerns the server that receives the request, although the path names a model.
-    Without it, a server passes a request on to the owner of the model.
+    If not, a server passes the request on to the owner of the model.
 
     Raises ValueError for an invalid declaration.
     """

@@ -39,7 +39,7 @@ def with_ids(examples: Examples) -> list[dict[str, Any]]:
 
 
 def with_id(example: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an example to learn with an id, so that it may safely be sent again."""
+    """Return an example to learn with an id. With an id, the example can safely be sent again."""
     # An example without an x already has an id, so no id is made up.
     if example.get("id") is None and "x" in example:
         return {**example, "id": uuid.uuid4().hex}

@@ -49,7 +49,7 @@ class ArrowSource(TableSource):
         return (file.get_batch(k) for k in range(file.num_record_batches))
 
     def _count(self, sample: Sequence[Row]) -> int:
-        """Return the number of rows that the file states. If it states none, count the rows."""
+        """Return the number of rows that the file states. If the file states no number, count the rows."""
         if not self._is_parquet:
             return super()._count(sample)
         with self._opened() as file:

@@ -23,7 +23,7 @@ INDEX_DIGITS_MAX = 10
 
 
 class LibsvmSource(Source):
-    """A LIBSVM file. When it is opened, it is read once to find the highest index and any error."""
+    """A LIBSVM file. Opening the file reads it once, to find the highest index and any error."""
 
     sparse = True
 

@@ -116,7 +116,7 @@ class TableSource(Source):
         self.rows = self._count(sample)
 
     def _declare(self, choice: TableColumns) -> None:
-        """Record the kinds of columns that the user named. Raise ReadError if they contradict each other."""
+        """Record the kinds of columns that the user named. Raise ReadError if the kinds contradict each other."""
         kinds = {name: kind for name, kind in choice.known.items() if name in self.columns}
         kinds |= dict.fromkeys(choice.texts, "text") | dict.fromkeys(choice.times, "time")
         kinds |= dict.fromkeys(choice.categories, "category")

@@ -126,8 +126,8 @@ class Dispatch:
     def _gather(
         self, operation: Operation[..., Any], key: Key, worker: Worker, body: Raw, tell: Callable[[Outcome], None]
     ) -> bool:
-        """Queue a body, to be parsed with similar bodies that arrive in this turn. Return False if it must be parsed
-        alone.
+        """Queue a body, to be parsed with similar bodies that arrive in this turn. Return False if the body must be
+        parsed alone.
         """
         handling = self._handlings[operation]
         context = Context(key, worker, self._models.settings)

@@ -119,7 +119,8 @@ class Group:
     """The routes of one kind.
 
     tag: the section of the OpenAPI document that lists the routes.
-    below, refusal: the first part of the paths, and the shape of the errors. Only routes of another protocol have them.
+    below, refusal: the first part of the paths, and the shape of the errors. Only routes of another protocol have these
+    two.
     state: functions that make the objects that a server keeps for these routes, by their names in `app.state`.
     """
 
@@ -220,8 +221,8 @@ class RouteTable:
         return {route.operation: route.handling for route in self.described if route.handling is not None}
 
     def find(self, method: str, path: str) -> Found | None:
-        """Return the route of a request if one dictionary look-up finds it. Return None if the router must search for
-        the route.
+        """Return the route of a request if a single dictionary look-up finds the route. Return None if the router must
+        search for the route.
         """
         route = self._by_path.get((method, path))
         if route is not None and not route.operation.parameters:

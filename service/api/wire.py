@@ -187,7 +187,7 @@ def body_s(size: int, seconds: float) -> float:
 
 
 def too_slow(size: int, seconds: float) -> RequestTimeout:
-    """Return the error for a client that took longer than it may."""
+    """Return the error for a client that took longer than allowed."""
     return RequestTimeout(f"too slow: only {size} bytes of the body came in {body_s(size, seconds):g} s")
 
 

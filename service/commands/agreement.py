@@ -14,7 +14,7 @@ from hinged.service.model.model import Model
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     """Return Cohen's kappa of two annotators' labels for the same examples. Return None without examples, or if both
-    annotators gave all of them the same label.
+    annotators gave every example the same label.
     """
     n = len(pairs)
     ones, others = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)

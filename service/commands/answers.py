@@ -1,6 +1,4 @@
-"""Commands about earlier answers: annotators change or forget them, and compare annotators with each other and with the
-model.
-"""
+"""Commands about earlier answers: annotators change or forget answers, and see how annotators and the model compare."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ class ForgetAnswer(Forget):
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """Return the plan. Raise NotFound if no answer of this annotator is kept. Raise Conflict if other annotators
-        answered the example, or if it waits for more labels.
+        answered the example, or if the example waits for more labels.
         """
         if not model.tombstones.knows(self.given):
             if model.annotators.find(self.given, self.annotator) is None:
@@ -138,8 +136,8 @@ def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[
 def known_example(model: Model, given: str, located: Located | None = None) -> dict[str, Any] | None:
     """Return everything that the model or the log knows about an example. Return None if the log must be read first.
 
-    located: what the log says about the example. The result's x is null if neither the log nor the model has it. Raise
-    NotFound for an unknown id, and Gone for a forgotten example.
+    located: what the log says about the example. The result's x is null if neither the log nor the model has the x.
+    Raise NotFound for an unknown id, and Gone for a forgotten example.
     """
     features = model.configuration.features
     if model.tombstones.knows(given):

@@ -156,8 +156,8 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Start a challenger with the model's configuration and changes to it. The challenger learns the log first, then
-    the stream.
+    """Start a challenger with the model's configuration and the given changes. The challenger learns the log first,
+    then the stream.
     """
 
     shadow: str
@@ -205,8 +205,8 @@ class Promote:
     shadow: str
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Return the plan. Raise NotFound if no challenger has this name, and Conflict while it still learns the log or
-        after it has stopped.
+        """Return the plan. Raise NotFound if no challenger has this name, and Conflict while the challenger still
+        learns the log or after it has stopped.
         """
         _check_shadow(model, self.shadow, running=False)
         stopped = model.shadows[self.shadow].stopped

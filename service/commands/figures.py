@@ -61,7 +61,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         return curve.columns(after, None if now is None else (*now, *figures_of(learner)))
 
     def present(curve: LearningCurve) -> tuple[int, int, int] | None:
-        """Return the present position, unless the last point of the curve already belongs to it."""
+        """Return the present position, unless the last point of the curve is already at this position."""
         if curve.points[-1][1] < model.learned:
             return model.position, model.learned, model.at_ms
         mark = curves.marks[-1] if curves.marks else None  # a finishing step, for example, changes what was learned
@@ -97,7 +97,9 @@ def copy_of_exact(model: Model) -> tuple[int, ModelLearner]:
 
 
 def left_out(learner: ModelLearner) -> tuple[int, int]:
-    """Return the number of examples, and how many of them the machine without the example assigns to a wrong class."""
+    """Return the number of examples, and the number of errors. An error is an example that the machine without the
+    example assigns to a wrong class.
+    """
     solver = learner.solver
     assert isinstance(solver, ExactSVM)  # noqa: S101  checked when it was copied
     if not solver.live:

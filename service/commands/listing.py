@@ -17,8 +17,8 @@ CURSOR = r"^([0-9]{1,18})\.([0-9]{1,18})$"
 
 
 class Cursor(NamedTuple):
-    """The beginning of a page: a position of the log and a row of the event there. At position 0, it is an example's
-    number, for examples that are older than the log.
+    """The beginning of a page: a position of the log and a row of the event there. For examples that are older than the
+    log, the position is 0 and the row is the example's number.
     """
 
     position: int = 0

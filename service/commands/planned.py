@@ -98,8 +98,8 @@ class AllNew(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewExample:
-    """A new example, with its x in row `row` of `batch`. annotator: who answered a question with it. votes: all who
-    answered.
+    """A new example, with its x in row `row` of `batch`. annotator: the annotator whose answer this example is. votes:
+    the votes of all annotators who answered.
     """
 
     given: str | None

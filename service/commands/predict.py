@@ -76,7 +76,8 @@ class Predictions(NamedTuple):
     wishes: whether the server wants each label; None if the caller did not ask for this.
     of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
     for probabilities.
-    support_vectors: the support vectors that contribute to each score; None if the caller did not ask for them.
+    support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support
+    vectors.
     outside: for each row, the names or columns whose values lie outside everything learned.
     """
 
@@ -92,8 +93,8 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The decisions of a state for a batch. Predictions for any part of the batch can be made from them. details: what
-    the answer includes.
+    """The decisions of a state for a batch. Predictions for any part of the batch can be made from these decisions.
+    details: what the answer includes.
     """
 
     published: Published

@@ -32,7 +32,7 @@ TOLD = frozenset({"solver", "kernel", "features", "C", "points_max"})
 settings.
 """
 TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
-"""Parts of the features that are always shown, together with the parts that new models get. If they were left out,
+"""Parts of the features that are always shown, together with the parts that new models get. Without these parts, the
 features that a client names in a change would mean something else.
 """
 BESIDE = frozenset({"labels", "show", "calibration"})
@@ -70,7 +70,7 @@ CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
 
 
 def read_configuration(facts: dict[str, Any]) -> Configuration:
-    """Return a configuration from a log or a snapshot. Raise ValueError if it is invalid.
+    """Return a configuration from a log or a snapshot. Raise ValueError if the configuration is invalid.
 
     Parameters that did not exist when the log or snapshot was written get values that leave the behaviour unchanged.
     """

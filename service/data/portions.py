@@ -69,9 +69,9 @@ def in_portions(
     body: Body, configuration: Configuration | None, settings: Settings, work: Callable[[dict[str, Any]], Slices[None]]
 ) -> Slices[dict[str, Any] | None]:
     """Call `work` with one body after another. Each body contains some of the examples of a long body. Raise Invalid.
-    Return a body with the first example and all other parts, or None if there are no other parts. The other parts come
-    last, because they may follow the examples in the body. configuration: the model's configuration, or None if the
-    model will be made from the examples.
+    Return a body with the first example and all other parts, or None if there are no other parts. These other parts are
+    passed last, because other parts may follow the examples in the body. configuration: the model's configuration, or
+    None if the model will be made from the examples.
     """
     in_rows = configuration is None or configuration.features.IN_ROWS
     first: list[Any] = []

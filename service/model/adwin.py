@@ -96,7 +96,9 @@ class Adwin:
         return list(chain.from_iterable(reversed(self._rows)))
 
     def load(self, width: int, buckets: Sequence[int]) -> None:
-        """Load a window from its width and its `buckets`. Raise ValueError if they are inconsistent."""
+        """Load a window from its width and its `buckets`. Raise ValueError if the width and the buckets are
+        inconsistent.
+        """
         lengths = lengths_of(width)
         if len(buckets) != sum(lengths):
             raise ValueError(f"a window of {width} elements must have {sum(lengths)} buckets, got {len(buckets)}")

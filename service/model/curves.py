@@ -122,7 +122,7 @@ class Curves:
         return facts, arrays
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Restore the curves from a result of `state`. Raise ValueError if it is invalid."""
+        """Restore the curves from a result of `state`. Raise ValueError if the state is invalid."""
         self.own = _read(facts["stride"], arrays, "own")
         self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
         self.marks = [CurveMark(*mark) for mark in facts["marks"][-limits.MARKS_KEPT :]]

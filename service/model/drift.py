@@ -65,7 +65,7 @@ class Drift:
         }
 
     def load(self, state: dict[str, Array]) -> None:
-        """Restore the state from a result of `state`. Raise ValueError if it is invalid; then nothing changes.
+        """Restore the state from a result of `state`. Raise ValueError if the state is invalid; then nothing changes.
 
         The earlier detector belonged to a different library. From its state, only the counts are taken, and the
         detector starts again.

@@ -266,7 +266,7 @@ class ModelLearner:
     def forget_words(self, key: int, x: Inputs | None) -> None:
         """Forget the names and values of features that only this example has. Call this before the example is dropped.
 
-        x: the example's x, if known. Only needed if the log no longer has it.
+        x: the example's x, if known. The x is only needed if the log no longer has it.
         """
         encoder = self.warmup.encoder
         if encoder is None or not encoder.HAS_WORDS or encoder.warming:

@@ -99,7 +99,7 @@ class Prequential:
         numbers, classes: (m,) predicted and true class. UNKNOWN predictions do not count.
         sources: (m,) STREAMED, QUERIED or RANDOM.
 
-        Raise ValueError if they are inconsistent, before anything changes.
+        Raise ValueError if the arrays are inconsistent, before anything changes.
         """
         m, k = columns.shape
         if not numbers.shape == classes.shape == sources.shape == (m,):

@@ -88,7 +88,9 @@ class Model(State):
         self.position = position
 
     def come_back(self, position: int, event: ModelRolledBack) -> None:
-        """Advance from the rolled-back state past the rollback at `position`. The events in between are undone."""
+        """After the model has returned to an earlier state, advance past the rollback at `position`. The events in
+        between are undone.
+        """
         if self.position != event.to or not event.to < position:
             raise ValueError(
                 f"a rollback at {position} to {event.to} needs the state at {event.to}, got {self.position}"
@@ -191,7 +193,7 @@ class Model(State):
     def _count(
         self, event: ExamplesLearned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]
     ) -> None:
-        """Count a part of a batch in the metrics, in order. For a late label, the prediction made at that time
+        """Count a part of a batch in the metrics, in order. For a late label, the prediction that waited for the label
         counts.
         """
         end, at = begin + numbers.size, begin

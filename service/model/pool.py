@@ -37,7 +37,7 @@ RANDOM = "random"
 class Lease:
     """A candidate lent to an annotator. score: its distance from the boundary at that time, None before a second class.
 
-    skipped: for whom the candidate was skipped, "me" or "all". None if it was not skipped.
+    skipped: for whom the candidate was skipped, "me" or "all". None if the candidate was not skipped.
     """
 
     token: str
@@ -65,7 +65,7 @@ class Lease:
 class Candidate:
     """An example without a label. label: a known label, which is used for selection alone. x: a batch of one row.
 
-    show: JSON that people see instead of x. None means x itself. Learning ignores it.
+    show: JSON that people see instead of x. None means x itself. Learning ignores `show`.
     """
 
     id: str
@@ -182,8 +182,8 @@ class Pool:
         return self._asked.get(_request_key(annotator, request_id))
 
     def room_for(self, ids: Sequence[str], now_ms: int) -> tuple[list[str], list[str]]:
-        """Return the new ids for which there is room, and the ids of candidates that are removed for them. The oldest
-        candidates without leases or labels are removed.
+        """Return the new ids for which there is room, and the ids of candidates that are removed to make room. The
+        oldest candidates without leases or labels are removed.
         """
         idle = (c.id for c in self if not c.votes and not c.open_leases(now_ms))
         needed = max(0, len(self) + len(ids) - self.most)

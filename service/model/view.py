@@ -120,8 +120,8 @@ class Published:
 
     @classmethod
     def of(cls, learner: ModelLearner, position: int, examples: int) -> Published:
-        """Return the current state of a model's learner. position: its position in the log. examples: the number
-        learned so far.
+        """Return the current state of a model's learner. position: its position in the log. examples: the number of
+        examples learned so far.
         """
         encoder, metrics = learner.warmup.encoder, learner.metrics
         return cls(

@@ -92,7 +92,9 @@ def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnReques
 def _as_one(
     read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
 ) -> list[LearnRequest]:
-    """Return the requests of parsed bodies, made in one step. Return an empty list if they must be made one by one."""
+    """Return the requests of parsed bodies, made in one step. Return an empty list if the requests must be made one by
+    one.
+    """
     if len(read) < 2:
         return []
     every = [*chain.from_iterable(examples for _, examples in read)]
@@ -193,7 +195,7 @@ def learn_request(
     if len(places) < len(examples):
         of_place = dict(zip(places, contents, strict=True))
         contents = [of_place.get(index) for index in range(len(examples))]
-    # Keep the body in order to parse it again: it is a fraction of the size of the parsed examples.
+    # Keep the body in order to parse it again: the body is much smaller than the parsed examples.
     reread = reader(body, settings, elsewhere)
     return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
 

@@ -85,7 +85,9 @@ async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence
 async def _as_one(
     worker: Worker, published: Published, read: Sequence[tuple[list[UnlabelledExample], Details]]
 ) -> list[Outcome]:
-    """Return the answers to parsed bodies, made in one step. Return an empty list if they must be made one by one."""
+    """Return the answers to parsed bodies, made in one step. Return an empty list if the answers must be made one by
+    one.
+    """
     features, every = published.configuration.features, [*chain.from_iterable(examples for examples, _ in read)]
     tells_since = features.in_order  # values depend on the time since the previous x of the same request
     is_much = answer_size(published, Details()) * len(every) > VALUES_MAX

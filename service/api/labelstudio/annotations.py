@@ -104,7 +104,7 @@ class Inbox:
 
 
 def _log_failure(task: asyncio.Task[list[str]]) -> None:
-    """Log an error if no request waits for it any more."""
+    """Log the error of a task for which no request waits any more."""
     error = None if task.cancelled() else task.exception()
     if isinstance(error, ServiceError):
         log.warning("an annotation was not taken in: %s", error.message)

@@ -61,8 +61,8 @@ class TasksBody(TypedDict):
 
 
 class TaskPrediction(TypedDict):
-    """The label predicted for a task. score: 0 on the boundary, approaching 1 far from it. Tasks with the lowest score
-    come first.
+    """The label predicted for a task. score: 0 on the boundary, approaching 1 far from the boundary. Tasks with the
+    lowest score come first.
     """
 
     result: list[dict[str, Any]]

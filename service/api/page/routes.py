@@ -1,4 +1,4 @@
-"""Routes for the browser pages. Their files contain no data of models, so they need no key."""
+"""Routes for the browser pages. The files of the pages contain no data of models, so requests for them need no key."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Exposition:
         self._registry.register(self._requests)
 
     def watch(self, registry: Registry) -> None:
-        """Add the figures of a registry's models and of its store."""
+        """Also write the figures of a registry's models and store."""
         self._registry.register(ModelFigures(registry))
         self._registry.register(Disk(registry.store))
 

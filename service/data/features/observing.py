@@ -76,8 +76,8 @@ class Encoder(ABC, Generic[X, Item]):
     def freeze(self) -> CSR:
         """Fix the columns according to the observed examples, and return these examples as rows.
 
-        Before the end of the warm-up, the columns are provisional, and the next `freeze` starts over. At the end, they
-        become final.
+        Before the end of the warm-up, the columns are provisional, and the next `freeze` starts over. At the end, the
+        columns become final.
         """
 
     def _end_if_whole(self) -> None:
@@ -133,4 +133,6 @@ class Encoder(ABC, Generic[X, Item]):
 
     @abstractmethod
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Restore the state from a result of `state`. Raise ValueError if it is inconsistent; then nothing changes."""
+        """Restore the state from a result of `state`. Raise ValueError if the state is inconsistent; then nothing
+        changes.
+        """

@@ -92,9 +92,10 @@ class Names:
 class RecordReader(Reader[Records]):
     """A reader with the columns of one moment. Any thread may use it while a writer adds columns.
 
-    The reader shares the dictionaries and arrays of the writer. Nothing in them is ever changed or removed. Columns
-    that the writer adds have indices of `width` or above, which the reader treats as unknown. Freezing creates new
-    dictionaries and arrays. The reader has a copy of what the kinds remember of the previous example.
+    The reader shares the dictionaries and arrays of the writer. No entry of the dictionaries and arrays is ever changed
+    or removed. Columns that the writer adds have indices of `width` or above, which the reader treats as unknown.
+    Freezing creates new dictionaries and arrays. The reader has a copy of what the kinds remember of the previous
+    example.
     """
 
     names: Names

@@ -66,7 +66,7 @@ def canonical(x: Any, chars_max: int = STRING_CHARS_MAX) -> Record:
 
 
 def text_record(x: Any) -> Record:
-    """Return a text that a client sent as a record. Raise PydanticCustomError if it is not a text."""
+    """Return a text that a client sent as a record. Raise PydanticCustomError if x is not a text."""
     if type(x) is not str:
         raise _wrong("x must be a text", x)
     if len(x) > TEXT_CHARS_MAX:
@@ -80,7 +80,7 @@ def too_long(name: str, value: str, most: int) -> PydanticCustomError:
 
 
 def float_of(value: float) -> float:
-    """Return the number as a float. Return infinity if it is too large."""
+    """Return the number as a float. Return infinity if the number is too large."""
     try:
         return float(value)
     except OverflowError:
@@ -111,7 +111,8 @@ RecordX = Annotated[
 ]
 """A record in a body. The record is checked and converted to canonical form while the body is parsed.
 
-The configuration limits the length of the strings of each name; named.py checks it."""
+The configuration limits the length of the strings of each name; named.py checks the length.
+"""
 
 TextX = Annotated[Record, PlainValidator(text_record), WithJsonSchema({"type": "string", "maxLength": TEXT_CHARS_MAX})]
 """A text in a body, as a record."""

@@ -113,8 +113,8 @@ class RowFeatures(Features):
     def examples_of_warmup(self, configuration: Configuration) -> int:
         """Return the number of examples of the warm-up. Return 0 if no warm-up is needed.
 
-        The default is at most the number of examples that the model can contain, so that all of them are still there at
-        the end of the warm-up.
+        The default is at most the number of examples that the model can contain, so that the whole warm-up is still
+        there at its end.
         """
         if not self.scaled and not isinstance(configuration.gamma, str):
             return 0

@@ -130,8 +130,8 @@ class Vocabulary(Encoder[Records, Record]):
     def freeze(self) -> CSR:
         """Fix the columns according to the observed records, and return these records as rows.
 
-        Before the end of the warm-up, the columns are provisional, and the next `freeze` starts over. At the end, they
-        become final.
+        Before the end of the warm-up, the columns are provisional, and the next `freeze` starts over. At the end, the
+        columns become final.
         """
         records = self.observed
         self._begin()

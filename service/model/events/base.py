@@ -28,8 +28,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of applying an event. For a learned batch, it has the class numbers and scores from just before each
-    example.
+    """The result of applying an event. For a learned batch, the result has the class numbers and scores from just
+    before each example.
 
     drifted: whether a drift was found while the event was applied.
     """
@@ -124,7 +124,7 @@ class ModelEvent(ABC):
         """
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """Return the model of a log that begins with this event. Raise BadFrame if no log can begin with it."""
+        """Return the model of a log that begins with this event. Raise BadFrame if no log can begin with this event."""
         raise BadFrame(f"a log must begin with the event 'created' or 'imported', got {self.KIND!r}")
 
     @abstractmethod
@@ -161,8 +161,8 @@ class NamesNoExample(ModelEvent):
 
 
 class ErasedWhole(ModelEvent):
-    """An event about examples that is erased as a whole. Once an event with a whole state follows, nobody reads it
-    again.
+    """An event about examples that is erased as a whole. Once an event with a whole state follows, nobody reads the
+    erased event.
     """
 
     __slots__ = ()

@@ -239,7 +239,7 @@ class LeaseSkipped(_OfLease):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return whether it was skipped for one annotator or for all."""
+        """Return whether the candidate was skipped for one annotator or for all."""
         return {"for": "all" if self.for_all else "me"}
 
 

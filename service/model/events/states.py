@@ -161,7 +161,7 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
         """Accept always, because `begin` has read the state before the event is appended."""
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """Return the model of this state. Raise BadFrame if it is not the state just before the event."""
+        """Return the model of this state. Raise BadFrame if the state is not from just before the event."""
         model = kind.restore(name, self.state, **sizes)
         if model.position != position - 1:
             raise BadFrame(

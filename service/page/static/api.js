@@ -6,7 +6,7 @@ const PAUSE_MS = [200, 500, 1000, 2000]; // waits before the 2nd, 3rd, 4th and e
 
 let key = sessionStorage.getItem(KEPT);
 
-// The name, role and models of the key. `signIn` fills it in.
+// The name, role and models of the key. `signIn` sets this value.
 export const who = { name: "", role: "reader", models: [] };
 const ROLES = ["reader", "annotator", "writer", "admin"];
 
@@ -83,7 +83,7 @@ export async function insist(method, to, body, waiting = () => {}, stopped = () 
 const TOLD_EVERY_MS = 400; // minimum time between two calls of `tell`; if it is lower, the page sends more requests
 
 // Follow a model's events. Calls `tell(kinds)` with the Set of kinds since the last call, at most every TOLD_EVERY_MS,
-// and `state(true or false)` when the stream opens or closes. Returns a function that ends it.
+// and `state(true or false)` when the stream opens or closes. Returns a function that stops following.
 export function follow(model, tell, state = () => {}) {
   let source = null, ended = false, timer = null, tries = 0;
   let kinds = new Set();

@@ -1,4 +1,5 @@
-// Suspect labels. Each is shown next to the model's prediction and the examples that led to the prediction.
+// Suspect labels. Each suspect label is shown next to the model's prediction and the examples that led to the
+// prediction.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";

@@ -123,8 +123,8 @@ export async function nameOf(file) {
 // The columns from which the model learns.
 export const featuresOf = (columns) => columns.filter((c) => c.use === "feature" || c.use === "text");
 
-// The configuration of a new model for a file. The server finds C in a race. In the warm-up, it finds the scales, gamma
-// or the weights of words.
+// The configuration of a new model for a file. The server finds C in a race. In the warm-up, the server finds the
+// scales, gamma or the weights of words.
 export async function configurationFor(source, columns, rows) {
   const warmup = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
   if (source.kind === "libsvm") {

@@ -1,4 +1,4 @@
-"""Bodies that arrive together are parsed together. Each is answered as if it had arrived alone."""
+"""Bodies that arrive together are parsed together. Each body is answered as if it had arrived alone."""
 
 import asyncio
 import json

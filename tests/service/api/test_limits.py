@@ -57,7 +57,7 @@ def busy(ask):
 
 
 def at_work(model):
-    """Return whether the model is working. While it works, it answers requests for figures only between two pieces of
+    """Return whether the model is working. A working model answers requests for figures only between two pieces of
     work.
     """
     try:

@@ -140,7 +140,7 @@ def usual_way(model):
 
 
 def together(model):
-    """Send many small requests on one stream. The server parses them together."""
+    """Send many small requests on one stream. The server parses these requests together."""
     with opened(model.ask.url, f"{model.path}/stream") as stream:
         refs = [stream.say("predict", examples=[{"x": x}]) for x in FAR]
         answers = {frame["ref"]: frame["results"][0] for frame in (stream.hear() for _ in refs)}

@@ -161,7 +161,7 @@ def test_a_client_that_does_not_read_is_held_up_and_goes_on_later(tmp_path):
             return [f"{k}-{'i' * 200}-{i}" for i in range(each)]
 
         async def stopped():
-            """Wait until the server serves no more frames. Return how many frames it has served."""
+            """Wait until the server serves no more frames. Return the number of served frames."""
             before, now = -1.0, 0.0
             while now != before or not now:
                 await asyncio.sleep(0.5)

@@ -80,7 +80,7 @@ class ColumnKind(ABC):
     WIDTH: number of hashed columns, which come after the columns of names.
     EXAMPLE: an example of a string of this kind.
 
-    After the warm-up, the sets that readers use never change. Forgetting replaces them with new sets.
+    After the warm-up, the sets that readers use never change. Forgetting replaces these sets with new sets.
     """
 
     NAME: ClassVar[str]
@@ -142,7 +142,7 @@ class ColumnKind(ABC):
         return {}, {}
 
     def load(self, facts: dict[str, Any], read: StateReader) -> None:
-        """Load a result of `state` into a new instance. Raise ValueError if it is invalid."""
+        """Load a result of `state` into a new instance. Raise ValueError if the state is invalid."""
 
     # -- for people -----------------------------------------------------------------------------------------------
 

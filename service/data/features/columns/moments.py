@@ -5,9 +5,9 @@ weekdays and months are taken as written, whatever the time zone, because an off
 
 The time of day, the day of the week and the part of the year are each a point on a circle, given by a cosine and a
 sine. The end of a day, week or year is therefore next to the beginning of the next. A line separates an arc of the
-circle (nine to five, the weekend), so linear kernels can learn such periods too. If the configuration asks for it,
-there is a further column: the logarithm of the time since the previous example. A day without a time has neither the
-columns of the time of day nor this column.
+circle (nine to five, the weekend), so linear kernels can learn such periods too. The configuration can ask for a
+further column: the logarithm of the time since the previous example. A day without a time has neither the columns of
+the time of day nor this column.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def moment_of(text: str) -> Moment | None:
 def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]]:
     """Return the aspects of a moment, with a number for each. before: `at` of the previous example, if there is one.
 
-    If the previous example is the later of the two, the time since it is left out.
+    If the previous example is the later of the two, the time since the previous example is left out.
     """
     day = date.fromordinal(moment.day)
     rounds = {WEEKDAY: day.weekday() / 7.0, MONTH: (day.month - 1 + (day.day - 1) / 31.0) / 12.0}
@@ -98,7 +98,7 @@ def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]
 class Moments(ColumnKind):
     """Names whose strings are days and times.
 
-    For each name, they remember `at` of the previous example.
+    For each name, an instance remembers `at` of the previous example.
     """
 
     NAME, MEANING = "time", "a day or a time as ISO 8601"
