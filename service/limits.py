@@ -64,8 +64,8 @@ EVENTS_KEPT = 1_000
 instead.
 """
 SNAPSHOT_S = 3_600.0
-"""Number of seconds after which a change is in a snapshot, even if there are few changes. This time limits how much of
-the log a start must read, and how long forgetting waits.
+"""Number of seconds after which a change is saved in a snapshot, even if there are few changes. This time limits how
+much of the log a start must read, and how long forgetting waits.
 """
 
 # Streams

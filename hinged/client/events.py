@@ -24,7 +24,7 @@ from hinged.client.exchange import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-# Heartbeats come more often than this. Without a heartbeat for this long, the connection is dead.
+# Heartbeats come more often than every SILENCE_S seconds. Without a heartbeat for this long, the connection is dead.
 SILENCE_S = 120.0
 
 

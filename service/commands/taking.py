@@ -251,8 +251,8 @@ class _Taking:
 
 
 def _needed(labels: Sequence[Label], labelling: Labelling) -> int:
-    """Return how many labels a candidate needs, given its labels so far. A tie needs one more, up to the tie
-    breakers.
+    """Return how many labels a candidate needs, given its labels so far. A tie needs one more label, up to
+    `tie_breakers` more.
     """
     tally = _tally(labels)
     tied = len(tally) > 1 and tally[0][1] == tally[1][1]

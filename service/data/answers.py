@@ -14,11 +14,11 @@ from pydantic_core import to_json
 from hinged.service.data.slices import Slices
 
 Answer = dict[str, Any]
-"""An answer in the form of JSON. A long list in it is a Parts."""
+"""An answer in the form of JSON. A long list in an answer is a Parts object."""
 
 VALUES_MAX = 5_000
 """Maximum number of numbers and texts that are made and written in one step, which takes some milliseconds. An answer
-with more is long.
+with more values counts as long.
 """
 LIST_MAX = 400
 """Number of results in a list that are written in one step."""

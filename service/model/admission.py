@@ -1,8 +1,8 @@
 """Admission: check whether a model can apply events, before they are appended to the log.
 
 Everything in the log must remain applicable for ever, so nothing is appended that `Model.apply` could refuse. Commands
-and plans already refuse invalid requests of clients. This last check calls each event's own `admit`. If it refuses an
-event, the server has a fault. The log then stays as it is, and the model continues.
+and plans already refuse invalid requests of clients. This last check calls each event's own `admit`. If `admit` refuses
+an event, the server has a fault. The log then stays as it is, and the model continues.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Coming:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.added = set[str]()  # classes, by their keys
+        self.added = set[str]()  # keys of the classes that the preceding events add
         self.learned = model.learned
         self.held = 0  # number of examples in the preceding events; each may be a point
 

@@ -30,7 +30,8 @@ class Given:
 class Tallied:
     """The figures of an annotator.
 
-    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with it.
+    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with this
+    prediction.
     compared: candidates that other annotators labelled as well; agreed: candidates learned with this annotator's label.
     """
 

@@ -166,12 +166,12 @@ async def challenge(model: str, shadow: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.retire, RETIRED, QueueFull, StoreUnavailable, tag="challengers")
 async def retire(model: str, shadow: str, request: Request) -> Response:
-    """Retire a challenger: it stops learning and is removed."""
+    """Retire a challenger. The challenger stops learning and is removed."""
     return JSON(await registry_of(request).get(model).command(Retire(shadow)))
 
 
 @group.serves(ModelOperations.promote, CHANGED, Conflict, QueueFull, StoreUnavailable, tag="challengers")
 async def promote(model: str, shadow: str, request: Request) -> Response:
-    """Promote a challenger: it replaces the model."""
+    """Promote a challenger. The challenger replaces the model."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.command(Promote(shadow)))

@@ -152,7 +152,7 @@ async def model_metadata(model: str, request: Request) -> Response:
 @group.serves(Operation("GET", "/v2/models/{model}/ready", role="reader"), MODEL_READY)
 @group.serves(Operation("GET", "/v2/models/{model}/versions/{version}/ready", role="reader"), MODEL_READY)
 async def model_ready(model: str, request: Request) -> Response:
-    """Report whether a model can predict: 200 if it is loaded and has learned an example, 400 if not."""
+    """Report whether a model can predict: 200 if the model is loaded and has learned an example, 400 if not."""
     if not _worker(request, model).published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
     return JSON({"name": model, "ready": True})

@@ -152,7 +152,7 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
             if changed_ms is not None:
                 await worker.command(Hear(given, changed_ms))
             return "known"
-    except Gone:  # forgotten before
+    except Gone:  # the example was forgotten before
         return "ignored"
     except NotFound:  # never learned
         if changed_ms is not None:

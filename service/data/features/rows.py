@@ -3,9 +3,9 @@
 x is an array of numbers (dense) or {"indices": [...], "values": [...]} (sparse). A model accepts both. Learning,
 storing and comparing use one canonical form: the non-zero features in ascending order.
 
-If the server scales features, rows are stored unscaled, in float64, as (indptr, indices, values). Their norms and
-selves are 0 and they have no measure, because no kernel reads unscaled rows. Otherwise, rows are stored in the form
-that the kernel and the precision use.
+If the server scales features, rows are stored unscaled, in float64, as (indptr, indices, values). The norms and selves
+of these rows are 0, and the rows have no measure, because no kernel reads unscaled rows. Otherwise, rows are stored in
+the form that the kernel and the precision use.
 """
 
 from __future__ import annotations

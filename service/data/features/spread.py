@@ -41,8 +41,8 @@ def spread_of(rows: CSR) -> Spread:
         return Spread(0.0, 0.0, 0.0)
     sums = np.bincount(indices, values)
     inner = float(np.square(values).sum()) / n
-    # For a column with values v_1..v_n in ascending order, including its zeros: sum_ij |v_i - v_j| = 2 sum_i (2 i - n -
-    # 1) v_i.
+    # For a column with values v_1..v_n in ascending order, including its zeros:
+    # sum_ij |v_i - v_j| = 2 sum_i (2 i - n - 1) v_i.
     order = np.lexsort((values, indices))
     v, column = values[order], indices[order]
     counts = np.bincount(column)

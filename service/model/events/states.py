@@ -104,7 +104,7 @@ class ModelImported(_Whole, _First):
     """A model begins with the exported state of another model. ids: the ids of the examples that the state knows."""
 
     KIND: ClassVar[str] = "imported"
-    ids: tuple[str, ...] = ()  # the state contains them, too
+    ids: tuple[str, ...] = ()  # the state contains these ids, too
 
     @property
     def given_ids(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def request(model, examples):
 
 
 def learn(model, *requests, log=None):
-    """Plan and apply requests as one micro-batch, by way of the bytes of their events. Return what happened to each
+    """Plan requests as one micro-batch, encode and decode the events, and apply them. Return what happened to each
     example.
     """
     plan = make_plan(model, [request(model, r) for r in requests], lambda ids: {}, 8, 0)
