@@ -1,6 +1,6 @@
 """Types of the values that the clients' methods return, for type checkers and editors.
 
-Three types exist only in the client. These three are the answers if a retry finds that the first try had already
+Three types exist only in the client. A method returns such an answer if a retry finds that the first try had already
 succeeded.
 """
 

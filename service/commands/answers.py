@@ -25,8 +25,8 @@ from hinged.service.model.view import Published
 
 @dataclass(frozen=True, slots=True)
 class ChangeAnswer:
-    """An annotator replaces a label that the annotator gave before. This corrects a learned example, or changes a
-    vote.
+    """An annotator replaces a label that the annotator gave before. The new label corrects a learned example, or
+    changes a vote.
     """
 
     given: str

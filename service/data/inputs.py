@@ -141,7 +141,7 @@ def _is_sound(rows: Rows) -> bool:
         return False
     ascends = np.diff(indices) > 0
     begins = indptr[1:-1]
-    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # indices may fall between two rows
+    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # indices may decrease from one row to the next
     sizes = np.concatenate((norms, rows.selves))
     return bool(ascends.all() and np.isfinite(values).all() and ((sizes >= 0) & (sizes <= NORM_MAX)).all())
 
@@ -172,8 +172,8 @@ def content_of(x_digest: bytes, label: Label) -> bytes:
 
 
 def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
-    """Return a batch of one x in another form, and its new digest. The digest changes because another precision has
-    other numbers.
+    """Return a batch of one x in another form, and its new digest. The digest changes because the numbers differ in
+    another precision.
     """
     fitted = refit(x)
     if fitted is x or isinstance(x, Records) or isinstance(fitted, Records) or fitted.values.dtype == x.values.dtype:

@@ -22,8 +22,8 @@ _json = json.JSONEncoder(ensure_ascii=False)
 
 
 def first_problem(error: ValidationError, adapter: TypeAdapter[Any], skip: int = 0) -> str:
-    """Return the first problem that the adapter found. skip: number of leading parts of the place that are in no
-    body.
+    """Return the first problem that the adapter found. skip: number of leading parts of the place that do not occur in
+    the body.
     """
     problem = _telling(error.errors(include_url=False))
     loc = problem["loc"][skip:]

@@ -35,7 +35,8 @@ RANDOM = "random"
 
 @dataclass(slots=True)
 class Lease:
-    """A candidate lent to an annotator. score: its distance from the boundary at that time, None before a second class.
+    """A candidate lent to an annotator. score: the candidate's distance from the boundary at that time; None if fewer
+    than two classes were known.
 
     skipped: for whom the candidate was skipped, "me" or "all". None if the candidate was not skipped.
     """

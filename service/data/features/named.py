@@ -52,7 +52,7 @@ class RecordFeatures(Features):
         return Records(tuple(xs))
 
     def record_of(self, x: Mapping[str, Any], index: int) -> Record:
-        """Return the record for values by column. index: the index of the x. Raise Invalid."""
+        """Return the record of an x that is given as one value per column. index: the index of the x. Raise Invalid."""
         try:
             return self.record(x)
         except PydanticCustomError as error:
@@ -60,7 +60,7 @@ class RecordFeatures(Features):
 
     @abstractmethod
     def record(self, x: Mapping[str, Any]) -> Record:
-        """Return the record for values by column. Raise PydanticCustomError."""
+        """Return the record of an x that is given as one value per column. Raise PydanticCustomError."""
 
     def examples(self, configuration: Configuration) -> Records:
         """Return an empty record, and a record with a new name."""

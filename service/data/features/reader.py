@@ -27,8 +27,8 @@ Outside: TypeAlias = Mapping[int, Sequence[str | int]]
 of names.
 """
 OUTSIDE_SHOWN = 10
-"""Maximum number of names or columns listed per row. In an answer of 10,000 rows, a larger limit adds 10,000 times as
-many.
+"""Maximum number of names or columns listed per row. An answer of 10,000 rows grows by 10,000 names for each increase
+of the limit by 1.
 """
 
 Fields: TypeAlias = dict[str, dict[Value, int]]
