@@ -71,7 +71,7 @@ class Client(Routes, Blocking):
         self._http.close()
 
     def stream(self, model: str) -> Stream:
-        """Open the model's WebSocket, which can carry many requests at once. Use it in a `with` block."""
+        """Open the model's WebSocket, which can carry many requests at once. Use the stream in a `with` block."""
         return Stream(self.url, model, self._authorization, self._timeout_s)
 
     def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
@@ -79,7 +79,9 @@ class Client(Routes, Blocking):
         return follow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     def every_example(self, model: str, **wanted: Any) -> Iterator[ListedExample]:
-        """Yield every learned example, or the examples that a filter of `examples` selects. Fetch them page by page."""
+        """Yield every learned example, or the examples that a filter of `examples` selects. Fetch the examples page
+        by page.
+        """
         cursor: str | None = None
         while True:
             page = self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
@@ -137,7 +139,9 @@ class AsyncClient(Routes, Awaiting):
         await self._http.aclose()
 
     def stream(self, model: str) -> AsyncStream:
-        """Open the model's WebSocket, which can carry many requests at once. Use it in an `async with` block."""
+        """Open the model's WebSocket, which can carry many requests at once. Use the stream in an `async with`
+        block.
+        """
         return AsyncStream(self.url, model, self._authorization, self._timeout_s)
 
     def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
@@ -145,7 +149,9 @@ class AsyncClient(Routes, Awaiting):
         return afollow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     async def every_example(self, model: str, **wanted: Any) -> AsyncIterator[ListedExample]:
-        """Yield every learned example, or the examples that a filter of `examples` selects. Fetch them page by page."""
+        """Yield every learned example, or the examples that a filter of `examples` selects. Fetch the examples page
+        by page.
+        """
         cursor: str | None = None
         while True:
             page = await self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)

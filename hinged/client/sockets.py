@@ -36,7 +36,7 @@ Answer = dict[str, Any]
 
 
 class Stream:
-    """One WebSocket. Its methods return at once with a future of the answer. Use it in a `with` block.
+    """One WebSocket. Its methods return at once with a future of the answer. Use a stream in a `with` block.
 
     >>> with client.stream("spam") as stream:
     ...     answers = [stream.learn([example]) for example in examples]

@@ -26,7 +26,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Return the cursor of a text in the form CURSOR. For None, return the cursor of the beginning."""
+        """Read a cursor from a text of the form CURSOR. For None, return the cursor of the beginning."""
         if text is None:
             return cls()
         position, row = text.split(".")

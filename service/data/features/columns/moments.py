@@ -102,10 +102,7 @@ class Moments(ColumnKind):
     """
 
     NAME, MEANING = "time", "a day or a time as ISO 8601"
-    EXAMPLE, SQUARE_MAX = (
-        "2026-05-01T12:00Z",
-        CLIP**2 + 3,
-    )  # a column for the time since the previous example, and three circles
+    EXAMPLE, SQUARE_MAX = "2026-05-01T12:00Z", CLIP**2 + 3  # the column for the time since, and three circles
     FOUND_BY: ClassVar[str] = "times"
     ASPECTS: ClassVar[Mapping[Aspect, Measure]] = {
         **dict.fromkeys(ASPECTS, Measure(standardised=False)),
