@@ -25,7 +25,7 @@ one event. SQLite accepts a value of 1 GB, and Redis accepts a string of 512 MiB
 """
 
 BODY_BYTES_PER_S = 10_000
-"""A client gets one more second than HINGED_REQUEST_S for each this many bytes of its body. If the number is raised, a
+"""Number of bytes of a body that give its client one second in addition to HINGED_REQUEST_S. If the number is raised, a
 client on a slow line cannot send a large body. If it is lowered, a deliberately slow client holds its connection for
 longer.
 """
