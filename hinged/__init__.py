@@ -13,7 +13,7 @@ __all__ = ["AsyncClient", "AsyncStream", "Client", "HingedError", "Stream", "__v
 
 
 def __getattr__(name: str) -> object:
-    """Import the client when it is first used: estimators and the server need no HTTP client."""
+    """Import the client only when it is used, because the estimators and the server need no HTTP client."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hinged import client  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`python -m hinged` is the command `hinged`."""
+"""Make `python -m hinged` the same as the command `hinged`."""
 
 from __future__ import annotations
 

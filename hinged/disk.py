@@ -1,7 +1,7 @@
-"""Files and folders that survive a power cut, with their contents and under their names.
+"""Write files and folders in such a way that their contents and names survive a power cut.
 
-A name is an entry of its folder, and is on disk once the folder is synced. So every rename of a file that must last
-happens here. (Compiled code need not last: `solvers/jit/cache.py` compiles a damaged file again.)
+A name is an entry of its folder, and reaches the disk when the folder is synced. Every rename of a file that must
+survive is therefore done here. (Compiled code need not survive: `solvers/jit/cache.py` compiles a damaged file again.)
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def put_in_place(new: Path, path: Path) -> None:
-    """Rename a file, or a folder of files, within its folder, replacing whatever had that name.
+    """Rename a file, or a folder of files, within its folder. The function replaces any file that had the new name.
 
-    After a power cut `path` is either what it was or all of `new`. Once this function has returned, it is `new`.
+    After a power cut, `path` is either the old file or all of `new`. Once this function has returned, it is `new`.
 
     Raises
     ------
     OSError
-        `path` is what it was. If `new` no longer exists, a power cut may leave either of them.
+        `path` is unchanged. If `new` no longer exists, a power cut may leave either the old or the new file.
     """
     if new.is_dir():
         for entry in new.iterdir():
@@ -35,7 +35,7 @@ def put_in_place(new: Path, path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make `folder` and its missing parents, and sync the entries."""
+    """Make `folder` and its missing parents, and sync the new entries."""
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     for part in reversed(missing):
         part.mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the entries of `folder`, if the system can open a folder for that."""
+    """Sync the entries of `folder`, if the operating system can open a folder for this purpose."""
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -53,7 +53,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _sync_file(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDWR)  # Windows syncs only a file that is open for writing
+    descriptor = os.open(file, os.O_RDWR)  # Windows can sync only a file that is open for writing
     try:
         os.fsync(descriptor)
     finally:

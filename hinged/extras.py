@@ -1,4 +1,4 @@
-"""Optional packages: a program that lacks one reports which extra installs it."""
+"""Optional packages. If a package is missing, the error says which extra installs it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ OURS = "hinged"
 
 
 class Lacking(ImportError):
-    """A package is not installed; the message says which extra installs it."""
+    """A package is not installed. The message says which extra installs it."""
 
 
 @contextmanager
 def needed(extra: str, what: str) -> Iterator[None]:
-    """Raise Lacking if an import in the block fails, or finds a version too old; what: the part that needs it."""
+    """Raise Lacking if an import in the block fails, or if an imported version is too old. what: the part that needs
+    it.
+    """
     try:
         yield
     except ImportError as error:
@@ -32,7 +34,9 @@ def needed(extra: str, what: str) -> Iterator[None]:
 
 
 def require(extra: str, what: str, *packages: str) -> None:
-    """Raise Lacking if one of these packages is not installed. This imports nothing, because an import may be slow."""
+    """Raise Lacking if one of these packages is not installed. The packages are not imported, because an import may be
+    slow.
+    """
     for package in packages:
         if find_spec(package) is None:
             raise lacking(extra, what, package)

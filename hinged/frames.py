@@ -1,9 +1,10 @@
-"""The binary format of events and snapshots: facts as JSON, arrays as bytes, a checksum over all.
+"""The binary format of events and snapshots: facts as JSON, arrays as bytes, and a checksum of the whole frame.
 
     magic "hng1" | checksum, 16 bytes | length of the header, 4 bytes | header, JSON | arrays, 8-byte aligned
 
-The header holds the kind, the format's version, the facts, and the name, dtype and shape of each array. Nothing is ever
-unpickled, and a fixed list names the dtypes. The decoder checks all sizes against the bytes before it makes an array.
+The header contains the kind, the version of the format, the facts, and the name, dtype and shape of each array. Nothing
+is ever unpickled, and only a fixed list of dtypes is allowed. The decoder checks all sizes against the number of bytes
+before it makes an array.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ DTYPES = ("int8", "uint8", "int32", "int64", "uint64", "float32", "float64")
 NO_CHECKSUM = bytes(16)
 WRONG_CHECKSUM = "the checksum does not match"
 AXES_MAX = 32
-"""Most axes of an array, as in NumPy; a bound keeps the product of a forged shape quick."""
-SHOWN = 80  # most characters of a name in a message
+"""Maximum number of axes of an array, as in NumPy. The limit keeps the product of a forged shape fast to compute."""
+SHOWN = 80  # maximum number of characters of a name in a message
 PIECE, PIECE_BYTES = 1_000, 2**18
-"""Entries of a list, and bytes of an array, copied at once: about 0.1 ms under Python's lock."""
+"""Maximum number of list entries, and of array bytes, that are copied at once: about 0.1 ms under Python's lock."""
 _PREFIX = struct.Struct("<4s16sI")
 _NAMES = {np.dtype(name): name for name in DTYPES}
 _STORED = {name: np.dtype(name).newbyteorder("<") for name in DTYPES}
@@ -43,9 +44,11 @@ def _padded(n: int) -> int:
 
 
 def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, long: bool = False) -> bytes:
-    """Return a frame of this kind. Facts must be JSON; arrays have a dtype of DTYPES and are stored little-endian.
+    """Return a frame of this kind. The facts must be JSON. The arrays have a dtype of DTYPES and are stored
+    little-endian.
 
-    long: lists may have many thousands of entries and arrays megabytes, so let other threads run in between.
+    long: whether lists may have many thousands of entries, and arrays many megabytes. If so, other threads run in
+    between.
     """
     listed: list[tuple[str, str, tuple[int, ...]]] = []
     parts: list[bytes] = []
@@ -66,11 +69,13 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], *, 
     start = _PREFIX.size + len(header)
     parts = [header, bytes(_padded(start) - start), *parts]
     prefix = _PREFIX.pack(MAGIC, _checksum(*parts), len(header))
-    return b"".join([prefix, *parts])  # the only copy; a long frame lets other threads run in between
+    return b"".join([prefix, *parts])  # the only copy; for a long frame, other threads run in between
 
 
 def _pieced(value: Any) -> str:
-    """Return the same JSON, encoding long lists in pieces: the encoder holds Python's lock until it is done."""
+    """Return the JSON of a value. Long lists are encoded in pieces, because the encoder keeps Python's lock until it is
+    done.
+    """
     if isinstance(value, dict) and all(type(key) is str for key in value):
         return "{" + ",".join([f"{_json(key)}:{_pieced(part)}" for key, part in value.items()]) + "}"
     if isinstance(value, list) and len(value) > PIECE:
@@ -80,7 +85,9 @@ def _pieced(value: Any) -> str:
 
 
 def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return facts and writable arrays of a frame of this kind. BadFrame if it is invalid or its checksum differs."""
+    """Return the facts and the writable arrays of a frame of this kind. Raise BadFrame if the frame is invalid or its
+    checksum differs.
+    """
     text, checksum = opened(data)
     if checksum != _checksum(memoryview(data)[_PREFIX.size :]):
         raise BadFrame(WRONG_CHECKSUM)
@@ -89,7 +96,9 @@ def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def check_sent(data: bytes | bytearray) -> Iterator[None]:
-    """Check a frame from the network, piece by piece. Sixteen zeros mean that there is no checksum. Raises BadFrame."""
+    """Check a frame from the network, piece by piece. A checksum of sixteen zero bytes means that there is no checksum.
+    Raise BadFrame.
+    """
     _, checksum = opened(data)
     if checksum == NO_CHECKSUM:
         return
@@ -102,7 +111,7 @@ def check_sent(data: bytes | bytearray) -> Iterator[None]:
 
 
 def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
-    """Return the header's JSON and the checksum, both unchecked. Raises BadFrame."""
+    """Return the JSON of the header, and the checksum. The JSON and the checksum are unchecked. Raise BadFrame."""
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     magic, checksum, header_bytes = _PREFIX.unpack_from(data)
@@ -112,7 +121,7 @@ def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
 
 
 def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return facts and arrays of a frame with this header; arrays are views of the frame. Raises BadFrame."""
+    """Return the facts and arrays of a frame with this header. The arrays are views of the frame. Raise BadFrame."""
     facts, listed = _header(header, kind)
     arrays: dict[str, Array] = {}
     at = _padded(_PREFIX.size + _PREFIX.unpack_from(data)[2])
@@ -123,7 +132,7 @@ def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str,
             raise BadFrame(f"array {name[:SHOWN]!r} of shape {shape} is longer than the frame")
         try:
             arrays[name] = np.frombuffer(data, stored, size, at).reshape(shape).astype(dtype, copy=False)
-        except (ValueError, OverflowError) as error:  # a long axis beside an empty axis
+        except (ValueError, OverflowError) as error:  # a shape may have both a very long axis and an empty axis
             raise BadFrame(f"array {name[:SHOWN]!r} cannot have shape {shape}: {error}") from None
         at += _padded(size * stored.itemsize)
     if at != len(data):
@@ -132,7 +141,7 @@ def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str,
 
 
 def _product(shape: Sequence[int], most: int) -> int:
-    """Return the number of elements of a shape; any number above `most` if there are more."""
+    """Return the number of elements of a shape. If the number is above `most`, return any number above `most`."""
     if 0 in shape:
         return 0
     size = 1
@@ -144,7 +153,7 @@ def _product(shape: Sequence[int], most: int) -> int:
 
 
 def peek(data: bytes, kind: str) -> dict[str, Any]:
-    """Return the facts of a frame of this kind without checking the rest. BadFrame if it has no facts."""
+    """Return the facts of a frame of this kind, without checking the rest. Raise BadFrame if the frame has no facts."""
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     _, _, header_bytes = _PREFIX.unpack_from(data)
@@ -152,7 +161,9 @@ def peek(data: bytes, kind: str) -> dict[str, Any]:
 
 
 def kind_of(data: bytes) -> str:
-    """Return the kind that a frame claims; an empty string if it claims no kind, which decoding will refuse."""
+    """Return the kind that a frame claims to have. Return an empty string if the frame claims no kind; decoding will
+    refuse such a frame.
+    """
     try:
         header = json.loads(data[_PREFIX.size : _PREFIX.size + _PREFIX.unpack_from(data)[2]])
     except (ValueError, RecursionError, struct.error):
@@ -168,7 +179,9 @@ def _parsed(text: bytes) -> Any:
 
 
 def _header(header: Any, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
-    """Return the facts, and name, dtype and shape of each array, all checked: a checksum may fit a wrong header."""
+    """Return the facts, and the name, dtype and shape of each array. Every part is checked, because a checksum may fit
+    an invalid header.
+    """
     match header:
         case {"kind": str(found), "facts": dict(facts), "arrays": list(listed)}:
             if found != kind:

@@ -1,3 +1,3 @@
-"""The version of what is installed."""
+"""The installed version of the package."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The server: models that learn while they serve, over HTTP, with a log that survives a crash."""
+"""The server. Its models learn while they serve, over HTTP, and their logs survive a crash."""
 
-if __name__ != "hinged.service":  # imported under a second name, each of its classes would exist twice
+if __name__ != "hinged.service":  # a second name would create each class twice
     raise ImportError("this folder is imported as hinged.service")

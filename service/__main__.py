@@ -1,4 +1,6 @@
-"""Run one of several server processes: `python -m hinged.service NUMBER DESCRIPTOR`. The supervisor starts it."""
+"""Run one of several server processes: `python -m hinged.service NUMBER DESCRIPTOR`. The supervisor starts such a
+process.
+"""
 
 from __future__ import annotations
 

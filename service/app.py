@@ -1,4 +1,4 @@
-"""The application: build the server from its settings, and run it."""
+"""Build the application from the settings, and run it."""
 
 from __future__ import annotations
 
@@ -45,27 +45,30 @@ from hinged.version import __version__
 log = logging.getLogger(__name__)
 
 STOP_LEAST_S = 2.0
-"""Least time, in seconds, that models get to stop in order, even if draining requests used up all of HINGED_SHUTDOWN_S.
-With less, a stopping model may not write its last snapshot."""
+"""Minimum time, in seconds, for a clean stop of the models, even if draining requests used up all of HINGED_SHUTDOWN_S.
+With less time, a model that stops may be unable to write its last snapshot.
+"""
 
 
 class Application(FastAPI):
-    """FastAPI behind the edge. The edge answers the most frequent requests without FastAPI's layers."""
+    """The edge, with FastAPI for the requests that the edge passes on. The edge answers the most frequent requests
+    without FastAPI's layers.
+    """
 
     edge: Edge
     shortcut: Shortcut  # answers small requests at the connection, before gate and edge
-    gate: ASGIApp  # stands before the edge; with a single process it is the edge itself
+    gate: ASGIApp  # the first stage for every request; with a single process the gate is the edge itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request or a WebSocket, or start and stop."""
+        """Answer a request or a WebSocket, or start or stop the application."""
         scope["app"] = self
         await self.gate(scope, receive, send)
 
     async def passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give a request that the edge let through to its route.
+        """Pass a request that the edge let through to its route.
 
-        Most requests are looked up in a table first: FastAPI tries one route after the other, and that often takes
-        longer than the answer.
+        Most routes are first looked up in a table. FastAPI tries one route after the other, which often takes longer
+        than the answer itself.
         """
         found = None
         if scope["type"] == "http" and not scope.get("root_path"):
@@ -82,14 +85,14 @@ def create_app(
     open_store: Callable[[], Store] | None = None,
     peers: Alone | None = None,
 ) -> Application:
-    """Return the ASGI application. Invalid if default_model is not a valid configuration or the key file cannot be
-    read.
+    """Return the ASGI application. Raise Invalid if default_model is not a valid configuration, or if the key file
+    cannot be read.
 
     open_store: opens the store at start-up; by default it opens the store that the settings name.
-    peers: the other processes and servers that share the store; by default Alone, or Node if the server is a node.
+    peers: the other processes and servers that share the store. The default is Alone, or Node if the server is a node.
     """
     chosen = as_node(settings or Settings())
-    # An invalid template is refused now, not at the first request.
+    # Refuse an invalid template now, instead of at the first request.
     default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)
     access = Access(chosen)
     company = peers or (Alone() if chosen.node is None else Node())
@@ -147,10 +150,10 @@ def create_app(
 
 
 def serve(settings: Settings | None = None) -> None:
-    """Run the server until SIGINT or SIGTERM; drain within shutdown_s.
+    """Run the server until SIGINT or SIGTERM. Then drain the requests within shutdown_s.
 
-    StoreUnavailable if the store cannot be opened. Invalid if a server without keys could be reached from other
-    machines, or if the address is taken.
+    Raise StoreUnavailable if the store cannot be opened. Raise Invalid if a server without keys could be reached from
+    other machines, or if the address is taken.
     """
     chosen = as_node(settings or Settings())
     refuse_open_door(chosen)
@@ -163,8 +166,8 @@ def serve(settings: Settings | None = None) -> None:
 
 
 def run(server: Server, sockets: list[socket.socket] | None = None) -> None:
-    """Serve until a signal ends it; exit with a failure code if the server could not start or has given up."""
-    with suppress(KeyboardInterrupt):  # a signal in the moment before uvicorn handles signals
+    """Serve until a signal arrives. Exit with a failure code if the server could not start or has given up."""
+    with suppress(KeyboardInterrupt):  # a signal may arrive just before uvicorn handles signals
         server.run(sockets)
     if not server.started:
         sys.exit(STARTUP_FAILURE)
@@ -179,13 +182,13 @@ def _log_failure(starting: asyncio.Task[None]) -> None:
 
 
 def stop_fenced(message: str) -> None:
-    """Stop, because another server has taken over the store."""
+    """Stop the server, because another server has taken over the store."""
     log.error("the server stops: %s", message)
-    end()  # another server has the store: a restart would take it back
+    end()  # another server has the store: a restart would take the store back
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
-    """Answer FastAPI's own refusals, for an unknown route or method, in the shape of all errors."""
+    """Answer an unknown route or method in the usual error shape, instead of FastAPI's own shape."""
     assert isinstance(error, HTTPException)  # noqa: S101
     path = request.url.path
     if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:

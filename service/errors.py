@@ -1,4 +1,4 @@
-"""The errors that a client may see: each has a code for programs, an HTTP status and a sentence for people."""
+"""The errors that a client may see. Each error has a code for programs, an HTTP status and a sentence for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNFORESEEN = "an unforeseen error occurred; the server's log has the traceback"
 
 
 def sendable(text: str) -> str:
-    """Return a text that any encoding takes: lone surrogates, which JSON may carry, become question marks."""
+    """Return a text that any encoding accepts. JSON may contain lone surrogates; these become question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -31,7 +31,7 @@ class ServiceError(Exception):
         self.details = {name: sendable(part) if isinstance(part, str) else part for name, part in details.items()}
 
     def body(self) -> dict[str, Any]:
-        """Return the error as every route and every frame answers it."""
+        """Return the error in the form in which every route and every frame answers it."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.details:
             error["details"] = self.details
@@ -72,14 +72,14 @@ class NotFound(ServiceError):
 
 
 class MethodNotAllowed(ServiceError):
-    """The route exists, but not for this method."""
+    """The route exists, but does not accept this method."""
 
     code = "method_not_allowed"
     status = 405
 
 
 class RequestTimeout(ServiceError):
-    """The client took too long to send its request; the server read none of it."""
+    """The client took too long to send its request. The server processed no part of the request."""
 
     code = "request_timeout"
     status = 408
@@ -87,14 +87,14 @@ class RequestTimeout(ServiceError):
 
 
 class Conflict(ServiceError):
-    """The request contradicts what is already there."""
+    """The request contradicts the present state."""
 
     code = "conflict"
     status = 409
 
 
 class Gone(ServiceError):
-    """The example was forgotten on request and may not come back."""
+    """The example was forgotten on request and must not be learned again."""
 
     code = "gone"
     status = 410
@@ -108,21 +108,21 @@ class BodyTooLarge(ServiceError):
 
 
 class UnsupportedMediaType(ServiceError):
-    """The route does not read this content type."""
+    """The route does not accept this content type."""
 
     code = "unsupported_media_type"
     status = 415
 
 
 class Invalid(ServiceError):
-    """The server understood the request and refuses it; none of it was applied."""
+    """The request is well-formed, but the server refuses it. The server applied no part of the request."""
 
     code = "invalid"
     status = 422
 
 
 class QueueFull(ServiceError):
-    """The model's queue is full; try again after `retry_after_s` seconds."""
+    """The queue of the model is full. Try again after `retry_after_s` seconds."""
 
     code = "queue_full"
     status = 429
@@ -133,14 +133,16 @@ class QueueFull(ServiceError):
 
 
 class FellBehind(ServiceError):
-    """The client reads the stream more slowly than the model changes; resume at `details.position`."""
+    """The client reads the stream more slowly than the model changes. Resume at `details.position`."""
 
     code = "fell_behind"
     status = 429
 
 
 class Unavailable(ServiceError):
-    """The server is starting, stopping, or may not answer yet; where `retry_after_s` is given, try again after it."""
+    """The server is starting, stopping, or not yet able to answer. If `retry_after_s` is given, try again after that
+    time.
+    """
 
     code = "unavailable"
     status = 503
@@ -152,20 +154,20 @@ class Unavailable(ServiceError):
 
 
 class StoreUnavailable(Unavailable):
-    """The store did not take the event; none of it is acknowledged. A retry with the same ids is safe."""
+    """The store did not accept the event, and nothing is acknowledged. A retry with the same ids is safe."""
 
     code = "store_unavailable"
 
 
 class ModelFull(ServiceError):
-    """The model holds as many points as its configuration allows."""
+    """The model already contains as many points as its configuration allows."""
 
     code = "model_full"
     status = 507
 
 
 def attempted(call: Callable[..., T], *arguments: Any) -> T | ServiceError:
-    """Return what a call returns, or the error that refuses it."""
+    """Return the result of a call, or the error that refuses the call."""
     try:
         return call(*arguments)
     except ServiceError as error:
@@ -173,7 +175,7 @@ def attempted(call: Callable[..., T], *arguments: Any) -> T | ServiceError:
 
 
 def foreseen(error: BaseException) -> ServiceError:
-    """Return the error that a client may see. An unexpected error goes to the log; the client gets an InternalError."""
+    """Return the error that a client may see. An unexpected error is logged, and the client gets an InternalError."""
     if isinstance(error, ServiceError):
         return error
     log.error("unforeseen error", exc_info=error)

@@ -14,17 +14,17 @@ DEFAULT_MODEL = '{"solver": "auto", "kernel": {"type": "rbf", "gamma": "scale"}}
 
 
 def _by_comma(value: object) -> object:
-    """Return the parts of a text with commas; anything else unchanged."""
+    """Split a text at its commas, and return the parts. Return anything else unchanged."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
 def _or_none(value: object) -> object:
-    """Return None for an empty text and for null; anything else unchanged."""
+    """Return None for an empty text and for null. Return anything else unchanged."""
     return None if isinstance(value, str) and value.strip().lower() in ("", "null") else value
 
 
 def _sendable(token: SecretStr) -> SecretStr:
-    """Return a token without the white space around it. An error does not quote the token."""
+    """Return a token without surrounding white space. An error does not quote the token."""
     text = token.get_secret_value().strip()
     if not (text and text.isascii() and text.isprintable()):
         raise PydanticCustomError("secret", "it must be one line of ASCII, without control characters")
@@ -32,7 +32,7 @@ def _sendable(token: SecretStr) -> SecretStr:
 
 
 def _networks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the addresses and networks unchanged. ValueError if a name is neither."""
+    """Return the addresses and networks unchanged. Raise ValueError if a name is neither an address nor a network."""
     for name in names:
         ip_network(name)
     return names
@@ -42,7 +42,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_by_comma)]
 
 
 class Settings(BaseSettings):
-    """The server's settings, a field for each; docs/reference/settings.md lists all of them."""
+    """The server's settings, one field per setting. docs/reference/settings.md lists all of them."""
 
     model_config = SettingsConfigDict(env_prefix="HINGED_", frozen=True)
 
@@ -137,5 +137,7 @@ class Settings(BaseSettings):
 
     @property
     def model_sizes(self) -> dict[str, int]:
-        """Memory that a model may take besides its points, as arguments of Model and History."""
+        """Return the limits on the memory that a model may take apart from its points. The limits are arguments of
+        Model and History.
+        """
         return {"cache_bytes": self.cache_mb * 2**20, "answers_kept": self.answers_kept}

@@ -1,9 +1,10 @@
-"""The types of the server's answers. Its OpenAPI document describes them, and the clients' methods return them.
+"""The types of the server's answers. The server's OpenAPI document describes these types, and the clients' methods
+return them.
 
-A part that is NotRequired is not in every answer; docs/reference/http.md says when each is there. The bodies that
-routes take, and the answers of other protocols, are declared beside their routes. A client has no server, no pydantic
-and no NumPy, so these types need none of them. The server reads them with pydantic, which needs the TypedDict of
-typing_extensions below Python 3.12.
+A part that is NotRequired is missing from some answers; docs/reference/http.md says when it is present. The bodies that
+routes take, and the answers of other protocols, are declared next to their routes. A client may have no server, no
+pydantic and no NumPy, so these types need none of them. The server reads the types with pydantic. Below Python 3.12,
+pydantic needs the TypedDict of typing_extensions.
 """
 
 from hinged.answers.changes import *

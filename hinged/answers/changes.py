@@ -10,7 +10,7 @@ JobStage = Literal["running", "done", "failed"]
 
 
 class KeptSnapshot(TypedDict):
-    """A snapshot of the state at this position is durable."""
+    """A snapshot of the state at this position has been saved and is durable."""
 
     model: str
     position: int
@@ -27,7 +27,7 @@ class Imported(TypedDict):
 
 
 class RolledBack(TypedDict):
-    """The state is again as it was at the position `rolled_back_to`."""
+    """The model has returned to its state at the position `rolled_back_to`."""
 
     model: str
     position: int
@@ -36,7 +36,7 @@ class RolledBack(TypedDict):
 
 
 class SetAside(TypedDict):
-    """An event was passed over. error: why the model has stopped again, or null."""
+    """An event was skipped. error: why the model has stopped again, or null."""
 
     model: str
     position: int
@@ -45,7 +45,7 @@ class SetAside(TypedDict):
 
 
 class Changed(TypedDict):
-    """A change that is done (certificate), or that a job does."""
+    """The answer to a change. Either the change is done (certificate), or a job will make the change (job)."""
 
     model: str
     position: int
@@ -55,7 +55,7 @@ class Changed(TypedDict):
 
 
 class JobState(TypedDict):
-    """The state of a job. progress: from 0 to 1. unwritten: what the store could not write again."""
+    """The state of a job. progress: from 0 to 1. unwritten: the parts that could not be written to the store again."""
 
     job: str
     model: str
@@ -76,7 +76,7 @@ class Certified(TypedDict):
 
 
 class LeftOut(TypedDict):
-    """The leave-one-out error."""
+    """The leave-one-out error of a model."""
 
     model: str
     position: int
@@ -95,7 +95,7 @@ class Challengers(TypedDict):
 
 
 class Retired(TypedDict):
-    """The challenger is gone."""
+    """A challenger was retired and removed."""
 
     model: str
     position: int

@@ -8,14 +8,14 @@ from hinged.answers.models import XT, Label
 
 
 class Votes(TypedDict):
-    """How many annotators gave a candidate this label."""
+    """The number of annotators who gave a candidate this label."""
 
     label: Label
     count: int
 
 
 class LearnedExample(TypedDict):
-    """The prediction made right before an example was learned."""
+    """The prediction that was made just before an example was learned."""
 
     id: str
     prediction: Label | None
@@ -27,7 +27,7 @@ class LearnedExample(TypedDict):
 
 
 class Learned(TypedDict):
-    """All examples are durable and learned."""
+    """The answer when all examples are durable and learned."""
 
     model: str
     position: int
@@ -35,7 +35,7 @@ class Learned(TypedDict):
 
 
 class Wanted(TypedDict):
-    """Whether the server wants the label, the probability of that decision, and the reason."""
+    """Whether the server wants the label of a prediction, the probability of this decision, and its reason."""
 
     wanted: bool
     probability: float
@@ -51,7 +51,9 @@ class SupportVector(TypedDict):
 
 
 class PredictedExample(TypedDict):
-    """A prediction. outside: names or columns whose values lie outside everything learned; only if there are any."""
+    """A prediction. outside: the names or columns whose values lie outside everything learned. This part is missing if
+    no value lies outside.
+    """
 
     id: str | None
     prediction: Label | None
@@ -64,7 +66,7 @@ class PredictedExample(TypedDict):
 
 
 class Predicted(TypedDict):
-    """Predictions in the order of the examples."""
+    """Predictions, in the order of the examples."""
 
     model: str
     position: int
@@ -84,7 +86,7 @@ class Finished(TypedDict):
 
 
 class ShownExample(TypedDict, Generic[XT]):
-    """An example. number and label: null for a candidate, which has `show` if the client sent it.
+    """An example. number and label are null for a candidate. A candidate has `show` if the client sent it.
 
     x: null if neither the model nor the log has it.
     """
@@ -99,18 +101,18 @@ class ShownExample(TypedDict, Generic[XT]):
 
 
 class AnnotatorsAnswer(TypedDict):
-    """An annotator and the label that this annotator gave."""
+    """An annotator, and the label that the annotator gave."""
 
     annotator: str
     label: Label
 
 
 class ListedExample(TypedDict):
-    """A learned example. label: the current label; corrected: whether the label was given again since, perhaps a
-    different one.
+    """A learned example. label: the current label. corrected: whether a label was given again since learning, even if
+    it was the same label.
 
-    prediction: from right before learning; null also where it is no longer known. source and at: null where no log has
-    them.
+    prediction: the prediction from just before learning; null if this prediction is unknown. source and at: null if no
+    log contains them.
     """
 
     id: str
@@ -124,7 +126,9 @@ class ListedExample(TypedDict):
 
 
 class ListedExamples(TypedDict):
-    """A page. missing: number of older examples that neither log nor model has; next: cursor, null at the end."""
+    """A page of examples. missing: number of older examples that are in neither the log nor the model. next: cursor of
+    the next page, null at the end.
+    """
 
     model: str
     position: int
@@ -134,14 +138,14 @@ class ListedExamples(TypedDict):
 
 
 class RankedOne(TypedDict):
-    """An example and its distance from the boundary."""
+    """An example, and its distance from the boundary."""
 
     id: str | None
     score: float | None
 
 
 class Ranked(TypedDict):
-    """Examples, the most wanted first."""
+    """Ranked examples. The examples whose labels are most useful come first."""
 
     model: str
     position: int
@@ -149,7 +153,7 @@ class Ranked(TypedDict):
 
 
 class Suspect(TypedDict):
-    """An example whose label looks wrong."""
+    """An example whose label is probably wrong."""
 
     id: str
     label: Label
@@ -159,7 +163,7 @@ class Suspect(TypedDict):
 
 
 class Suspects(TypedDict):
-    """The likeliest errors first."""
+    """Examples whose labels are probably wrong. The most likely errors come first."""
 
     model: str
     position: int

@@ -1,4 +1,4 @@
-"""Answers about labels: the pool, its questions, and the annotators' answers."""
+"""Answers about labels: the pool, its questions, and the answers of annotators."""
 
 from typing import Any, Generic, Literal, NotRequired
 
@@ -8,7 +8,7 @@ from hinged.answers.models import XT, Label
 
 
 class Offered(TypedDict):
-    """The number of candidates that were added and dropped, and the pool's size."""
+    """The numbers of candidates that were added and dropped, and the size of the pool."""
 
     model: str
     position: int
@@ -18,7 +18,7 @@ class Offered(TypedDict):
 
 
 class Query(TypedDict, Generic[XT]):
-    """A question: which label has this example? show: what the client sent to be shown instead of x."""
+    """A question about the label of an example. show: what the client sent for people to see instead of x."""
 
     id: str
     x: XT
@@ -30,7 +30,7 @@ class Query(TypedDict, Generic[XT]):
 
 
 class Queries(TypedDict, Generic[XT]):
-    """The questions of an annotator."""
+    """The questions for an annotator."""
 
     model: str
     position: int
@@ -38,7 +38,7 @@ class Queries(TypedDict, Generic[XT]):
 
 
 class Next(TypedDict):
-    """A candidate that would be asked next."""
+    """A candidate that the server would ask about next."""
 
     id: str
     score: float | None
@@ -46,7 +46,7 @@ class Next(TypedDict):
 
 
 class Peeked(TypedDict):
-    """The candidates that would be asked next, and the leases."""
+    """The candidates that the server would ask about next, and the leases."""
 
     model: str
     position: int
@@ -56,7 +56,9 @@ class Peeked(TypedDict):
 
 
 class GivenAnswer(TypedDict):
-    """An answer. prediction: what the model had predicted; learned: whether the candidate has all its labels."""
+    """An annotator's answer. prediction: the model's prediction before this answer. learned: whether the candidate has
+    all its labels.
+    """
 
     id: str
     annotator: str
@@ -67,12 +69,13 @@ class GivenAnswer(TypedDict):
 
 
 class Annotator(TypedDict):
-    """Figures of an annotator.
+    """The figures of an annotator.
 
-    predicted: answers to candidates that the model had predicted before; as_predicted: those with the predicted label.
-    compared: candidates that other annotators labelled as well; agreed: those learned with this annotator's label.
-    shared: kept answers to candidates that other annotators labelled as well; kappa: how far they agree with the
-    current labels.
+    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with this
+    prediction.
+    compared: candidates that other annotators labelled as well; agreed: candidates learned with this annotator's label.
+    shared: kept answers to candidates that other annotators labelled as well. kappa: how far these answers agree with
+    the current labels.
     """
 
     labelled: int
@@ -87,7 +90,7 @@ class Annotator(TypedDict):
 
 
 class Agreement(TypedDict):
-    """Two annotators who labelled the same examples, and for how many of them both gave the same label."""
+    """Two annotators who labelled the same examples: the number of these examples, and of those with equal labels."""
 
     annotators: list[str]
     examples: int
@@ -96,7 +99,7 @@ class Agreement(TypedDict):
 
 
 class Answers(TypedDict):
-    """The newest answers, and every annotator's figures."""
+    """The newest answers, and the figures of every annotator."""
 
     model: str
     position: int
@@ -108,8 +111,8 @@ class Answers(TypedDict):
 
 
 class PredictedCandidate(TypedDict):
-    """The model's prediction for a candidate, and its distance from the boundary. show: what the client sent for
-    people.
+    """The model's prediction for a candidate, and the candidate's distance from the boundary. show: what the client
+    sent for people to see.
     """
 
     id: str
@@ -119,7 +122,7 @@ class PredictedCandidate(TypedDict):
 
 
 class Candidates(TypedDict):
-    """The pool. size: all candidates in it."""
+    """Candidates in the pool. size: the total number of candidates."""
 
     model: str
     position: int
@@ -128,7 +131,7 @@ class Candidates(TypedDict):
 
 
 class Renewed(TypedDict):
-    """The lease lasts until `expires_at`."""
+    """A lease that now lasts until `expires_at`."""
 
     model: str
     position: int
@@ -138,7 +141,7 @@ class Renewed(TypedDict):
 
 
 class Released(TypedDict):
-    """The candidate may be asked again."""
+    """A released lease. The server may ask about the candidate again."""
 
     model: str
     position: int
@@ -147,7 +150,7 @@ class Released(TypedDict):
 
 
 class Skipped(TypedDict):
-    """This annotator (me), or every annotator (all), is not asked for the candidate again."""
+    """A skipped candidate. The server does not ask this annotator (me) or any annotator (all) about it again."""
 
     model: str
     position: int
@@ -156,7 +159,7 @@ class Skipped(TypedDict):
 
 
 class ReconciledCounts(TypedDict):
-    """Number of annotations by what became of each. refused: the model cannot take it; the log says why."""
+    """The number of annotations for each outcome. refused: the model cannot learn the annotation; the log says why."""
 
     learned: int
     known: int
@@ -167,7 +170,7 @@ class ReconciledCounts(TypedDict):
 
 
 class Reconciled(TypedDict):
-    """The model is level with the annotations of a project."""
+    """The model now agrees with the annotations of a project."""
 
     model: str
     project: int

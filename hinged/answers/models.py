@@ -1,4 +1,4 @@
-"""Answers about models: what they are, how they do, what happened to them."""
+"""Answers about models: their configurations, their figures and their history."""
 
 from typing import Any, Literal, NotRequired, TypeAlias
 
@@ -8,11 +8,11 @@ Label: TypeAlias = str | int | bool
 JobKind = Literal["forget", "correct", "configure", "shadow"]
 MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 XT = TypeVar("XT", default=Any)
-"""The form of an x. The server knows its parts and describes them in its OpenAPI document."""
+"""The form of an x. The server knows the possible parts and describes them in its OpenAPI document."""
 
 
 class Created(TypedDict):
-    """The model, created now or before. It serves, unless its solver has to be compiled first."""
+    """The model, which may have existed before. The model serves, unless its solver has to be compiled first."""
 
     model: str
     configuration: dict[str, Any]
@@ -20,7 +20,9 @@ class Created(TypedDict):
 
 
 class Summary(TypedDict):
-    """A model in short. A model that is loading or compiling has no figures; a stopped model has an error."""
+    """A short description of a model. A model that is loading or compiling has no figures. A stopped model has an
+    error.
+    """
 
     model: str
     state: Literal["compiling", "loading", "serving", "stopped"]
@@ -32,20 +34,20 @@ class Summary(TypedDict):
 
 
 class Models(TypedDict):
-    """All models that the key covers."""
+    """All models that the key may use."""
 
     models: list[Summary]
 
 
 class PassedOver(TypedDict):
-    """An event that could not be applied and was set aside."""
+    """An event that the model could not apply and that was set aside."""
 
     position: int
     kind: str
 
 
 class RunningJob(TypedDict):
-    """A change that is under way. progress: from 0 to 1."""
+    """A change that is being made. progress: from 0 to 1."""
 
     job: str
     kind: JobKind
@@ -55,8 +57,8 @@ class RunningJob(TypedDict):
 
 
 class RacingArm(TypedDict):
-    """A machine of a race. solver: the name of the same machine outside a race. accuracy: a fading mean, of its
-    predictions before each label was known; null before the first.
+    """A machine of a race. solver: the name of the same machine outside a race. accuracy: the fading mean accuracy of
+    its predictions, each made before its label was known. The accuracy is null before the first prediction.
     """
 
     solver: str
@@ -69,7 +71,7 @@ class RacingArm(TypedDict):
 
 
 class Described(TypedDict):
-    """Figures of a model."""
+    """The description and figures of a model."""
 
     model: str
     state: Literal["serving", "stopped"]
@@ -94,7 +96,7 @@ class Described(TypedDict):
 
 
 class Glance(TypedDict):
-    """A model in an overview. A model that is not loaded has only its state."""
+    """A model in an overview. If the model is not loaded, only its state is given."""
 
     model: str
     state: Literal["compiling", "loading", "serving", "stopped"]
@@ -114,13 +116,13 @@ class Glance(TypedDict):
 
 
 class Overview(TypedDict):
-    """All models that the key covers."""
+    """A few figures of all models that the key may use."""
 
     models: list[Glance]
 
 
 class Curve(TypedDict):
-    """Figures by position, as columns of equal length; null where there is no figure."""
+    """The figures of a model along its log, as columns of equal length. A missing figure is null."""
 
     position: list[int]
     examples: list[int]
@@ -137,7 +139,7 @@ class Curve(TypedDict):
 
 
 class Mark(TypedDict):
-    """Something that happened."""
+    """A notable event on a learning curve."""
 
     kind: MarkKind
     position: int
@@ -146,7 +148,7 @@ class Mark(TypedDict):
 
 
 class History(TypedDict):
-    """The learning curves of a model and its challengers. stride: examples between two points."""
+    """The learning curves of a model and its challengers. stride: the number of examples between two points."""
 
     model: str
     position: int
@@ -159,7 +161,7 @@ class History(TypedDict):
 
 
 class Deleted(TypedDict):
-    """The model is gone."""
+    """The model was deleted."""
 
     model: str
     deleted: Literal[True]

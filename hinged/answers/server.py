@@ -6,17 +6,17 @@ from typing_extensions import TypedDict
 
 Role = Literal["reader", "annotator", "writer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""The roles, the least first. Each role may do what the roles before it may."""
+"""The roles, in ascending order. Each role may do everything that the earlier roles may do."""
 
 
 class Alive(TypedDict):
-    """The process runs."""
+    """The process is running."""
 
     status: Literal["ok"]
 
 
 class Progress(TypedDict):
-    """Numbers of models by state."""
+    """The number of models in each state."""
 
     total: int
     loading: int
@@ -25,14 +25,14 @@ class Progress(TypedDict):
 
 
 class Readiness(TypedDict):
-    """Whether all models that can be loaded are loaded."""
+    """Whether all loadable models are loaded."""
 
     status: Literal["ready", "starting"]
     models: Progress
 
 
 class KeyShown(TypedDict):
-    """A key, without its text."""
+    """A key, without its secret text."""
 
     name: str
     role: Role
@@ -47,7 +47,7 @@ class Ticket(TypedDict):
 
 
 class NodeShown(TypedDict):
-    """A server."""
+    """A server of a cluster."""
 
     node: str
     alive: bool
@@ -61,7 +61,7 @@ class NodeShown(TypedDict):
 
 
 class Standing(TypedDict):
-    """The server that owns a model, since which epoch, and the end of the model's log."""
+    """The owner of a model, the epoch since which it owns the model, and the end of the model's log."""
 
     model: str
     owner: str | None
@@ -70,7 +70,9 @@ class Standing(TypedDict):
 
 
 class ModelShown(Standing):
-    """The same, with what its owner reports: its state, memory, load, and how many events it has yet to apply."""
+    """A model's owner, epoch and position, with the owner's report: state, memory, load, and the events not yet
+    applied.
+    """
 
     lag: NotRequired[int | None]
     state: NotRequired[str]
@@ -79,7 +81,7 @@ class ModelShown(Standing):
 
 
 class ClusterShown(TypedDict):
-    """The servers and the models."""
+    """The servers of a cluster, and the models."""
 
     node: str
     nodes: list[NodeShown]
@@ -87,7 +89,7 @@ class ClusterShown(TypedDict):
 
 
 class OwnShown(TypedDict):
-    """A model as its owner knows it."""
+    """A model, as its owner knows the model."""
 
     model: str
     state: str
@@ -97,7 +99,7 @@ class OwnShown(TypedDict):
 
 
 class OwnModels(TypedDict):
-    """A server and its models."""
+    """A server, and the models that it owns."""
 
     node: str
     models: list[OwnShown]

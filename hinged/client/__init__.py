@@ -1,4 +1,4 @@
-"""The client: a method for each route, and streams over a WebSocket. It imports nothing of the server."""
+"""The client: a method for each route, and streams over a WebSocket. The client imports nothing of the server."""
 
 from hinged.client.client import AsyncClient, Client, HingedError
 from hinged.client.sockets import AsyncStream, Stream

@@ -1,4 +1,4 @@
-"""Rows of numbers as the bytes that routes take instead of JSON (docs/reference/http.md, "Rows as bytes")."""
+"""Rows of numbers as bytes, which routes accept instead of JSON (docs/reference/http.md, "Rows as bytes")."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from typing import Any
 import numpy as np
 
 MEDIA_TYPE = "application/vnd.hinged.batch"
-PREFIX = struct.Struct("<4s16sI")  # magic, no checksum (TCP has one), length of the header
+PREFIX = struct.Struct("<4s16sI")  # magic, no checksum (TCP has its own), length of the header
 FLOATS = ("float32", "float64")
 
 
 ROWS_MAX = 10_000
 BYTES_MAX = 16 * 2**20
-"""Most rows, and most bytes of their arrays, in one request. A server with lower limits refuses and names them."""
+"""Maximum number of rows in one request, and maximum number of bytes in their arrays. A server with lower limits
+refuses the request, and its error names the limits.
+"""
 
 
 class RowsSent:
-    """Rows to send: features, labels, ids, and what a person is shown.
+    """Rows to send: their features, labels and ids, and what people see of them.
 
     Parameters
     ----------
     X : array or SciPy sparse matrix, shape (m, dim)
     y : m labels, or None
     ids : m strings, or None
-    shows : m values that a person is shown instead of x, None for x itself
+    shows : m values that people see instead of x, None for x itself
 
     Raises
     ------
@@ -57,25 +59,27 @@ class RowsSent:
         return self._rows
 
     def end(self, begin: int, rows_max: int) -> int:
-        """Return the end of the next request that begins at row `begin`: at most `rows_max` rows, at least one."""
+        """Return the end of the next request, which begins at row `begin`. A request has at least one row and at most
+        `rows_max` rows.
+        """
         most = min(self._rows, begin + rows_max)
         if self._sparse is not None:
             ends = self._sparse.indptr
             width = self._sparse.data.itemsize + ends.itemsize
             fits = int(np.searchsorted(ends, ends[begin] + BYTES_MAX // width, side="right")) - 1
         else:
-            assert self._dense is not None  # noqa: S101  the one or the other
+            assert self._dense is not None  # noqa: S101  one of the two is set
             fits = begin + BYTES_MAX // max(1, self._dense.itemsize * self._dense.shape[1])
         return min(most, max(fits, begin + 1))
 
     def packed(self, begin: int, end: int) -> bytes:
-        """Return the bytes of the rows from `begin` to `end`."""
+        """Return rows begin to end - 1 as bytes."""
         facts: dict[str, Any] = {}
         if self._sparse is not None:
             X = self._sparse[begin:end]
             arrays = {"indptr": _integers(X.indptr), "indices": _integers(X.indices), "values": _floats(X.data)}
         else:
-            assert self._dense is not None  # noqa: S101  the one or the other
+            assert self._dense is not None  # noqa: S101  one of the two is set
             arrays = {"x": self._dense[begin:end]}
         if self._ids is not None:
             facts["ids"] = list(self._ids[begin:end])
@@ -96,7 +100,7 @@ def pack(
     ids: Sequence[str | None] | None = None,
     shows: Sequence[Any] | None = None,
 ) -> bytes:
-    """Return a batch as the bytes of one request. ValueError if the lengths of its parts differ."""
+    """Return a batch as the bytes of one request. Raise ValueError if the lengths of its parts differ."""
     batch = RowsSent(X, y, ids, shows)
     return batch.packed(0, len(batch))
 

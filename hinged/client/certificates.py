@@ -1,6 +1,6 @@
-"""The certificates that a client trusts, read with its first TLS connection.
+"""The certificates that a client trusts. The certificates are read at the client's first TLS connection.
 
-httpx alone reads them when a client is made. That takes 20 ms and 2 MB, which a client of plain HTTP does not need.
+httpx would read them when a client is made. That takes 20 ms and 2 MB, which a client of plain HTTP does not need.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import httpx
 
 
 class Certificates(ssl.SSLContext):
-    """The SSL context of httpx, made when it is first needed."""
+    """The SSL context of httpx, made only when it is needed."""
 
     def __new__(cls) -> Self:
         """Make an empty context."""

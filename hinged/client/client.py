@@ -1,4 +1,4 @@
-"""The clients: a method for each route, blocking in `Client` and awaitable in `AsyncClient`."""
+"""The clients. Each client has a method for each route: `Client` blocks, and `AsyncClient` returns awaitables."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ TIMEOUT_S = 60.0
 TRIES_MAX = 8
 PAGE_EXAMPLES = 1000
 
-# A proxy from the environment cannot reach this machine's loopback names.
+# A proxy from the environment cannot reach the loopback names of this machine.
 UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 class Client(Routes, Blocking):
-    """A client of one server. Any number of threads may share it. Close it, or use it in a `with` block.
+    """A client of one server. Any number of threads may share a client. Close the client, or use the client in a `with`
+    block.
 
     >>> client = Client()
     >>> client.create_model("spam", features={"type": "dense", "dim": 2}, kernel={"type": "rbf", "gamma": 2})
@@ -70,15 +71,17 @@ class Client(Routes, Blocking):
         self._http.close()
 
     def stream(self, model: str) -> Stream:
-        """Open the model's WebSocket, which carries many requests at once. Use it in a `with` block."""
+        """Open the model's WebSocket, which can carry many requests at once. Use the stream in a `with` block."""
         return Stream(self.url, model, self._authorization, self._timeout_s)
 
     def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield a model's events after a position of its log, or from now on; reconnect where a connection broke."""
+        """Yield a model's events after a position of its log, or from now on. Reconnect if the connection breaks."""
         return follow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     def every_example(self, model: str, **wanted: Any) -> Iterator[ListedExample]:
-        """Yield every learned example, or those that a filter of `examples` selects, page by page."""
+        """Yield every learned example, or the examples that a filter of `examples` selects. Fetch the examples page
+        by page.
+        """
         cursor: str | None = None
         while True:
             page = self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
@@ -108,7 +111,8 @@ class Client(Routes, Blocking):
 
 
 class AsyncClient(Routes, Awaiting):
-    """The client for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
+    """The client for asyncio: each method returns an awaitable. Close the client, or use the client in an `async with`
+    block.
 
     >>> async with AsyncClient() as client:
     ...     await client.learn("spam", [{"x": [0.1, 0.9], "y": "ham"}])
@@ -135,15 +139,19 @@ class AsyncClient(Routes, Awaiting):
         await self._http.aclose()
 
     def stream(self, model: str) -> AsyncStream:
-        """Open the model's WebSocket, which carries many requests at once. Use it in an `async with` block."""
+        """Open the model's WebSocket, which can carry many requests at once. Use the stream in an `async with`
+        block.
+        """
         return AsyncStream(self.url, model, self._authorization, self._timeout_s)
 
     def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Yield a model's events after a position of its log, or from now on; reconnect where a connection broke."""
+        """Yield a model's events after a position of its log, or from now on. Reconnect if the connection breaks."""
         return afollow(self._http, FollowerPosition(self.url + FOLLOW.path_for(model=model), after, self.tries_max))
 
     async def every_example(self, model: str, **wanted: Any) -> AsyncIterator[ListedExample]:
-        """Yield every learned example, or those that a filter of `examples` selects, page by page."""
+        """Yield every learned example, or the examples that a filter of `examples` selects. Fetch the examples page
+        by page.
+        """
         cursor: str | None = None
         while True:
             page = await self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)

@@ -1,6 +1,6 @@
-"""A model's events, one after another, over as many connections as needed.
+"""Yield the events of a model, over as many connections as necessary.
 
-If a connection breaks, or the server ends it, the client reconnects and goes on after the last event. A message
+If a connection breaks, or the server ends it, the client reconnects and continues after the last event. A message
 without data is a heartbeat, not an event.
 """
 
@@ -24,12 +24,12 @@ from hinged.client.exchange import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-# Heartbeats come more often than this; without one the connection is dead.
+# Heartbeats come more often than every SILENCE_S seconds. Without a heartbeat for this long, the connection is dead.
 SILENCE_S = 120.0
 
 
 class FollowerPosition:
-    """The position of a follower, and how many tries have failed since its last event."""
+    """The position of a follower, and the number of failed tries since its last event."""
 
     def __init__(self, url: str, after: int | None, tries_max: int) -> None:
         self.url = url
@@ -43,7 +43,7 @@ class FollowerPosition:
         return {"headers": headers, "timeout": httpx.Timeout(10.0, read=SILENCE_S)}
 
     def takes(self, response: httpx.Response) -> bool:
-        """Return whether events follow; HingedError if they never will."""
+        """Return whether events will follow. Raise HingedError if no event will ever follow."""
         if response.is_success:
             self.failed = 0
             return True
@@ -52,14 +52,14 @@ class FollowerPosition:
         return False
 
     def event(self, sse: Any) -> dict[str, Any]:
-        """Return an event as the server sent it."""
+        """Return the event in the form in which the server sent it."""
         if sse.id:
             self.after = int(sse.id)
         told: dict[str, Any] = json.loads(sse.data)
         return told
 
     def pause_s(self, error: Exception | None = None) -> float:
-        """Return the pause before the next try; HingedError after the last try."""
+        """Return the pause before the next try. Raise HingedError after the last try."""
         self.failed += 1
         if self.failed > self.tries_max:
             raise unreachable(self.url, error)
@@ -67,8 +67,8 @@ class FollowerPosition:
 
 
 def follow(http: httpx.Client, place: FollowerPosition) -> Iterator[dict[str, Any]]:
-    """Yield events until the caller stops; HingedError once the model is gone or nothing answers."""
-    from httpx_sse import connect_sse  # noqa: PLC0415 - only who follows needs it
+    """Yield events until the caller stops. Raise HingedError if the model is deleted or nothing answers."""
+    from httpx_sse import connect_sse  # noqa: PLC0415 - only followers need it
 
     while True:
         error: Exception | None = None

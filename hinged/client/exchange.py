@@ -1,12 +1,12 @@
-"""A call of the server as requests and pauses, without I/O: the part that both clients share.
+"""A call of the server as a series of requests and pauses, without I/O. Both clients use such exchanges.
 
-An exchange is a generator. It yields the next step, a `Send` or a `Pause`; the client sends back the response, or the
-error that httpx raised; at the end the generator returns the answer. So one place decides about retries, and a client
-only sends and sleeps.
+An exchange is a generator. The generator yields the next step, a `Send` or a `Pause`. The client sends back the
+response, or the error that httpx raised. At the end, the generator returns the answer. All decisions about retries are
+therefore made here; a client only sends and sleeps.
 
 The exchange sends the same bytes again, after a growing pause, if the connection broke, a queue is full (429), the
-server is not ready (503) or a proxy finds no server (502, 504). Retries are safe: each example has an id before the
-first try. While a model is being loaded or compiled, the exchange waits, and these tries do not count.
+server is not ready (503) or a proxy finds no server (502, 504). Retries are safe, because each example gets an id
+before the first try. While a model is being loaded or compiled, the exchange waits, and these tries do not count.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from hinged.operations.values import encoded
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
-COMING = frozenset({"compiling", "loading"})  # states of a model that will serve soon by itself
+COMING = frozenset({"compiling", "loading"})  # a model in such a state will serve soon, without any action
 COMING_S = 300.0
-"""Seconds for which a call waits for a model in such a state. These tries do not count as failed."""
+"""Maximum number of seconds for which a call waits for a model in such a state. These tries do not count as failed."""
 READY_POLL_S = 0.2
 PREFER = {"prefer": "redirect"}
-"""Ask the server to name the owner of a model instead of passing the request on."""
+"""Header that asks the server to name the owner of a model, instead of passing the request on."""
 HOPS_MAX = 2
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NO_SERVER = frozenset({502, 503, 504})
-"""Statuses of a server that is not ready, and of a proxy that finds no server."""
+"""HTTP statuses of a server that is not ready, and of a proxy that finds no server."""
 RETRIED_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
@@ -64,7 +64,7 @@ class HingedError(Exception):
 
 @dataclass(frozen=True)
 class Send:
-    """A request to send; timeout_s None means the client's own timeout."""
+    """A request to send. timeout_s: None means the client's own timeout."""
 
     method: str
     url: str
@@ -77,7 +77,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Pause:
-    """Wait so long."""
+    """A pause of this many seconds."""
 
     seconds: float
 
@@ -88,9 +88,9 @@ Exchange = Generator[Send | Pause, Outcome, Answer]
 
 
 def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] | None = None) -> Exchange[Any]:
-    """Send a call until the server answers; HingedError for a refusal, or if no try got an answer.
+    """Send a call until the server answers. Raise HingedError for a refusal, or if no try got an answer.
 
-    owners: by model, the server that has it, if several servers share a store. The exchange updates it.
+    owners: the owner of each model, if several servers share a store. The exchange updates these owners.
     """
     send = Send(
         call.method,
@@ -123,7 +123,7 @@ def exchange(url: str, call: Call[Any], tries_max: int, owners: dict[str, str] |
 
 
 def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
-    """Return the server that an answer redirects to; None if it does not redirect."""
+    """Return the server to which an answer redirects. Return None if the answer does not redirect."""
     parts = urlsplit(headers.get("location", ""))
     if status != httpx.codes.TEMPORARY_REDIRECT or not parts.netloc:
         return None
@@ -131,7 +131,7 @@ def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
 
 
 class Destination:
-    """The target of one call: the server that the client was given, or the owner of the model."""
+    """The target of one call: the server whose address the client was given, or the owner of the model."""
 
     def __init__(self, url: str, path: str, owners: dict[str, str] | None) -> None:
         parts = path.split("/")
@@ -140,14 +140,16 @@ class Destination:
         self._model = unquote(parts[2]) if owners is not None and parts[1] == "models" and len(parts) > 2 else None
 
     def led(self, send: Send) -> Send:
-        """Return the request for this target."""
+        """Return the request, addressed to this target."""
         if self._model is None:
             return send
         owner = self._owners.get(self._model, self._url)
         return replace(send, url=owner + send.url.removeprefix(self._url), headers=PREFER)
 
     def leads_on(self, outcome: Outcome) -> bool:
-        """Return whether to send the same request elsewhere: to the named owner, or back if the owner is gone."""
+        """Return whether to send the same request to a different server: to the named owner, or to the first server if
+        the owner is gone.
+        """
         if self._model is None:
             return False
         if isinstance(outcome, httpx.Response):
@@ -160,12 +162,12 @@ class Destination:
         if self._owners.pop(self._model, None) is None:
             return False
         if not isinstance(outcome, httpx.Response):
-            self._model = None  # the owner cannot be reached from here: let the server pass the request on
+            self._model = None  # this client cannot reach the owner: let the server pass the request on
         return True
 
 
 def ready(url: str) -> Exchange[bool]:
-    """Return whether the server takes requests now; HingedError `unreachable` if nothing listens."""
+    """Return whether the server accepts requests now. Raise HingedError `unreachable` if nothing listens."""
     outcome = yield Send("GET", f"{url}/readyz")
     if not isinstance(outcome, httpx.Response):
         raise unreachable(url, outcome)
@@ -176,7 +178,7 @@ def ready(url: str) -> Exchange[bool]:
 
 
 def wait_until_ready(url: str, timeout_s: float) -> Exchange[bool]:
-    """Wait until the server is ready, even if nothing listens yet; return True."""
+    """Wait until the server is ready, even if nothing listens yet. Return True."""
     deadline = time.monotonic() + timeout_s
     reason = "it is not ready"
     while True:
@@ -193,7 +195,9 @@ def wait_until_ready(url: str, timeout_s: float) -> Exchange[bool]:
 
 
 def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout_s: float) -> Exchange[Any]:
-    """Wait for the job that an answer names and return its end; return the answer itself if it names no job."""
+    """Wait for the job that an answer names, and return its final state. If the answer names no job, return the answer
+    itself.
+    """
     if "job" not in answer:
         return dict(answer)
     deadline = time.monotonic() + timeout_s
@@ -209,7 +213,7 @@ def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout
 
 
 def answer_of(response: httpx.Response) -> dict[str, Any]:
-    """Return the JSON object of a success; raise for every other answer."""
+    """Return the JSON object of a successful answer. Raise an error for any other answer."""
     try:
         answer = response.json() if response.content else {}
     except ValueError:
@@ -235,7 +239,7 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
 
 
 def _is_coming(outcome: Outcome) -> bool:
-    """Return whether the model is being loaded, or its solver compiled."""
+    """Return whether the model is being loaded, or its solver is being compiled."""
     if not isinstance(outcome, httpx.Response) or outcome.status_code != httpx.codes.SERVICE_UNAVAILABLE:
         return False
     try:
@@ -252,7 +256,7 @@ def _read(call: Call[Any], response: httpx.Response) -> Any:
 
 
 def unreachable(url: str, error: Exception | None) -> HingedError:
-    """Return the error for a call to which no try got an answer."""
+    """Return the error for a call of which no try got an answer."""
     raised = HingedError(f"no answer from {url}: {str(error) or type(error).__name__}", code="unreachable")
     raised.__cause__ = error
     return raised
@@ -261,13 +265,13 @@ def unreachable(url: str, error: Exception | None) -> HingedError:
 def _retry_after_s(response: httpx.Response) -> float:
     try:
         asked_s = float(response.headers.get("retry-after", "0"))
-    except ValueError:  # a proxy may send a date: fall back to the growing pause
+    except ValueError:  # a proxy may send a date: use the growing pause instead
         return 0.0
     return min(asked_s, RETRY_AFTER_MAX_S) if asked_s > 0.0 else 0.0
 
 
 def backoff_s(attempt: int) -> float:
     """Return the pause in seconds after this many tries."""
-    # Jitter spreads the retries of clients that failed at the same time.
-    jitter = random.uniform(0.5, 1.0)  # noqa: S311 - nothing secret hangs on it
+    # Random differences spread the retries of clients that failed at the same time.
+    jitter = random.uniform(0.5, 1.0)  # noqa: S311 - no secret depends on it
     return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (attempt - 1)) * jitter

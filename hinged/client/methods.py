@@ -1,4 +1,6 @@
-"""Client methods that take several requests: `Client` blocks, `AsyncClient` returns an awaitable."""
+"""Client methods that need several requests. The methods of `Client` block; the methods of `AsyncClient` return
+awaitables.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from hinged.operations.base import Answer, Arguments, Method
 
 
 def route(steps: Callable[Concatenate[Any, Arguments], Exchange[Answer]]) -> Method[Arguments, Answer]:
-    """Make a method of both clients from a function that yields the steps."""
+    """Make a method of both clients from a function that yields the steps of an exchange."""
 
     @wraps(steps)
     def method(self: Any, *args: Any, **named: Any) -> Any:

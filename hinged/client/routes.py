@@ -1,6 +1,6 @@
-"""The methods of the clients: one for each declared operation, and some that take several requests.
+"""The methods of the clients: one for each declared operation, and some that need several requests.
 
-Each method is an exchange without I/O. `Client` returns its answer, `AsyncClient` an awaitable of it.
+Each method is an exchange without I/O. `Client` returns the answer, `AsyncClient` an awaitable of the answer.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from hinged.operations.values import ModelFile
 
 
 class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, SnapshotOperations, ServerOperations):
-    """One method for each route.
+    """The methods of the clients, one for each route.
 
-    An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of named features, as the
-    model needs. Arrays are accepted. A single example may be passed instead of a list. In named features NaN, None and
-    NaT are missing values; dates and times are sent as ISO 8601 text.
+    The x of an example is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of named features,
+    depending on the model. Arrays are accepted. A single example may be passed instead of a list. In named features,
+    NaN, None and NaT are missing values; dates and times are sent as ISO 8601 text.
     """
 
     @route
     def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
-        """Learn rows of numbers, sent as bytes: the server reads them in a fraction of the time.
+        """Learn rows of numbers. The client sends the rows as bytes, which the server reads much faster than JSON.
 
-        The client sends any number of rows, in order, in as many requests as the server needs. If the server refuses a
-        later request, `details["rows_done"]` of the HingedError says how many rows are learned. With ids of your own
-        you can repeat the call: no row is learned twice.
+        The client sends any number of rows, in order, in as many requests as necessary. If the server refuses a later
+        request, `details["rows_done"]` of the HingedError says how many rows are learned. If you give your own ids, you
+        can repeat the call, and no row is learned twice.
 
         Parameters
         ----------
@@ -57,9 +57,10 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
     @route
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
-        """Predict rows of numbers, sent as bytes. The server keeps a row with an id until its label comes.
+        """Predict rows of numbers. The client sends the rows as bytes. The server keeps a row with an id until its
+        label comes.
 
-        If the rows take several requests, the answer has the position of the last request.
+        If several requests are necessary, the answer contains the position of the last request.
         """
         return self._ask_rows(ExampleOperations.predict.path_for(model=model), X, None, ids)
 
@@ -67,25 +68,27 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
     def offer_rows(
         self, model: str, X: Any, ids: Sequence[str], shows: Sequence[Any] | None = None
     ) -> Exchange[Offered]:
-        """Put rows of numbers into the model's pool; shows: m values that a person sees instead of x, None for x."""
+        """Add rows of numbers to the model's pool. shows: m values that people see instead of x, None for x itself."""
         return self._ask_rows(LabelOperations.offer.path_for(model=model), X, None, ids, shows)
 
     @route
     def wait(self, answer: Mapping[str, Any], timeout_s: float = LONG_S) -> Exchange[Changed | JobState]:
-        """Wait until the change that an answer announced is made; return its job, or the answer if it names no job.
+        """Wait until the change that an answer announced is done. Return the change's job, or the answer if the answer
+        names no job.
 
-        HingedError with the code `job_failed` says why the change failed; `not_ready` says that it takes longer.
+        A HingedError with the code `job_failed` says why the change failed. The code `not_ready` means that the change
+        takes longer than the timeout.
         """
         return wait_for_change(self.url, answer, self.tries_max, timeout_s)
 
     @route
     def ready(self) -> Exchange[bool]:
-        """Return whether the server takes requests now; raise `unreachable` if nothing listens."""
+        """Return whether the server accepts requests now. Raise `unreachable` if nothing listens."""
         return ready(self.url)
 
     @route
     def wait_until_ready(self, timeout_s: float = 120.0) -> Exchange[bool]:
-        """Return as soon as the server is ready, even if nothing listens yet."""
+        """Wait until the server is ready, even if nothing listens yet. Return True."""
         return wait_until_ready(self.url, timeout_s)
 
     @route
@@ -106,9 +109,10 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         ids: Sequence[str | None] | None,
         shows: Sequence[Any] | None = None,
     ) -> Exchange[Any]:
-        """Send rows in order, in as many requests as needed, and return their answers as one.
+        """Send rows in order, in as many requests as necessary, and return their answers as one answer.
 
-        A refused request changes nothing, so after a refusal for its size the client sends fewer rows.
+        A refused request changes nothing. If a request is refused for its size, the client therefore tries again with
+        fewer rows.
         """
         with needed("files", "a batch of rows"):
             from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, RowsSent  # noqa: PLC0415  needs NumPy
@@ -130,7 +134,9 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
 
 
 def _fewer(error: HingedError, rows: int) -> int:
-    """Return how many rows to try after the server refused so many; 0 if it refused them for another reason."""
+    """Return the number of rows to try after the server refused this many. Return 0 if the server refused the rows for
+    another reason.
+    """
     if error.status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
         return rows // 2
     most = error.details.get("examples_max")
@@ -138,7 +144,9 @@ def _fewer(error: HingedError, rows: int) -> int:
 
 
 def _behind(error: HingedError, begin: int) -> HingedError:
-    """Return why the server refused the rows from `begin` on; the server calls the first of them examples[0]."""
+    """Return the server's refusal of the rows from `begin` on, with corrected indices: the server counts from the first
+    of these rows.
+    """
     index = error.details.get("index")
     moved = {"index": begin + index} if isinstance(index, int) else {}
     message = f"{error.message} (examples counted from row {begin} on; those before it are through)"
@@ -147,7 +155,7 @@ def _behind(error: HingedError, begin: int) -> HingedError:
 
 
 def _as_one(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join the answers to parts of a batch: the last position, and all results."""
+    """Join the answers to the parts of a batch: take the last position, and all results."""
     if len(answers) == 1:
         return answers[0]
     found = dict(answers[-1])

@@ -1,7 +1,7 @@
-"""A model's WebSocket: many requests under way at once, answered in order.
+"""A model's WebSocket. Many requests can be open at once; their answers come in order.
 
-`Stream` returns `concurrent.futures.Future`s, `AsyncStream` awaitables. Both send the bodies that the clients' methods
-send. A server that cannot keep up slows both down.
+`Stream` returns `concurrent.futures.Future` objects, and `AsyncStream` returns awaitables. The two streams send the
+same bodies as the clients' methods. If the server cannot keep up, a stream waits for the server.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Answer = dict[str, Any]
 
 
 class Stream:
-    """One WebSocket. Methods return at once with a future of the answer; use it in a `with` block.
+    """One WebSocket. Its methods return at once with a future of the answer. Use a stream in a `with` block.
 
     >>> with client.stream("spam") as stream:
     ...     answers = [stream.learn([example]) for example in examples]
@@ -75,34 +75,34 @@ class Stream:
         self.close()
 
     def close(self) -> None:
-        """Wait for the answers to what was sent, then close the socket."""
+        """Wait for the answers to all requests that were sent, then close the socket."""
         concurrent.futures.wait(list(self._waiting.values()))
         self._open.close()
-        while self._hearing.is_alive():  # the thread may wait to hand over an event that nobody takes
+        while self._hearing.is_alive():  # the thread may be waiting to deliver an event that nobody takes
             self._hearing.join(0.05)
             while not self._events.empty():
                 self._events.get_nowait()
 
     def learn(self, examples: Examples) -> concurrent.futures.Future[Learned]:
-        """Learn examples, as `Client.learn`."""
+        """Learn examples, like `Client.learn`."""
         return self.send("learn", examples=with_ids(examples))
 
     def predict(self, examples: Examples, **options: Any) -> concurrent.futures.Future[Predicted]:
-        """Predict examples after learning all that this stream sent before, as `Client.predict`."""
+        """Predict examples after learning everything that this stream sent before, like `Client.predict`."""
         return self.send("predict", examples=[dict(example) for example in several(examples)], **options)
 
     def offer(self, examples: Examples) -> concurrent.futures.Future[Offered]:
-        """Put candidates into the pool, as `Client.offer`."""
+        """Add candidates to the pool, like `Client.offer`."""
         return self.send("pool", examples=[dict(example) for example in several(examples)])
 
     def query(self, *, annotator: str, **options: Any) -> concurrent.futures.Future[Queries]:
-        """Lease the candidates most worth a label, as `Client.query`."""
+        """Lease the candidates whose labels are worth most, like `Client.query`."""
         return self.send("query", annotator=annotator, **options)
 
     def events(self, after: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield the model's events after a position, or from now on, until the socket is closed.
 
-        HingedError `fell_behind` if you read too slowly: ask again from the last position.
+        If you read too slowly, HingedError `fell_behind` is raised. Then call this method again with the last position.
         """
         self.send("subscribe", **{"from": after}).result()
         return self._told()
@@ -117,7 +117,7 @@ class Stream:
             yield found
 
     def send(self, op: str, **body: Any) -> concurrent.futures.Future[Any]:
-        """Send any frame; return a future of its answer, which raises HingedError for a refusal."""
+        """Send any frame. Return a future of its answer, which raises HingedError if the server refuses the frame."""
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         future: concurrent.futures.Future[Answer] = concurrent.futures.Future()
@@ -125,7 +125,7 @@ class Stream:
             ref = str(next(self._refs))
             frame = encode(
                 {"op": op, "ref": ref, **body}
-            )  # before the future is stored: a frame that is not JSON gets no answer
+            )  # encode before storing the future: a frame that is not JSON gets no answer
             self._waiting[ref] = future
             try:
                 self._socket.send(frame, text=True)
@@ -157,7 +157,7 @@ class Stream:
                     future.set_exception(_error(frame))
         except ConnectionClosed as error:
             self._closed = _ended(error)
-        finally:  # however the socket ended, no caller is left waiting
+        finally:  # however the socket ended, no caller must wait any longer
             self._closed = self._closed or HingedError("the stream is closed", code="closed")
             while self._waiting:
                 _, future = self._waiting.popitem()
@@ -167,7 +167,7 @@ class Stream:
 
 
 class AsyncStream:
-    """One WebSocket for asyncio. Methods send in the order of the calls and return an awaitable of the answer.
+    """One WebSocket for asyncio. Its methods send in the order of the calls, and return an awaitable of the answer.
 
     >>> async with client.stream("spam") as stream:
     ...     answers = [await stream.learn([example]) for example in examples]
@@ -205,7 +205,7 @@ class AsyncStream:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Wait for the answers to what was sent, then close the socket."""
+        """Wait for the answers to all requests that were sent, then close the socket."""
         if self._waiting:
             await asyncio.wait(list(self._waiting.values()))
         await self._open.aclose()
@@ -213,23 +213,23 @@ class AsyncStream:
         await asyncio.gather(self._hearing, return_exceptions=True)
 
     async def learn(self, examples: Examples) -> asyncio.Future[Learned]:
-        """Learn examples, as `AsyncClient.learn`."""
+        """Learn examples, like `AsyncClient.learn`."""
         return await self.send("learn", examples=with_ids(examples))
 
     async def predict(self, examples: Examples, **options: Any) -> asyncio.Future[Predicted]:
-        """Predict examples after learning all that this stream sent before, as `AsyncClient.predict`."""
+        """Predict examples after learning everything that this stream sent before, like `AsyncClient.predict`."""
         return await self.send("predict", examples=[dict(example) for example in several(examples)], **options)
 
     async def offer(self, examples: Examples) -> asyncio.Future[Offered]:
-        """Put candidates into the pool, as `AsyncClient.offer`."""
+        """Add candidates to the pool, like `AsyncClient.offer`."""
         return await self.send("pool", examples=[dict(example) for example in several(examples)])
 
     async def query(self, *, annotator: str, **options: Any) -> asyncio.Future[Queries]:
-        """Lease the candidates most worth a label, as `AsyncClient.query`."""
+        """Lease the candidates whose labels are worth most, like `AsyncClient.query`."""
         return await self.send("query", annotator=annotator, **options)
 
     async def events(self, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Yield the model's events, as `Stream.events`."""
+        """Yield the model's events, like `Stream.events`."""
         await (await self.send("subscribe", **{"from": after}))
         while True:
             found = await self._events.get()
@@ -240,13 +240,15 @@ class AsyncStream:
             yield found
 
     async def send(self, op: str, **body: Any) -> asyncio.Future[Any]:
-        """Send any frame; return an awaitable of its answer, which raises HingedError for a refusal."""
+        """Send any frame. Return an awaitable of its answer, which raises HingedError if the server refuses the
+        frame.
+        """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         ref = str(next(self._refs))
         frame = encode(
             {"op": op, "ref": ref, **body}
-        )  # before the future is stored: a frame that is not JSON gets no answer
+        )  # encode before storing the future: a frame that is not JSON gets no answer
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[ref] = future
         try:
@@ -277,7 +279,7 @@ class AsyncStream:
                     future.set_exception(_error(frame))
         except ConnectionClosed as error:
             self._closed = _ended(error)
-        finally:  # however the socket ended, no caller is left waiting
+        finally:  # however the socket ended, no caller must wait any longer
             self._closed = self._closed or HingedError("the stream is closed", code="closed")
             while self._waiting:
                 _, future = self._waiting.popitem()
@@ -293,10 +295,10 @@ def _address(url: str, model: str) -> str:
 def _ways(
     url: str, model: str, headers: Mapping[str, str], timeout_s: float
 ) -> Generator[tuple[str, dict[str, Any]], Exception, None]:
-    """Yield the address and options to connect to; receive the error if that failed.
+    """Yield an address and options to connect to. If the connection failed, the caller sends the error back.
 
-    If several servers share a store, the first address answers with the model's owner. If the owner cannot be reached,
-    the first server passes the socket on.
+    If several servers share a store, the first address answers with the address of the model's owner. If the owner
+    cannot be reached, the first server passes the socket on.
     """
     error = yield _address(url, model), _options(url, {**headers, **PREFER}, timeout_s)
     owner = _owner(error)
@@ -309,16 +311,19 @@ def _ways(
 
 
 def _owner(error: Exception) -> str | None:
-    """Return the server that a handshake was redirected to; None if it was refused for another reason.
+    """Return the server to which a handshake was redirected. Return None if the handshake was refused for another
+    reason.
 
-    Newer versions of websockets follow a redirect themselves, but without the key, and refuse an address with http.
+    Newer versions of websockets follow a redirect themselves, but without the key. Newer versions also refuse an http
+    address.
     """
     response: Any = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     return None if response is None else owner_named(response.status_code, response.headers)
 
 
 def _options(url: str, headers: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
-    # A proxy from the environment cannot reach this machine's loopback names. The server limits the size of answers.
+    # A proxy from the environment cannot reach the loopback names of this machine. The server limits the size of
+    # answers.
     proxy = None if urlsplit(url).hostname in LOOPBACK else True
     return {
         "additional_headers": dict(headers),
@@ -352,7 +357,7 @@ def _refused(url: str, error: Exception) -> HingedError:
 
 
 def _ended(error: Any) -> HingedError:
-    """Return the error for a socket that was closed before the client closed it."""
+    """Return the error for a socket that closed before the client closed it."""
     close = error.rcvd
     if close is None:
         return HingedError("the connection broke", code="closed")

@@ -1,1 +1,1 @@
-"""The command line, a module for each of its commands."""
+"""The command line. Each command has its own module."""

@@ -1,4 +1,4 @@
-"""`hinged backup` and `restore`: every model of a running server as files, and back again."""
+"""`hinged backup` and `restore`: write every model of a running server to files, and create models from such files."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ PLACE = click.Path(path_type=Path)
 
 
 class BackupTarget(Protocol):
-    """The files of a backup."""
+    """The place of a backup's files."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Write one."""
+        """Write a file."""
 
     def get(self, name: str) -> bytes:
-        """Read a file. OSError or KeyError if it is missing."""
+        """Read a file. Raise OSError or KeyError if the file is missing."""
 
 
 class Folder:
-    """A folder of its own."""
+    """A backup in a folder of its own."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def put(self, name: str, data: bytes) -> None:
-        """Write one."""
+        """Write a file."""
         (self._path / name).write_bytes(data)
 
     def get(self, name: str) -> bytes:
-        """Read one."""
+        """Read a file."""
         return (self._path / name).read_bytes()
 
 
 class Tar:
-    """A tar file."""
+    """A backup in a tar file."""
 
     def __init__(self, file: tarfile.TarFile) -> None:
         self._file = file
 
     def put(self, name: str, data: bytes) -> None:
-        """Write one."""
+        """Write a file."""
         facts = tarfile.TarInfo(name)
         facts.size, facts.mtime, facts.mode = len(data), int(time.time()), 0o600
         self._file.addfile(facts, io.BytesIO(data))
 
     def get(self, name: str) -> bytes:
-        """Read one."""
+        """Read a file."""
         found = self._file.extractfile(name)
         if found is None:
             raise KeyError(name)
@@ -94,7 +94,7 @@ def backup(client: Client, *, to: Path, as_json: bool) -> None:
             try:
                 data = client.export_model(name)
             except HingedError as error:
-                if error.code == "not_found":  # deleted meanwhile
+                if error.code == "not_found":  # the model was deleted meanwhile
                     continue
                 if error.status is None:
                     raise
@@ -146,13 +146,13 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
 
 
 def now() -> str:
-    """The present time."""
+    """Return the present time."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 @contextlib.contextmanager
 def written(to: Path) -> Iterator[BackupTarget]:
-    """A new folder or file, which gets its name once it is complete."""
+    """Make a new folder or file, which gets its final name when it is complete."""
     part = to.with_name(f"{to.name}.part")
     compression = compression_of(to)
     try:
@@ -175,7 +175,7 @@ def written(to: Path) -> Iterator[BackupTarget]:
 
 
 def packed(file: Any, compression: str) -> tarfile.TarFile:
-    """A tar file for writing."""
+    """Return a tar file for writing."""
     mode: Any = f"w:{compression}"
     return tarfile.open(fileobj=file, mode=mode)
 
@@ -218,7 +218,7 @@ def read_index(place: BackupTarget, path: Path) -> list[dict[str, Any]]:
 
 
 def checked(place: BackupTarget, model: dict[str, Any], path: Path) -> bytes:
-    """Return the file of a model, checked against its digest."""
+    """Return the file of a model, after checking its digest."""
     if Path(model["file"]).name != model["file"]:
         raise click.ClickException(f"{path} is not a backup: it names the file {model['file']!r}")
     try:
@@ -231,5 +231,5 @@ def checked(place: BackupTarget, model: dict[str, Any], path: Path) -> bytes:
 
 
 def compression_of(path: Path) -> str | None:
-    """Return the compression of a tar file; None for a folder."""
+    """Return the compression of a tar file. Return None for a folder."""
     return next((packing for suffix, packing in TARS.items() if path.name.endswith(suffix)), None)

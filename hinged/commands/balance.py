@@ -1,4 +1,6 @@
-"""`hinged cluster balance`: the controller of several servers, which moves models away from the most loaded server."""
+"""`hinged cluster balance`: the controller of several servers. The controller moves models away from the most loaded
+server.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from hinged.service.store.redis.board import Board
 
 HOLDS_S = 60.0
-"""Least seconds without a sign of a controller before another controller takes its place."""
+"""Minimum number of seconds without a sign of life from a controller before another controller replaces it."""
 HOLDS_ROUNDS = 3
 
 
@@ -48,7 +50,7 @@ def balance(client: Client, *, store: str, namespace: str, watch: bool, every: f
         from hinged.service.errors import ServiceError  # noqa: PLC0415
 
     name = f"{socket.gethostname()}-{os.getpid()}"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the next controller can start at once
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the next controller can start at once
     try:
         with closing(open_board(store, name, every, namespace)) as board:
             controller = Controller(board, client.cluster, lambda model, to: moved(client, model, to))
@@ -66,14 +68,14 @@ def balance(client: Client, *, store: str, namespace: str, watch: bool, every: f
 
 
 def open_board(store: str, name: str, every: float, namespace: str) -> Board:
-    """Return the shared decisions, for a controller of this name that checks at this interval."""
+    """Return the shared decisions, for the controller with this name, which checks at this interval."""
     from hinged.service.store.redis.board import Board  # noqa: PLC0415
 
     return Board(store, name=name, ttl_s=max(HOLDS_S, HOLDS_ROUNDS * every), namespace=namespace)
 
 
 def moved(client: Client, model: str, to: str) -> None:
-    """Move a model; report a failure in one line."""
+    """Move a model. Report a failure in one line."""
     try:
         client.move(model, to=to)
     except HingedError as error:
@@ -83,7 +85,7 @@ def moved(client: Client, model: str, to: str) -> None:
 def until_balanced(controller: Controller) -> None:
     """Make one round of moves, as soon as it is time to decide.
 
-    Exits with 1 if a move failed, or another controller is working.
+    Exit with 1 if a move failed, or if another controller is working.
     """
     said = ""
     while True:
@@ -102,9 +104,9 @@ def until_balanced(controller: Controller) -> None:
 def keep_balanced(
     controller: Controller, every: float, away: type[Exception], before: Callable[[], None] = lambda: None
 ) -> None:
-    """Make rounds of moves until stopped; report failures and try again.
+    """Make rounds of moves until stopped. Report failures and try again.
 
-    away: exceptions of an unreachable store. before: called before each round.
+    away: the exceptions of an unreachable store. before: a function that is called before each round.
     """
     said = ""
     while True:
@@ -123,14 +125,14 @@ def keep_balanced(
 
 
 def tell_round(found: Round) -> None:
-    """Print a line for the decision, and a line for each move."""
+    """Print a line for the decision and a line for each move."""
     tell_moves(found.said, found.moved)
     for step, error in found.failed:
         write(f"{step.model} was not moved from {step.source} to {step.target}: {error}", err=True)
 
 
 def tell_moves(said: str, moves: Sequence[Move]) -> None:
-    """Print moves that were made, or would be made."""
+    """Print moves that were made, or that would be made."""
     write(said)
     for step in moves:
         write(f"{step.model}: {step.source} -> {step.target}")

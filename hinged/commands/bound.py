@@ -1,4 +1,4 @@
-"""`hinged` in a process that ends with its parent: it stops as soon as its standard input ends."""
+"""Run `hinged` in a process that ends with its parent: the process stops when its standard input ends."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from hinged.commands.cli import main
 
 
 def end_with_input() -> None:
-    """End when standard input is closed. Everything acknowledged is in the store."""
+    """Stop when standard input is closed. Nothing is lost, because everything acknowledged is in the store."""
     while sys.stdin.buffer.read(1):
         pass
     os.kill(os.getpid(), signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A server as a child process, which gets this process's signals and never outlives it."""
+"""A server as a child process. The server receives the signals of this process and never outlives this process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 LAST_LINES = 30
 PORTS_TRIED = 100
-# Seconds to wait for the server to drain (shutdown_s, 20 s by default) before it is killed.
+# Seconds that the server has to drain (shutdown_s, 20 s by default) before it is killed.
 STOP_S = 40.0
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def free_port(host: str, port: int) -> int:
-    """Return the first free port from `port` on; 0 takes any free port."""
+    """Return the first free port, starting at `port`. 0 means any free port."""
     for candidate in range(port, min(port + PORTS_TRIED, 65536)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,8 +40,8 @@ def free_port(host: str, port: int) -> int:
 class ServerProcess:
     """Run `hinged serve` while the `with` block lasts.
 
-    SIGINT, SIGTERM and SIGHUP are passed on once and end the block by KeyboardInterrupt; a second one while
-    the server drains kills it.
+    The first SIGINT, SIGTERM or SIGHUP is passed on to the server, and ends the block by a KeyboardInterrupt. A second
+    signal while the server drains kills the server.
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -56,7 +56,8 @@ class ServerProcess:
     def __enter__(self) -> Self:
         self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         try:
-            # In a process group of its own, or Ctrl-C would reach it twice: a second SIGINT skips the drain.
+            # Put the server in its own process group. Otherwise Ctrl-C would reach the server twice, and the second
+            # SIGINT would skip the drain.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -70,7 +71,7 @@ class ServerProcess:
             self._reader.start()
             self._interruptible = True
             if self._received:
-                raise KeyboardInterrupt  # noqa: TRY301 - it shares the clean-up
+                raise KeyboardInterrupt  # noqa: TRY301 - it shares the clean-up code
         except BaseException:
             self._stop()
             raise
@@ -81,7 +82,7 @@ class ServerProcess:
 
     @property
     def running(self) -> bool:
-        """Return whether the server still runs."""
+        """Return whether the server is still running."""
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> None:
@@ -99,7 +100,7 @@ class ServerProcess:
         return "\n".join(self._lines)
 
     def _read(self) -> None:
-        # Read the pipe, or the server would block on it.
+        # Read the pipe, because the server would block on a full pipe.
         if self._process is not None and self._process.stdout is not None:
             for line in self._process.stdout:
                 self._lines.append(line.rstrip("\n"))
@@ -112,7 +113,7 @@ class ServerProcess:
             raise KeyboardInterrupt
 
     def _tell(self, number: int) -> None:
-        """Ask the server to end, once."""
+        """Tell the server to end, but only once."""
         if self._process is not None and not self._told:
             self._told = True
             # A server drains on SIGINT and SIGTERM, but not on SIGHUP.

@@ -1,4 +1,4 @@
-"""The command `hinged`. A mistake of the user is one line on stderr."""
+"""The command `hinged`. A user error is reported as one line on stderr."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def serve(**options: Any) -> None:
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
-    """Return the error of a setting, without secrets and without the password of a URL."""
+    """Return the error of a setting, without secrets and without the password in a URL."""
     name = "HINGED_" + "_".join(str(part) for part in error["loc"][:1]).upper()
     got = "" if error["type"] == "secret" else f", got {re.sub('//[^/@]*@', '//...@', repr(error['input']))}"
     return f"{name}: {error['msg']}{got}"

@@ -1,4 +1,4 @@
-"""`hinged cluster`: shows the servers that share a store and which server owns each model; moves models."""
+"""`hinged cluster`: show the servers that share a store and the owner of each model, and move models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`hinged demo`: a server that learns a real stream while you watch, compared with a batch SVM."""
+"""`hinged demo`: a server that learns a real stream while you watch. The demonstration compares the model's accuracy
+with a batch SVM.
+"""
 
 from __future__ import annotations
 
@@ -33,27 +35,27 @@ MODEL = "demo-digits"
 GAMMA = 0.05
 C = 10.0
 TOL = 0.001
-# Small batches, so that the curve grows while you watch.
+# Use small batches, so that the curve grows while you watch.
 BATCH = 1
 SIDE = 8  # pixels along a side of a digit
-TO_LABEL = 200  # digits left in the pool without a label
+TO_LABEL = 200  # number of digits that stay in the pool without a label
 SHUFFLE_SEED = 0
-WATCHED_S = 20.0  # seconds that the digits wait for somebody to open the page
+WATCHED_S = 20.0  # seconds for which the digits wait for somebody to open the page
 STREAMS = re.compile(r"^hinged_open_streams (\S+)$", re.MULTILINE)
-"""Metric of open streams: a page that shows a model follows its events."""
+"""Metric of open streams. A page that shows a model follows the events of the model, and so counts as a stream."""
 READY_S = 600.0
 NOTE_S = 10.0
 COMPILED = re.compile(r"compiled \d+ of \d+ functions")
-"""Line of the server's log while it compiles."""
+"""A line in the server's log while the server compiles."""
 
 
 class DemoError(Exception):
-    """The demonstration cannot go on; one sentence, perhaps followed by the server's output."""
+    """The demonstration cannot continue. The message is one sentence, perhaps followed by the server's output."""
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Return scikit-learn's digits, pixels in [0, 1], shuffled, the last quarter held out."""
+    """The digits of scikit-learn, with pixels in [0, 1], shuffled. The last quarter is held out."""
 
     X_train: Any
     y_train: Any
@@ -62,7 +64,7 @@ class Digits:
 
 
 def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
-    """Start a server, stream the digits into it, compare, and stay until interrupted."""
+    """Start a server, stream the digits into it, compare it with a batch SVM, and wait until interrupted."""
     require("demo", "hinged demo", "fastapi", "numba", "sklearn")
     try:
         free = free_port(HOST, port)
@@ -92,7 +94,7 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
 
 
 def await_ready(server: ServerProcess, client: Client, console: Console) -> None:
-    """Return when the server has compiled its kernels."""
+    """Wait until the server has compiled its kernels."""
     started = noted = time.monotonic()
     with Waiting(
         console, "starting (the first start on a machine compiles the kernels: 12 s on two idle cores)"
@@ -113,7 +115,7 @@ def await_ready(server: ServerProcess, client: Client, console: Console) -> None
 
 
 def answers(client: Client) -> bool:
-    """Return whether the server is ready; False while it does not listen."""
+    """Return whether the server is ready. Return False while the server does not listen."""
     try:
         return client.ready()
     except HingedError as error:
@@ -128,7 +130,9 @@ def died(server: ServerProcess) -> DemoError:
 
 
 def compare(client: Client, console: Console, *, waits: bool) -> None:
-    """Learn the digits as a stream and as a batch, and print both. waits: wait for somebody to open the page."""
+    """Learn the digits as a stream and as a batch, and print both results. waits: whether to wait for somebody to open
+    the page.
+    """
     from hinged.readers.arrays import ArrayRows, ArraySource, labels_of  # noqa: PLC0415 - numpy is slow to import
 
     digits = load_digits()
@@ -137,7 +141,7 @@ def compare(client: Client, console: Console, *, waits: bool) -> None:
         "digits", ArrayRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
     )
     fresh_model(client, source, console)
-    # Held-out digits are learned only if a person labels them, and are not part of the comparison.
+    # Held-out digits are learned only if a person labels them. Digits that people label are not part of the comparison.
     client.offer(MODEL, [{"id": f"unlabelled-{k}", "x": x.tolist()} for k, x in enumerate(digits.X_test[:TO_LABEL])])
     say(console, f"watch it learn: {client.url}/ui#/models/{MODEL}")
     if waits:
@@ -165,7 +169,7 @@ def compare(client: Client, console: Console, *, waits: bool) -> None:
 
 
 def await_watched(client: Client, console: Console) -> None:
-    """Wait until somebody opens the page, for a while, so that they see the curve from its beginning."""
+    """Wait for a limited time until somebody opens the page, so that the person sees the curve from its beginning."""
     end = time.monotonic() + WATCHED_S
     with Waiting(console, f"open it now: the stream begins when you do, or in {WATCHED_S:g} s"):
         while time.monotonic() < end:
@@ -181,7 +185,7 @@ def await_watched(client: Client, console: Console) -> None:
 
 
 def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
-    """Create the model, replacing the model of an earlier run."""
+    """Create the model. Replace the model of an earlier run."""
     try:
         client.model(MODEL)
     except HingedError as error:
@@ -217,7 +221,7 @@ def load_digits() -> Digits:
 
 
 def batch_standing(digits: Digits) -> StreamResult:
-    """Train scikit-learn's SVC, with the same kernel and C."""
+    """Train scikit-learn's SVC with the same kernel and C, and return its figures."""
     from sklearn.svm import SVC  # noqa: PLC0415 - takes a second
 
     started = time.perf_counter()

@@ -77,7 +77,7 @@ def learn(
 
 
 def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, Any]] | None:
-    """Return the example given by options; None without such options."""
+    """Return the example that the options give. Return None without such options."""
     if x is None and y is None and given is None:
         return None
     if y is None:
@@ -91,7 +91,7 @@ def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, A
 
 
 def read_objects(file: IO[str], needed: str) -> Iterator[dict[str, Any]]:
-    """Yield the examples of JSON lines; each must have the needed part."""
+    """Yield the examples of JSON lines. Each example must have the needed part."""
     for place, line in read_lines(file):
         example = parsed_json(line, place)
         if not isinstance(example, dict) or needed not in example:
@@ -106,7 +106,7 @@ def read_lines_of(file: Path, needed: str) -> Iterator[dict[str, Any]]:
 
 
 def votes_of(result: Mapping[str, Any]) -> str:
-    """Return the count of labels if several are wanted."""
+    """Return the number of labels so far, if the candidate needs several labels."""
     return f"label {result['collected']} of {result['needed']}" if "needed" in result else ""
 
 

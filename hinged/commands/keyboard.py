@@ -1,4 +1,4 @@
-"""Single keys from a terminal."""
+"""Read single keys from a terminal."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # escape sequences of 
 
 
 class Keys:
-    """Single keys from the terminal, while the `with` block lasts.
+    """Reads single keys from the terminal while the `with` block lasts.
 
-    Keys typed ahead are kept. Cursor keys are ignored.
+    Keys that are typed in advance are not lost. Cursor keys are ignored.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Keys:
 
     def __enter__(self) -> Self:
         if termios is not None:
-            # For the whole session: switching for each key would lose keys typed in between.
+            # Switch the mode once for the whole session: switching for each key would lose keys typed in between.
             self._cooked = termios.tcgetattr(sys.stdin)
             tty.setcbreak(sys.stdin, termios.TCSADRAIN)
         return self
@@ -44,7 +44,7 @@ class Keys:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._cooked)
 
     def next(self) -> str:
-        """Return the next key. EOFError at the end of input."""
+        """Return the next key. Raise EOFError at the end of the input."""
         while not self._typed:
             self._typed.extend(SEQUENCE.sub("", self._read()))
         key = self._typed.popleft()

@@ -1,4 +1,4 @@
-"""`hinged keys`: API keys in the file that the server reads."""
+"""`hinged keys`: manage API keys in the file that the server reads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hinged.operations.base import EVERY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# The client alone installs no pydantic, which the key file needs.
+# An installation of the client alone lacks pydantic, which the key file needs.
 server_needed = functools.partial(needed, "server", "hinged keys")
 
 
 def key_file(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --file."""
+    """Give a command the option --file."""
     return click.option(
         "--file",
         "path",
@@ -102,7 +102,7 @@ def revoke(path: Path, name: str) -> None:
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """Report an error of the file or the key in one line."""
+    """Report an error of the file or of the key in one line."""
     from hinged.service.errors import ServiceError  # noqa: PLC0415
 
     try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HELP = "s skip   S skip for all   n another label   u undo   ? help   q quit"
 TAKEN = "snuq"
 CLASS_KEYS = "123456789" + "".join(c for c in string.ascii_lowercase if c not in TAKEN)
-"""Keys of the classes, in their order. The label of any further class is typed."""
+"""The keys for the classes, in the order of the classes. The label of any further class must be typed."""
 
 
 @dataclass
@@ -60,13 +60,15 @@ class Answered(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What was skipped."""
+    """A candidate that was skipped."""
 
     candidate: Query
 
 
 class Session:
-    """The leases of one annotator: fetched ahead, kept alive while the person thinks, given back at the end."""
+    """The leases of one annotator. The session fetches leases in advance, renews them while the person thinks, and
+    returns them at the end.
+    """
 
     def __init__(
         self, client: Client, model: str, annotator: str, *, strategy: Any, lease_s: float, prefetch: int
@@ -79,7 +81,7 @@ class Session:
         self._lease_s = lease_s
         self._prefetch = prefetch
         self._waiting: deque[Query] = deque()
-        self._held: dict[str, Query] = {}  # by lease: the waiting candidates, and the current one
+        self._held: dict[str, Query] = {}  # by lease: the waiting candidates and the current candidate
         self._done: set[str] = set()
         self._lock = threading.Lock()
         self._fetching: Future[Queries] | None = None
@@ -95,7 +97,7 @@ class Session:
         self.close()
 
     def next(self) -> Query | None:
-        """Return the next candidate; None if there is nothing to ask."""
+        """Return the next candidate. Return None if there is nothing to ask."""
         if not self._waiting and self._fetching is not None:
             self._take(self._fetching.result())
             self._fetching = None
@@ -105,12 +107,12 @@ class Session:
             return None
         candidate = self._waiting.popleft()
         if self._prefetch and not self._waiting:
-            # The current candidate is leased and comes with the rest.
+            # The current candidate is leased too, so it is part of the answer.
             self._fetching = self._fetcher.submit(self._query, 1 + self._prefetch)
         return candidate
 
     def answer(self, candidate: Query, label: Any) -> LearnedExample:
-        """Label a candidate; return the result, with the prediction made before."""
+        """Label a candidate. Return the result, which contains the prediction made before."""
         example = {"id": candidate["id"], "y": label, "lease": candidate["lease"]}
         result = self.client.learn(self.model, [example])["results"][0]
         self._close(candidate)
@@ -134,7 +136,7 @@ class Session:
         self.tally.skipped += 1
 
     def unskip(self, candidate: Query) -> None:
-        """Take a skip back and lease the candidate again."""
+        """Undo a skip, and lease the candidate again."""
         self.client.unskip(self.model, candidate["lease"])
         with self._lock:
             self._held[candidate["lease"]] = candidate
@@ -142,7 +144,7 @@ class Session:
         self.tally.skipped -= 1
 
     def give_back(self, candidate: Query) -> bool:
-        """Return a candidate to the pool; False if its lease has expired."""
+        """Return a candidate to the pool. Return False if its lease has expired."""
         self._close(candidate)
         try:
             self.client.release(self.model, candidate["lease"])
@@ -153,7 +155,7 @@ class Session:
         return True
 
     def close(self) -> int:
-        """Return all leased candidates to the pool; return their number."""
+        """Return all leased candidates to the pool, and return their number."""
         self._ended.set()
         self._fetcher.shutdown(wait=True)
         if self._fetching is not None and self._fetching.exception() is None:
@@ -165,7 +167,7 @@ class Session:
         return sum([self.give_back(candidate) for candidate in held])
 
     def _query(self, n: int) -> Queries:
-        """Lease candidates. Leases of the same annotator in another terminal are not touched."""
+        """Lease candidates. Leases of the same annotator in another terminal are not changed."""
         with self._lock:
             held = list(self._held)
         return self.client.query(self.model, n=n, held=held, **self._ask)
@@ -190,7 +192,7 @@ class Session:
             for lease in leases:
                 try:
                     self.client.heartbeat(self.model, lease, lease_s=self._lease_s)
-                except (HingedError, RuntimeError):  # the lease is gone, the server is away, or the session is closed
+                except (HingedError, RuntimeError):  # no such lease, no server, or the session is closed
                     continue
 
 
@@ -214,7 +216,7 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
             "this needs a terminal; programs take `hinged query --json` and the route POST /models/{model}/learn"
         )
     screen = console()
-    for number in SIGNALS:  # also if the terminal is closed
+    for number in SIGNALS:  # also return the leases if the terminal is closed
         signal.signal(number, signal.default_int_handler)
     session = Session(client, model, annotator, strategy=strategy, lease_s=lease_s, prefetch=prefetch)
     with session:
@@ -228,7 +230,7 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
 
 
 class Person:
-    """The dialogue: shows candidates, reads keys, prints the results."""
+    """The dialogue with a person. The dialogue shows candidates, reads keys, and prints the results."""
 
     def __init__(self, screen: Console, keys: Keys, session: Session, described: Described) -> None:
         self.screen = screen
@@ -240,7 +242,7 @@ class Person:
         self.given: list[Answered | Passed] = []
 
     def work(self) -> None:
-        """Ask until the pool is empty or the person quits."""
+        """Ask questions until the pool is empty or the person quits."""
         while True:
             candidate = self.session.next()
             if candidate is None:
@@ -251,7 +253,7 @@ class Person:
                 return
 
     def decide(self, candidate: Query) -> bool:
-        """Let the person label or skip a candidate; False if they quit."""
+        """Let the person label or skip a candidate. Return False if the person quits."""
         self.show(candidate)
         while True:
             key = self.keys.next()
@@ -283,7 +285,9 @@ class Person:
                 return True
 
     def show(self, candidate: Query) -> None:
-        """Show a candidate and the keys. The model's prediction comes after the label, not to lead the person."""
+        """Show a candidate and the keys. The model's prediction comes after the label, so that the prediction does not
+        influence the person.
+        """
         from hinged.commands.showing import plain, shown_candidate, shown_label  # noqa: PLC0415 - rich is slow to import
 
         self.screen.rule(plain(f"{candidate['id']}  {candidate['reason']}"), align="left")
@@ -293,7 +297,7 @@ class Person:
         self.screen.print(HELP, style="dim", markup=False, highlight=False)
 
     def undo(self) -> bool:
-        """Go back to the last answer or skip; False if the person quits there."""
+        """Go back to the last answer or skip. Return False if the person quits there."""
         if not self.given:
             self.screen.print("nothing to undo")
             return True
@@ -313,7 +317,7 @@ class Person:
         return self.decide(last.candidate)
 
     def revise(self, answered: Answered) -> None:
-        """Show the last answer again: a label changes it, any other key keeps it."""
+        """Show the last answer again. A label changes the answer; any other key leaves it unchanged."""
         from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
 
         given = shown_label(answered.label)
@@ -337,14 +341,14 @@ class Person:
         self.given[-1] = answered._replace(label=label)
 
     def label_of(self, key: str) -> Any:
-        """Return the label of a key, or a typed label; None if the key has none."""
+        """Return the label of a key, or a typed label. Return None if the key has no label."""
         if key == "n":
             return self.typed()
         place = CLASS_KEYS.find(key)
         return self.classes[place] if 0 <= place < len(self.classes) else None
 
     def typed(self) -> Any:
-        """Read a typed label; None if it is invalid."""
+        """Read a typed label. Return None if the label is invalid."""
         from hinged.commands.showing import parsed_label, shown_label  # noqa: PLC0415 - rich is slow to import
 
         text = self.keys.line("label")
@@ -358,7 +362,7 @@ class Person:
         return label
 
     def learn(self, candidate: Query, label: Any) -> None:
-        """Send the label and print what it changed."""
+        """Send the label, and print its effect."""
         from hinged.commands.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
 
         result = self.session.answer(candidate, label)
@@ -391,5 +395,5 @@ class Person:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two labels are equal; true, 1 and "1" are three labels."""
+    """Return whether two labels are equal. true, 1 and "1" are three different labels."""
     return type(a) is type(b) and bool(a == b)

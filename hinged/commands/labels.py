@@ -1,4 +1,4 @@
-"""`hinged labels`: the learned labels of a model, as a file."""
+"""`hinged labels`: write the learned labels of a model to a file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def labels(client: Client, *, model: str, kind: str, **wanted: str | None) -> No
 
 
 def row_of(example: ListedExample) -> dict[str, Any]:
-    """Return an example as a row of COLUMNS, its labels as text."""
+    """Return an example as a row of COLUMNS, with its labels as text."""
     from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
 
     answers = {answer["annotator"]: answer["label"] for answer in example["answers"]}
@@ -66,34 +66,34 @@ def row_of(example: ListedExample) -> dict[str, Any]:
 
 
 class JSONLinesWriter:
-    """JSON lines, each as the server sends it."""
+    """Writes JSON lines. Each example is written as the server sent it."""
 
     def write(self, examples: list[ListedExample]) -> None:
-        """Some more."""
+        """Write more examples."""
         for example in examples:
             write(json.dumps(example, ensure_ascii=False))
 
     def close(self) -> None:
-        """Do nothing: the format has no end."""
+        """Do nothing, because the format needs no ending."""
 
 
 class Table:
-    """CSV with a header."""
+    """Writes CSV with a header."""
 
     def __init__(self) -> None:
         self._table = CsvTable(COLUMNS)
 
     def write(self, examples: list[ListedExample]) -> None:
-        """Write more rows; the header before the first row."""
+        """Write more rows. Write the header before the first row."""
         rows = map(row_of, examples)
         self._table.write(row | {"corrected": "yes" if row["corrected"] else "no"} for row in rows)
 
     def close(self) -> None:
-        """Do nothing: the format has no end."""
+        """Do nothing, because the format needs no ending."""
 
 
 class Parquet:
-    """A Parquet file with a row group for each page."""
+    """Writes a Parquet file with one row group per page."""
 
     def __init__(self) -> None:
         if sys.stdout.isatty():
@@ -108,7 +108,7 @@ class Parquet:
         self._writer = parquet.ParquetWriter(sys.stdout.buffer, self._schema)
 
     def write(self, examples: list[ListedExample]) -> None:
-        """Some more."""
+        """Write more examples."""
         if examples:
             rows = [row | {"at": _time(row["at"])} for row in map(row_of, examples)]
             self._writer.write_table(self._table(rows, schema=self._schema))

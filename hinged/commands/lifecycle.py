@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def gamma_of(text: str) -> float | str:
-    """Parse --gamma."""
+    """Parse the value of --gamma."""
     return text if text in {"scale", "auto"} else positive(text)
 
 
@@ -78,7 +78,7 @@ def create(
 
 
 def read_configuration(file: Path) -> dict[str, Any]:
-    """Return the JSON object in a file."""
+    """Return the JSON object that a file contains."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

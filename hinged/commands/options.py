@@ -1,4 +1,4 @@
-"""Parts that commands share: one-line errors, option types, and the client."""
+"""Parts that the commands share: one-line errors, option types, and the client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 EXIT_INTERRUPTED = 130
-# click 8.2 and later raise this to show the help of a group without a command.
+# click 8.2 and later raise this error in order to show the help of a group that was called without a command.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -54,7 +54,7 @@ class OneLineErrors(click.Group):
 
 
 class SeveralLines(click.ClickException):
-    """An error that quotes lines of other output, which keep their breaks."""
+    """An error that quotes lines of other output. The line breaks of the quoted output are kept."""
 
 
 def one_line(message: str) -> str:
@@ -63,7 +63,7 @@ def one_line(message: str) -> str:
 
 
 def part(text: str) -> tuple[str, Any]:
-    """Parse --set: NAME=VALUE. A value that is not JSON is a string."""
+    """Parse the value of --set: NAME=VALUE. A value that is not JSON is a string."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise click.BadParameter(f"expected NAME=VALUE, found {text!r}")
@@ -95,7 +95,7 @@ def positive(text: str) -> float:
 
 
 def positive_or_scale(text: str) -> float | None:
-    """Parse --gamma; "scale" and "auto" are None."""
+    """Parse the value of --gamma. Return None for "scale" and "auto"."""
     return None if text in {"scale", "auto"} else positive(text)
 
 
@@ -147,7 +147,7 @@ def of_kinds(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def delimiter(text: str) -> str:
-    """Parse --delimiter: one character, or `tab`."""
+    """Parse the value of --delimiter: one character, or `tab`."""
     found = {"tab": "\t", "\\t": "\t"}.get(text, text)
     if len(found) != 1:
         raise click.BadParameter(f"expected one character or tab, found {text!r}")
@@ -155,7 +155,9 @@ def delimiter(text: str) -> str:
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --url and, as first argument, a Client with the key of HINGED_KEY. A refusal is one line."""
+    """Give a command the option --url, and a Client with the key of HINGED_KEY as its first argument. Print a refusal
+    in one line.
+    """
 
     @click.option(
         "--url",
@@ -168,7 +170,7 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def connected(context: click.Context, /, *, url: str, **options: Any) -> None:
         try:
-            # Not an option, because every user can see a process's arguments.
+            # The key is not an option, because every user of the machine can see the arguments of a process.
             client = Client(url, key=os.environ.get("HINGED_KEY") or None)
         except ValueError as error:
             hint = "HINGED_KEY" if str(error).startswith("key ") else "'--url'"

@@ -1,4 +1,4 @@
-"""`hinged models`, `predict` and `query`: a table for people, one JSON object a line for programs."""
+"""`hinged models`, `predict` and `query`: print a table for people, or one JSON object per line for programs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from hinged.client.client import Client
 
-TABLES = ("csv", "tsv", "parquet", "arrow")  # here JSON lines are examples, not rows of a table
-OUTSIDE_SHOWN = 10  # most columns named in a line
+TABLES = ("csv", "tsv", "parquet", "arrow")  # files with tables; JSON lines contain examples instead
+OUTSIDE_SHOWN = 10  # maximum number of columns named in a line
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 
 as_lines = click.option("--json", "as_json", is_flag=True, help="Write JSON lines even to a terminal.")
@@ -125,7 +125,7 @@ def predict(
 
 
 def width_of(configuration: Mapping[str, Any]) -> str:
-    """Return the form of x, and its width if it has one."""
+    """Return the form of x, with its width if it has one."""
     features = configuration["features"]
     return " ".join(str(features[key]) for key in ("type", "dim") if key in features)
 
@@ -207,7 +207,7 @@ def show(
     columns: Mapping[str, Callable[[Any], str]],
     broken: Callable[[Any], list[str] | None] = lambda _: None,
 ) -> None:
-    """Write objects as a table to a terminal, as JSON lines elsewhere."""
+    """Write objects as a table on a terminal, and as JSON lines elsewhere."""
     if as_json or not sys.stdout.isatty():
         for found in objects:
             write(json.dumps(found, ensure_ascii=False))
@@ -219,7 +219,7 @@ def show(
 
 
 def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
-    """Write an answer: a sentence to a terminal, a JSON line elsewhere."""
+    """Write an answer: a sentence on a terminal, and a JSON line elsewhere."""
     if as_json or not sys.stdout.isatty():
         write(json.dumps(answer, ensure_ascii=False))
         return
@@ -229,14 +229,14 @@ def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
 
 
 class CsvTable:
-    """CSV with a header, written in parts."""
+    """Writes CSV with a header, in parts."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
         self._begun = False
 
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write more rows; the header before the first row."""
+        """Write more rows. Write the header before the first row."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self._columns, lineterminator="\n")
         if not self._begun:
@@ -280,7 +280,7 @@ def rows_of(
     show: tuple[str, ...] = (),
     prefix: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table in the form of the model's x, without labels. prefix: of generated ids."""
+    """Yield the rows of a table in the form of the model's x, without labels. prefix: the prefix of generated ids."""
     has = client.model(model)["configuration"]["features"]
     if named is None:
         named = has["type"] in ("named", "text")
@@ -297,16 +297,17 @@ def rows_of(
 
 
 def read_examples(file: Path, of_texts: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-    """Yield the examples of JSON lines, skipping empty lines. of_texts: see `example_of`."""
+    """Yield the examples of JSON lines. Skip empty lines. of_texts: see `example_of`."""
     with click.open_file(str(file), encoding="utf-8") as lines:
         for place, line in read_lines(lines):
             yield example_of(line, place, of_texts)
 
 
 def example_of(text: str, where: str, of_texts: Callable[[], bool] = lambda: False) -> dict[str, Any]:
-    """Return an example from JSON: an example or an x alone. A named feature `x` has a plain value.
+    """Return an example from JSON. The JSON is either an example, or only its x. If it has an `x` with a plain value,
+    `x` is a named feature.
 
-    of_texts: called if x is a string; whether the model learns from texts.
+    of_texts: a function that returns whether the model learns from texts. The function is called only if x is a string.
     """
     value = parsed_json(text, where)
     x = value.get("x") if isinstance(value, dict) else None

@@ -1,8 +1,9 @@
-"""`hinged cluster start` and `stop`: servers and their controller as actors of Ray, which restarts them.
+"""`hinged cluster start` and `stop`: run servers and their controller as actors of Ray. Ray restarts them.
 
 Each node of Ray has one detached actor, which runs the normal server as a child process. When the server ends, the
-actor ends, and Ray starts both again. Another actor is the controller: it keeps a server on every node and moves models
-(service/cluster/controller.py). Ray does nothing else: Redis holds the owners, and clients ask the servers directly.
+actor ends, and Ray starts both again. A further actor is the controller: it keeps a server running on every node and
+moves models (service/cluster/controller.py). Ray does nothing else: Redis stores the owners, and clients send requests
+directly to the servers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NAMESPACE = "hinged"
 CONTROLLER = "controller"
 READY_S = 300.0
 STOP_S = 40.0
-"""Seconds to wait for a server to drain; HINGED_SHUTDOWN_S is 20 s by default."""
+"""Seconds to wait while a server drains. HINGED_SHUTDOWN_S is 20 s by default."""
 OWN = (
     "HINGED_HOST",
     "HINGED_PORT",
@@ -46,7 +47,7 @@ OWN = (
     "HINGED_READERS",
     "HINGED_WORKERS",
 )
-"""Settings that differ from server to server."""
+"""Settings that differ between servers."""
 
 
 class ClusterStart(NamedTuple):
@@ -85,16 +86,16 @@ def environment_of(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def changes(nodes: Mapping[str, str], actors: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the nodes of Ray that lack a server, and the servers whose node is gone.
+    """Return the nodes of Ray without a server, and the servers whose node no longer exists.
 
-    nodes: live nodes, with their addresses. actors: by name.
+    nodes: the live nodes, with their addresses. actors: the names of the actors.
     """
     servers = {name.removeprefix("server-") for name in actors if name.startswith("server-")}
     return sorted(nodes.keys() - servers), sorted(servers - nodes.keys())
 
 
 class ServerActor:
-    """An actor that runs `hinged serve`. When one of the two ends, so does the other."""
+    """An actor that runs `hinged serve`. When either the actor or the server ends, the other ends too."""
 
     def __init__(self, settings: dict[str, str]) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
@@ -106,13 +107,13 @@ class ServerActor:
         threading.Thread(target=self._wait, daemon=True).start()
 
     def url(self) -> str:
-        """Return the server's URL once it is ready."""
+        """Return the server's URL when the server is ready."""
         with Client(self._url) as client:
             client.wait_until_ready(READY_S)
         return self._url
 
     def pid(self) -> int:
-        """Of the server."""
+        """Return the process id of the server."""
         return self._process.pid
 
     def stop(self) -> None:
@@ -122,7 +123,7 @@ class ServerActor:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_S)
         if self._process.stdin is not None:
-            self._process.stdin.close()  # it ends in any case
+            self._process.stdin.close()  # the process ends in any case
 
     def _wait(self) -> None:
         self._process.wait()
@@ -131,14 +132,14 @@ class ServerActor:
 
 
 class ControllerActor:
-    """An actor that keeps a server on every node of Ray and moves models."""
+    """An actor that keeps a server running on every node of Ray and moves models."""
 
     def __init__(self, wanted: ClusterStart) -> None:
         self._wanted = wanted
         threading.Thread(target=self._run, daemon=True).start()
 
     def alive(self) -> bool:
-        """Once this runs."""
+        """Return True as soon as the actor runs."""
         return True
 
     def _run(self) -> None:
@@ -179,13 +180,13 @@ class ControllerActor:
 
 def living_nodes() -> dict[str, str]:
     """Return the live nodes of Ray, with their addresses."""
-    import ray  # noqa: PLC0415  only who asks for it has it
+    import ray  # noqa: PLC0415  only users of Ray have it
 
     return {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
 
 
 def place_servers(wanted: ClusterStart) -> None:
-    """Start a server on every node that lacks a server; drop the servers whose node is gone."""
+    """Start a server on every node without a server. Remove the servers whose node no longer exists."""
     import ray  # noqa: PLC0415
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
@@ -200,7 +201,9 @@ def place_servers(wanted: ClusterStart) -> None:
 
 
 def begin(kind: type, name: str, *args: Any, **options: Any) -> Any:
-    """Return the detached actor of this name, making it if needed. Ray restarts it whenever it ends."""
+    """Return the detached actor with this name. Make the actor if necessary. Ray restarts the actor whenever the actor
+    ends.
+    """
     import ray  # noqa: PLC0415
 
     lasting = {"lifetime": "detached", "max_restarts": -1, "max_concurrency": 4, "num_cpus": 0}
@@ -220,7 +223,7 @@ def joined(address: str) -> Any:
 
 
 def refuse(wanted: ClusterStart, hosts: Iterable[str]) -> None:
-    """Raise ClickException for settings with which no server would start."""
+    """Raise ClickException for settings with which no server could start."""
     with needed("server", "hinged cluster start"):
         from hinged.service.cluster.node import as_node  # noqa: PLC0415
         from hinged.service.edge.access import refuse_open_door  # noqa: PLC0415
@@ -268,7 +271,7 @@ def start(address: str, store: str, port: int, every: float) -> None:
 def stop(address: str) -> None:
     """Stop the servers and the controller that `start` left on Ray. Models and logs stay in Redis."""
     ray = joined(address)
-    names = sorted(ray.util.list_named_actors())  # the controller first, or it would start servers again
+    names = sorted(ray.util.list_named_actors())  # stop the controller first, because it would start the servers again
     for name in names:
         actor = ray.get_actor(name)
         if name != CONTROLLER:

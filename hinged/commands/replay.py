@@ -1,4 +1,4 @@
-"""`hinged replay`: streams the rows of a file into a model."""
+"""`hinged replay`: stream the rows of a file into a model."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class ReplayError(Exception):
-    """The replay cannot run as asked; one sentence for people."""
+    """The replay cannot run with these options. The message is one sentence for people."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the command line for the model and the stream."""
+    """The options of the command line for the model and the stream."""
 
     model: str = "replay"
-    solver: str | None = None  # None: the server's choice
+    solver: str | None = None  # None: the server chooses
     kernel: str = "rbf"
     gamma: float | None = None  # None: "scale"
     scale: str | None = None  # "auto" or "none"; None: the server's default
@@ -49,7 +49,7 @@ class Options:
     finish: bool = True
     # prefix of generated ids
     prefix: str = "row"
-    # Names of the options that the user gave: an existing model must agree with these.
+    # Names of the options that the user gave. An existing model must agree with these options.
     given: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -93,7 +93,7 @@ def replay(
 
 
 def await_server(client: Client, console: Console) -> None:
-    """Wait until the server takes requests; if there is no server, say how to start it."""
+    """Wait until the server accepts requests. If there is no server, say how to start it."""
     try:
         if client.ready():
             return
@@ -108,7 +108,7 @@ def await_server(client: Client, console: Console) -> None:
 
 
 def ensure_model(client: Client, source: Source, held_out: Source | None, options: Options, console: Console) -> None:
-    """Create the model, or check that the existing model fits this stream and the options."""
+    """Create the model. If the model exists, check that the model fits this stream and the options."""
     try:
         existing = client.model(options.model)["configuration"]
     except HingedError as error:
@@ -136,7 +136,7 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
 
 
 def refuse_other_model(existing: dict[str, Any], source: Source, options: Options) -> None:
-    """Raise if an existing model does not fit the options."""
+    """Raise an error if an existing model does not fit the options."""
     features = existing["features"]
     fits = features["type"] == source.features["type"] and (
         source.named or (source.dim <= features["dim"] if source.sparse else source.dim == features["dim"])
@@ -162,7 +162,7 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Option
 
 
 def configuration(source: Source, held_out: Source | None, options: Options) -> dict[str, Any]:
-    """Return the configuration for the options and the file."""
+    """Return the configuration that results from the options and the file."""
     features = source.features
     if source.sparse and held_out is not None:
         features["dim"] = max(source.dim, held_out.dim)
@@ -182,15 +182,15 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
 
 
 def own_parts(options: Options) -> dict[str, Any]:
-    """Return the parts of the configuration that the user gave and that only some solvers have."""
+    """Return those parts of the configuration that the user gave and that only some solvers have."""
     named = {"C": options.C, "tol": options.tol, **dict(options.parts)}
     return {name: value for name, value in named.items() if value is not None}
 
 
 def identified(examples: Iterable[Example], prefix: str) -> Iterator[dict[str, Any]]:
-    """Yield the examples in the server's form.
+    """Yield the examples in the form in which they are sent to the server.
 
-    A row has the same id in each run, so that a second run goes on where the first was interrupted.
+    A row has the same id in each run, so a second run continues where the first run was interrupted.
     """
     for example in examples:
         name = f"{prefix}:{example.row}" if example.id is None else example.id

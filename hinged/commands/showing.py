@@ -1,4 +1,4 @@
-"""Examples, labels and figures as text for a terminal. Data of users is printed without markup."""
+"""Examples, labels and figures as text for a terminal. Users' data is printed without markup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hinged.commands.writing import printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-# Most features of an example that a person is shown.
+# Maximum number of features of an example that people see.
 DENSE_SHOWN = 64
 SPARSE_SHOWN = 32
 NAMED_SHOWN = 60
@@ -27,14 +27,16 @@ def plain(text: str) -> Text:
 
 
 def shown_label(label: Any) -> str:
-    """Return a label's name: a string as it is, unless it looks like another label."""
+    """Return a label's name. A string stays as it is, unless it looks like another label."""
     if not isinstance(label, str):
         return json.dumps(label)
     return label if parsed_label(label) == label else json.dumps(label, ensure_ascii=False)
 
 
 def parsed_label(text: str) -> Any:
-    """Return the label that a person typed: an integer or a boolean as in JSON; "..." and all else a string."""
+    """Return the label that a person typed. An integer or a boolean is written as in JSON. Text in quotes, and
+    everything else, is a string.
+    """
     try:
         value = json.loads(text)
     except ValueError:
@@ -43,7 +45,7 @@ def parsed_label(text: str) -> Any:
 
 
 def shown_candidate(candidate: Mapping[str, Any]) -> RenderableType:
-    """Render a candidate: its show if it has one, else its x."""
+    """Render a candidate: its `show` if it has one, otherwise its x."""
     if "show" not in candidate:
         return shown_x(candidate["x"])
     show = candidate["show"]
@@ -51,7 +53,7 @@ def shown_candidate(candidate: Mapping[str, Any]) -> RenderableType:
 
 
 def short_candidate(candidate: Mapping[str, Any]) -> str:
-    """Render a candidate in about a line."""
+    """Render a candidate in about one line."""
     show = candidate.get("show")
     if show is None or isinstance(show, str):
         return short_x(candidate["x"] if show is None else show)
@@ -59,7 +61,7 @@ def short_candidate(candidate: Mapping[str, Any]) -> str:
 
 
 def shown_x(x: Any) -> RenderableType:
-    """Render an example: named features as a table, a text as it is, numbers compactly."""
+    """Render an example. Named features become a table, a text stays as it is, and numbers are written compactly."""
     if isinstance(x, str):
         return plain(x)
     if isinstance(x, Mapping) and not is_sparse(x):
@@ -73,12 +75,12 @@ def shown_x(x: Any) -> RenderableType:
 
 
 def shown_value(value: Any) -> str:
-    """Return a named feature's value as text."""
+    """Return the value of a named feature as text."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
-    """Render an example in about a line."""
+    """Render an example in about one line."""
     if isinstance(x, Mapping) and is_sparse(x):
         pairs = list(zip(x["indices"], x["values"], strict=False))
         text = "  ".join(f"{index}: {number(value)}" for index, value in pairs[:sparse])
@@ -92,22 +94,22 @@ def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text cut to this many characters."""
+    """Return a text, cut to a maximum length."""
     return text if len(text) <= SHORT_CHARS else text[: SHORT_CHARS - 3] + "..."
 
 
 def is_sparse(x: Mapping[str, Any]) -> bool:
-    """Return whether an x is sparse, and not named features called indices and values."""
+    """Return whether an x is sparse. Named features that are called indices and values do not count."""
     return set(x) == {"indices", "values"} and isinstance(x["indices"], Sequence)
 
 
 def number(value: Any) -> str:
-    """Return a number as text; "-" for None."""
+    """Return a number as text, or "-" for None."""
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return rows of text under column names."""
+    """Return a table of rows of text under column names."""
     found = Table(*columns)
     for row in rows:
         found.add_row(*(plain(cell) for cell in row))

@@ -1,4 +1,4 @@
-"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: a model's file and its past."""
+"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: write, read and change the states of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streaming of examples into a model, with live figures, a final table and the next steps."""
+"""Stream examples into a model. Show live figures, a final table, and commands to try next."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Seconds between two requests for support vectors and gap, and between two plain lines.
+# Seconds between two requests for the support vectors and the gap, and between two plain lines of output.
 POLL_S = 0.5
 LINE_S = 2.0
-# Most characters of a command line that a person would copy.
+# Maximum length of a command line that a person would copy, in characters.
 CURL_CHARS_MAX = 1500
 
 
@@ -55,12 +55,12 @@ class StreamTally:
 
     @property
     def accuracy(self) -> float | None:
-        """Return the share of right predictions, each made before its example was learned."""
+        """Return the share of correct predictions. Each prediction was made before its example was learned."""
         return self.right / self.predicted if self.predicted else None
 
     @property
     def examples_per_s(self) -> float | None:
-        """Return answered examples a second."""
+        """Return the number of answered examples per second."""
         return self.done / self.seconds if self.seconds > 0.0 else None
 
     def count(self, labels: Sequence[Any], results: Sequence[Mapping[str, Any]]) -> None:
@@ -89,7 +89,7 @@ class StreamTally:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """A model, or a batch machine, at one moment: one column of the final table."""
+    """The figures of a model, or of a batch SVM, at one moment. The figures form one column of the final table."""
 
     title: str
     prequential_accuracy: float | None = None
@@ -101,7 +101,7 @@ class StreamResult:
 
 
 def same_label(a: Any, b: Any) -> bool:
-    """Return whether two labels are equal; true, 1 and "1" are three labels."""
+    """Return whether two labels are equal. true, 1 and "1" are three different labels."""
     return type(a) is type(b) and bool(a == b)
 
 
@@ -116,7 +116,9 @@ def stream_and_finish(
     finish: bool,
     console: Console,
 ) -> list[StreamResult]:
-    """Learn examples in batches, test on the held-out part, finish, test again; return the figures after each."""
+    """Learn examples in batches, test on the held-out part, finish, and test again. Return the figures after learning
+    and after finishing.
+    """
     tally = learn(client, model, examples, rows=rows, batch=batch, console=console)
     if tally.duplicates:
         say(console, f"{tally.duplicates:,} of {tally.done:,} examples had been learned before")
@@ -156,7 +158,7 @@ def learn(
     batch: int,
     console: Console,
 ) -> StreamTally:
-    """Send the examples with their ids and show the figures."""
+    """Send the examples with their ids, and show the figures."""
     tally = StreamTally()
     started = polled = time.perf_counter()
     with Meter(console, "learning", rows) as meter:
@@ -175,7 +177,7 @@ def learn(
 
 
 def look(client: Client, model: str, tally: StreamTally) -> None:
-    """Ask for the figures that answers to batches do not contain."""
+    """Ask for the figures that the answers to batches do not contain."""
     state = client.model(model)
     tally.support_vectors = state["support_vectors"]
     tally.duality_gap = state["duality_gap"]
@@ -199,14 +201,14 @@ def test(client: Client, model: str, held_out: Source | None, *, batch: int, con
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of `size` items; the last list may be shorter."""
+    """Yield lists of `size` items. The last list may be shorter."""
     iterator = iter(items)
     while chunk := list(itertools.islice(iterator, size)):
         yield chunk
 
 
 class Meter:
-    """A progress bar on a terminal, a line now and then elsewhere."""
+    """A progress bar on a terminal. Elsewhere, a line is printed now and then."""
 
     def __init__(self, console: Console, title: str, total: int) -> None:
         self._console, self._title, self._total = console, title, total
@@ -233,7 +235,7 @@ class Meter:
             say(self._console, self._line)
 
     def update(self, done: int, figures: str, total: int | None = None) -> None:
-        """Update the bar; `total` corrects an estimate."""
+        """Update the bar. `total` corrects an earlier estimate."""
         self._total = max(total or self._total, done)
         self._bar.update(self._task, completed=done, total=self._total, figures=figures)
         if self._console.is_terminal:
@@ -246,7 +248,7 @@ class Meter:
 
 
 class Waiting:
-    """A spinner with the seconds passed; a single line without a terminal."""
+    """A spinner that shows the elapsed seconds. Without a terminal, a single line is printed."""
 
     def __init__(self, console: Console, text: str) -> None:
         self._console, self._text = console, text
@@ -270,12 +272,14 @@ class Waiting:
         self._spinner.stop()
 
     def now(self, text: str) -> None:
-        """Change the text beside the spinner."""
+        """Change the text next to the spinner."""
         self._spinner.update(self._task, description=text)
 
 
 def await_model(client: Client, model: str, made: Mapping[str, Any], console: Console) -> None:
-    """Wait until a model serves. made: the answer to its creation, with `state` if its solver is being compiled."""
+    """Wait until a model serves. made: the answer to its creation. This answer contains `state` if the solver is being
+    compiled.
+    """
     if "state" in made:
         solver = made["configuration"]["solver"]
         with Waiting(console, f"compiling {solver}, once on this machine"):
@@ -283,12 +287,12 @@ def await_model(client: Client, model: str, made: Mapping[str, Any], console: Co
 
 
 def say(console: Console, text: str) -> None:
-    """Print text as it is: no markup, and no wrapping, so that it can be copied."""
+    """Print text without markup and without wrapping, so that it can be copied."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_table(console: Console, standings: Sequence[StreamResult]) -> None:
-    """Print the figures side by side, without empty rows."""
+    """Print the figures side by side. Leave out empty rows."""
     rows = [
         ("prequential accuracy", [percent(s.prequential_accuracy) for s in standings]),
         ("held-out accuracy", [percent(s.held_out_accuracy) for s in standings]),
@@ -309,7 +313,7 @@ def show_table(console: Console, standings: Sequence[StreamResult]) -> None:
 
 
 def show_curl(console: Console, url: str, model: str, *, x: Any = None, y: Any = None) -> None:
-    """Print the command lines to try next, with a real row where it is short enough."""
+    """Print command lines to try next. The command lines contain a real row if the row is short enough."""
     base = f"{url}/models/{model}"
     lines = []
     if x is not None:
@@ -341,15 +345,15 @@ def percent(share: float | None) -> str:
 
 
 def number(count: float | None) -> str:
-    """Return a count or a rate with separators."""
+    """Return a count or a rate, with thousands separators."""
     return "-" if count is None else f"{count:,.0f}"
 
 
 def scientific(value: float | None) -> str:
-    """Return a gap by its order of magnitude."""
+    """Return a gap as its order of magnitude."""
     return "-" if value is None else f"{value:.2e}"
 
 
 def seconds(value: float | None) -> str:
-    """A duration."""
+    """Return a duration as text."""
     return "-" if value is None else f"{value:,.2f}"

@@ -1,4 +1,4 @@
-"""`hinged reconcile`: brings a model up to date with the annotations of Label Studio."""
+"""`hinged reconcile`: bring a model up to date with the annotations of Label Studio."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Operations: all that a server may be asked, each declared once with its method, path, role and the ways a request may
-take.
+"""Operations: everything that a client can ask of a server. Each operation is declared once, with its method, path,
+role, and the ways by which a request may come.
 
-The server makes routes of the operations (service/api/serving.py), with their roles, frames and quick ways. Each
-operation that the clients offer is a method of both clients. An operation for other programs alone is declared where
-the server answers it. This package imports neither the server nor httpx.
+The server makes its routes from the operations (service/api/serving.py), including their roles, frames and shortcuts.
+Each operation that the clients offer is a method of both clients. An operation that is only for other programs is
+declared where the server answers it. This package imports neither the server nor httpx.
 """
 
 from typing import Any
@@ -24,10 +24,10 @@ DECLARED: list[Operation[..., Any]] = [
     FOLLOW,
     STREAM,
 ]
-"""All declared operations. The server refuses at import to run without a route for each."""
+"""All declared operations. If an operation has no route, the import of the server fails."""
 
 FRAMES = {found.frame: found for found in DECLARED if found.frame is not None}
-"""Operations that a WebSocket frame may ask for, by the frame's `op`."""
+"""The operations that a WebSocket frame may ask for, by the `op` of the frame."""
 
 __all__ = [
     "DECLARED",

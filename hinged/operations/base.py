@@ -31,36 +31,39 @@ Given = ParamSpec("Given")
 Told = TypeVar("Told")
 
 DEFAULT = "default"
-"""The model of the operations that name no model."""
+"""The model that operations without a model in their path use."""
 EVERY = "*"
-"""All models, as a value of `covers`."""
+"""The value of `covers` that means all models."""
 LONG_S = 3600.0
-"""Time-out, in seconds, of requests that may run until the solver has converged. The usual time-out would cut them off.
+"""Timeout, in seconds, for requests that may run until the solver has converged. The usual timeout would be too short
+for such requests.
 """
 Strategy = Literal["active", "random", "gradient", "autoactive"]
 BINARY = "application/octet-stream"
 METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 PARAMETER = re.compile(r"{(\w+)(?::path)?}")
-"""A parameter of a path, which the caller fills in; a `:path` parameter may contain slashes."""
+"""Pattern of a parameter in a path. The caller gives its value. The value of a `:path` parameter may contain
+slashes.
+"""
 
 
 @dataclass(frozen=True)
 class Call(Generic[Answer]):
-    """One request, and how to read its answer. Method and path come from its operation.
+    """One request, and how to read its answer. The method and the path come from the operation.
 
     body: a JSON object, or bytes.
-    named: values of path parameters that are not the method's arguments of the same names.
-    once: whether a retry is never safe.
-    gone: the answer if a retry finds nothing there: the first try did it, and its answer was lost.
+    named: the values of path parameters that are not arguments of the method with the same names.
+    once: whether the request must never be retried, because a retry is not safe.
+    gone: the answer if a retry finds nothing there. In this case the first try succeeded, but its answer was lost.
     """
 
     body: Mapping[str, Any] | bytes | None = None
     query: Mapping[str, Any] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)
-    part: str | None = None  # the part of the answer to return; None: all of it
+    part: str | None = None  # the part of the answer to return; None: the whole answer
     text: bool = False  # the answer is text, not JSON
     binary: bool = False  # the answer is bytes
-    media_type: str = BINARY  # of a body of bytes
+    media_type: str = BINARY  # media type of a body of bytes
     timeout_s: float | None = None
     once: bool = False
     gone: Mapping[str, Any] | None = None
@@ -69,10 +72,12 @@ class Call(Generic[Answer]):
 
 
 class Asker:
-    """Base of the clients: the operations' methods send their requests through it."""
+    """The base class of the clients. The methods of operations send their requests through it."""
 
     def _ask(self, call: Call[Any]) -> Any:
-        """Send a call; return its answer, or an awaitable of the answer. For operations; users call the methods."""
+        """Send a call. Return its answer, or an awaitable of the answer. Operations call this method; users call
+        theirs.
+        """
         raise NotImplementedError
 
 
@@ -85,7 +90,7 @@ class Awaiting(Asker):
 
 
 class Method(Generic[Arguments, Answer]):
-    """A method of both clients: one returns the answer, the other an awaitable of the answer."""
+    """A method of both clients: one client returns the answer, the other an awaitable of the answer."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -97,7 +102,7 @@ class Method(Generic[Arguments, Answer]):
     @overload
     def __get__(self, asker: None, owner: Any) -> Self: ...
     def __get__(self, asker: Any, owner: Any) -> Any:
-        """Return a bound method of a client; the Method itself where it is declared."""
+        """Return a bound method of a client. On the class that declares it, return the Method itself."""
         if asker is not None:
             return MethodType(self._function, asker)
         return self._function if issubclass(owner, Asker) else self
@@ -109,19 +114,19 @@ class Method(Generic[Arguments, Answer]):
 
 @dataclass(eq=False, repr=False)
 class Operation(Method[Arguments, Answer]):
-    """A declared operation of a server: its path, who may use it, and by which ways a request may come.
+    """A declared operation of a server: its path, the keys that may use it, and the ways by which a request may come.
 
-    role: the least role that may use it; None: anyone, without a key.
-    covers: the model that a key must cover where the path names no model; None: any key will do.
-    basic: whether the key may also come as the password of `Authorization: Basic`.
-    frame: the `op` of the frames that ask for the same on a model's WebSocket.
-    small: whether small requests are gathered, and may be answered by the connection that they come over.
+    role: the lowest role that may use the operation. None: anyone, without a key.
+    covers: the model that a key must cover if the path names no model. None: any key is sufficient.
+    basic: whether the key may also be sent as the password of `Authorization: Basic`.
+    frame: the `op` of frames that ask for this operation on a model's WebSocket.
+    small: whether small requests may be processed together, and answered by the connection on which they come.
     replicas: whether a process that only follows the model may answer.
-    probe: whether it only reports that the server is well, so that it may be asked under any host name.
-    anywhere: whether it concerns the server that is asked, though the path names a model: other servers pass it on to
-    that model's owner.
+    probe: whether the operation only reports that the server is well. A probe may be requested under any host name.
+    anywhere: whether the operation concerns the server that receives the request, although the path names a model.
+    If not, a server passes the request on to the owner of the model.
 
-    ValueError for an invalid declaration.
+    Raises ValueError for an invalid declaration.
     """
 
     method: str
@@ -161,9 +166,10 @@ class Operation(Method[Arguments, Answer]):
         return f"Operation({self.method} {self.path})"
 
     def asked(self, steps: Callable[Concatenate[Any, Given], Call[Told]]) -> Operation[Given, Told]:
-        """Declare the operation as a method of the clients.
+        """Make a method of the clients from a function that returns the request.
 
-        The method's arguments include the parameters of the path by name; the method returns the rest of the request.
+        The method's arguments include the parameters of the path by name. The function returns the other parts of the
+        request.
         """
         return cast("Operation[Given, Told]", replace(self, steps=steps))
 
@@ -175,12 +181,14 @@ class Operation(Method[Arguments, Answer]):
         return replace(call, method=self.method, path=self.path_for(**{name: given[name] for name in self.parameters}))
 
     def answer(self) -> Any:
-        """Return the type of the answer to a first try, from the method's annotation; None without a method."""
+        """Return the type of the answer to a first try, from the annotation of the method. Return None without a
+        method.
+        """
         if self.steps is None:
             return None
         (told,) = get_args(get_type_hints(self.steps)["return"])
         return get_args(told)[0] if isinstance(told, UnionType) else told
 
     def path_for(self, **named: str) -> str:
-        """Return the path with its parameters filled in."""
+        """Return the path, with values for its parameters."""
         return PARAMETER.sub(lambda found: quote(named[found[1]], safe=""), self.path)

@@ -18,9 +18,9 @@ class ExampleOperations:
     def learn(self, model: str, examples: Examples) -> Call[Learned]:
         """Learn examples {"x", "y", "id"}, in order; an example without an id gets a random id.
 
-        An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}, with
-        the "lease" of the query that asked for it. Each result holds the prediction made right before that example was
-        learned.
+        An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}. If a
+        query asked for the label, add the "lease" of the query. Each result contains the prediction that was made just
+        before its example was learned.
         """
         return Call({"examples": with_ids(examples)})
 
@@ -34,11 +34,12 @@ class ExampleOperations:
         probabilities: bool | None = None,
         min_position: int | None = None,
     ) -> Call[Predicted]:
-        """Predict examples {"x", "id"}. An example with an id is kept until its label comes.
+        """Predict examples {"x", "id"}. The server keeps an example with an id until its label comes.
 
-        explain: how many support vectors to return for each prediction, those that contribute most.
-        probabilities: whether each result has the probabilities of all classes.
-        min_position: position of the log that the state must have reached, as returned by learn.
+        explain: number of support vectors to return for each prediction. The vectors that contribute most are returned.
+        probabilities: whether each result lists the probabilities of all classes.
+        min_position: a position of the log, as returned by learn. The prediction uses a state at or after this
+        position.
         """
         body = given(examples=plain(examples), explain=explain, probabilities=probabilities)
         return Call(body, query=given(min_position=min_position))
@@ -52,17 +53,17 @@ class ExampleOperations:
         n: int | None = None,
         strategy: Strategy = "active",
     ) -> Call[Ranked]:
-        """Order examples {"id", "x"} by the value of their labels, the best n first; nothing is kept."""
+        """Rank examples {"id", "x"} by the value of their labels, and return the best n. The server stores nothing."""
         return Call(given(examples=plain(examples), n=n, strategy=strategy))
 
     @Operation("GET", "/models/{model}/suspects", role="reader").asked
     def suspects(self, model: str, *, n: int = 10) -> Call[Suspects]:
-        """Return learned examples whose labels look wrong."""
+        """Return learned examples whose labels are probably wrong."""
         return Call(query={"n": n})
 
     @Operation("GET", "/models/{model}/examples/{example:path}", role="annotator").asked
     def example(self, model: str, example: str) -> Call[ShownExample]:
-        """Return one example, learned or in the pool: its x and its label, as far as they are known."""
+        """Return one example, learned or in the pool: its x and its label, if they are known."""
         return Call()
 
     @Operation("GET", "/models/{model}/examples", role="annotator").asked
@@ -79,21 +80,23 @@ class ExampleOperations:
     ) -> Call[ListedExamples]:
         """Return a page of the learned examples, oldest first. `next` is the cursor of the following page.
 
-        label: a label as it stands in `scores`.
-        annotator: an annotator who gave a label.
-        since, until: learned at or after `since`, and before `until`; a time without a zone is UTC.
+        label: only examples with this label, written as in `scores`.
+        annotator: only examples to which this annotator gave a label.
+        since, until: only examples learned at or after `since` and before `until`. A time without a zone is UTC.
         """
         query = {"from": _time(since), "to": _time(until), "label": label, "annotator": annotator, "cursor": cursor}
         return Call(query={**query, "n": n})
 
     @Operation("DELETE", "/models/{model}/examples/{example:path}", role="writer").asked
     def forget(self, model: str, example: str) -> Call[Changed]:
-        """Forget an example. Returns a {"certificate"} when it is done, or a {"job"} that does it."""
+        """Forget an example. Return a {"certificate"} if this is done, or the {"job"} that will do it."""
         return Call(timeout_s=LONG_S)
 
     @Operation("PUT", "/models/{model}/examples/{example:path}", role="writer").asked
     def correct(self, model: str, example: str, y: Any) -> Call[Changed]:
-        """Give a learned example another label. Returns a {"certificate"}, or a {"job"} that retrains the model."""
+        """Give a learned example a different label. Return a {"certificate"}, or the {"job"} that retrains the
+        model.
+        """
         return Call({"y": y}, timeout_s=LONG_S)
 
 
@@ -105,4 +108,4 @@ LEARN_DEFAULT: Operation[..., None] = Operation("POST", "/learn", role="annotato
 PREDICT_DEFAULT: Operation[..., None] = Operation(
     "POST", "/predict", role="reader", covers=DEFAULT, small=True, replicas=True
 )
-"""The same on the model "default", for requests that name no model."""
+"""The same operation for the model "default", for requests that name no model."""

@@ -1,4 +1,4 @@
-"""Operations on the pool: offer candidates, lease queries, give and change answers."""
+"""Operations on the pool: offer candidates, lease queries, and give and change answers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from hinged.operations.values import Examples, given, plain
 
 
 class ReleasedBefore(TypedDict):
-    """The answer to a repeated release: the lease is gone already."""
+    """The answer to a repeated release. The lease was already released."""
 
     released: Literal[True]
 
 
 class SkippedBefore(TypedDict):
-    """The answer to a repeated skip: the lease is gone already."""
+    """The answer to a repeated skip. The lease was already skipped."""
 
     skipped: Literal["me", "all"]
 
@@ -39,7 +39,7 @@ class LabelOperations:
 
     @Operation("POST", "/models/{model}/pool", role="writer", frame="pool").asked
     def offer(self, model: str, examples: Examples) -> Call[Offered]:
-        """Put unlabelled examples {"id", "x"} into the model's pool; `show` is what a person sees instead of x."""
+        """Add unlabelled examples {"id", "x"} to the model's pool. `show` is what people see instead of x."""
         return Call({"examples": plain(examples)})
 
     @Operation("POST", "/models/{model}/queries", role="annotator", frame="query").asked
@@ -57,9 +57,9 @@ class LabelOperations:
     ) -> Call[Queries]:
         """Lease the pool's examples whose labels are worth most. The annotator's open leases come first.
 
-        request_id: a retry with the same request_id gets the same answer; by default a random id.
-        held: leases that the caller still holds. If given, only these of the annotator's open leases are repeated; by
-        default all are.
+        request_id: a retry with the same request_id gets the same answer. The default is a random id.
+        held: leases that the caller still has. If given, only these of the annotator's open leases are repeated. By
+        default, all open leases are repeated.
         """
         return Call(
             given(
@@ -75,17 +75,17 @@ class LabelOperations:
 
     @Operation("GET", "/models/{model}/queries", role="reader").asked
     def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Call[Peeked]:
-        """Return the next questions, the leases and the pool's size; nothing changes."""
+        """Return the next questions, the leases and the pool's size. Nothing changes."""
         return Call(query={"n": n, "strategy": strategy})
 
     @Operation("GET", "/models/{model}/pool", role="annotator").asked
     def candidates(self, model: str, *, n: int = 100) -> Call[Candidates]:
-        """Return the oldest candidates, and what the model predicts for each."""
+        """Return the oldest candidates, and the model's prediction for each."""
         return Call(query={"n": n})
 
     @Operation("GET", "/models/{model}/answers", role="annotator").asked
     def answers(self, model: str, *, annotator: str | None = None, n: int = 50) -> Call[Answers]:
-        """Return the newest answers to questions, and each annotator's figures."""
+        """Return the newest answers to questions, and the figures of each annotator."""
         return Call(query={"annotator": annotator, "n": n})
 
     @Operation("PUT", "/models/{model}/answers/{example:path}", role="annotator").asked
@@ -96,12 +96,16 @@ class LabelOperations:
     # an annotator name other than the key's needs the role writer: see `check_name`
     @Operation("DELETE", "/models/{model}/answers/{example:path}", role="annotator").asked
     def forget_answer(self, model: str, example: str, *, annotator: str) -> Call[Changed]:
-        """Forget an example that only this annotator has answered. With retraining, the result names a `job`."""
+        """Forget an example that only this annotator has answered. If the model is retrained, the result names a
+        `job`.
+        """
         return Call(query={"annotator": annotator}, timeout_s=LONG_S)
 
     @Operation("POST", "/labelstudio/models/{model}/reconcile", role="writer", basic=True).asked
     def reconcile(self, model: str, project: int) -> Call[Reconciled]:
-        """Bring a model level with the annotations of a project in the Label Studio that the server knows."""
+        """Bring a model up to date with the annotations of a Label Studio project. The server's settings name the Label
+        Studio.
+        """
         return Call({"project": project}, timeout_s=LONG_S)
 
     @Operation("POST", "/models/{model}/queries/{lease}/heartbeat", role="annotator").asked
@@ -111,15 +115,15 @@ class LabelOperations:
 
     @Operation("POST", "/models/{model}/queries/{lease}/release", role="annotator").asked
     def release(self, model: str, lease: str) -> Call[Released | ReleasedBefore]:
-        """Give a leased example back to the pool."""
+        """Return a leased example to the pool."""
         return Call({}, gone={"released": True})
 
     @Operation("POST", "/models/{model}/queries/{lease}/skip", role="annotator").asked
     def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Call[Skipped | SkippedBefore]:
-        """Never ask this annotator, or any annotator, for this example again."""
+        """Skip an example: this annotator, or every annotator, is never asked about it again."""
         return Call({"for": whom}, gone={"skipped": whom})
 
     @Operation("DELETE", "/models/{model}/queries/{lease}/skip", role="annotator").asked
     def unskip(self, model: str, lease: str) -> Call[Renewed]:
-        """Take a skip back: the lease is open again."""
+        """Undo a skip: the lease is open again."""
         return Call()

@@ -22,7 +22,7 @@ from hinged.operations.base import LONG_S, Call, Operation
 
 
 class RetiredBefore(TypedDict):
-    """The answer to a repeated retire: the challenger is gone already."""
+    """The answer to a repeated retire. The challenger was already removed."""
 
     shadow: str
     deleted: Literal[True]
@@ -33,29 +33,33 @@ class ModelOperations:
 
     @Operation("PUT", "/models/{model}", role="admin").asked
     def create_model(self, /, model: str, **configuration: Any) -> Call[Created]:
-        """Create a model; the same configuration again changes nothing, a different one is a conflict (409)."""
+        """Create a model. Repeating the same configuration changes nothing; a different configuration is a conflict
+        (409).
+        """
         return Call(configuration)
 
     @Operation("GET", "/models", role="reader").asked
     def models(self, *, full: bool = False) -> Call[list[Summary]]:
-        """List all models of the server. full: with every default of their configurations."""
+        """List all models of the server. full: whether to include every default of their configurations."""
         return Call(query={"full": full or None}, part="models")
 
     @Operation("GET", "/overview", role="reader").asked
     def overview(self) -> Call[Overview]:
-        """Return a few figures of every model, without waiting for any of them."""
+        """Return a few figures of every model, without waiting for any model."""
         return Call()
 
     @Operation("GET", "/models/{model}/history", role="reader").asked
     def history(self, model: str, *, after: int | None = None) -> Call[History]:
-        """Return the learning curves of a model and its challengers, with their marks, from after a position of the
+        """Return the learning curves of a model and its challengers, with their marks, starting after a position of the
         log.
         """
         return Call(query={"from": after})
 
     @Operation("GET", "/models/{model}", role="reader").asked
     def model(self, model: str, *, full: bool = False) -> Call[Described]:
-        """Return configuration, position and figures of one model. full: with every default of its configuration."""
+        """Return the configuration, position and figures of one model. full: whether to include every default of the
+        configuration.
+        """
         return Call(query={"full": full or None})
 
     @Operation("DELETE", "/models/{model}", role="admin").asked
@@ -65,12 +69,14 @@ class ModelOperations:
 
     @Operation("PATCH", "/models/{model}", role="admin").asked
     def change_model(self, /, model: str, **changes: Any) -> Call[Changed]:
-        """Change parts of a configuration. Returns a {"certificate"}, or a {"job"} that retrains the model."""
+        """Change parts of a configuration. Return a {"certificate"}, or the {"job"} that retrains the model."""
         return Call(changes, timeout_s=LONG_S)
 
     @Operation("GET", "/models/{model}/certificate", role="reader").asked
     def certificate(self, model: str) -> Call[Certified]:
-        """Return how good the solution is: gap, violation of the optimality conditions, what the budget cost."""
+        """Return how good the solution is: its duality gap, how far it violates the optimality conditions, and what the
+        budget cost.
+        """
         return Call()
 
     @Operation("GET", "/models/{model}/loo", role="reader").asked
@@ -80,7 +86,7 @@ class ModelOperations:
 
     @Operation("POST", "/models/{model}/finish", role="writer").asked
     def finish(self, model: str, *, epochs: int | None = None, timeout_s: float = LONG_S) -> Call[Finished]:
-        """Let the solver work on what it has learned until it has converged, or for a number of epochs."""
+        """Let the solver optimise over what it has learned until it converges, or for a number of epochs."""
         body = None if epochs is None else {"epochs": epochs}
         return Call(body, timeout_s=timeout_s)
 
@@ -88,13 +94,15 @@ class ModelOperations:
     def shadows(self, model: str, *, full: bool = False) -> Call[Challengers]:
         """Return the model and its challengers, each with the metrics of its own predictions.
 
-        full: with every default of their configurations.
+        full: whether to include every default of their configurations.
         """
         return Call(query={"full": full or None})
 
     @Operation("PUT", "/models/{model}/shadows/{shadow}", role="admin").asked
     def challenge(self, /, model: str, shadow: str, **changes: Any) -> Call[Changed]:
-        """Start a challenger that learns beside the model, with the model's configuration and these changes."""
+        """Start a challenger, with the model's configuration and these changes. The challenger learns along with the
+        model.
+        """
         return Call(changes)
 
     @Operation("DELETE", "/models/{model}/shadows/{shadow}", role="admin").asked
@@ -104,8 +112,8 @@ class ModelOperations:
 
     @Operation("POST", "/models/{model}/shadows/{shadow}/promote", role="admin").asked
     def promote(self, model: str, shadow: str) -> Call[Changed]:
-        """Let a challenger take the model's place.
+        """Let a challenger replace the model.
 
-        Never retried: a retry would find the challenger gone.
+        This request is never retried: a retry would not find the challenger any more.
         """
         return Call(once=True)

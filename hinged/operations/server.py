@@ -9,10 +9,10 @@ from hinged.operations.base import EVERY, LONG_S, Call, Operation
 class ServerOperations:
     """The clients' methods for the server."""
 
-    # the handler checks the key against the job's model once it knows that model's name
+    # the handler checks the key against the job's model when it knows the name of that model
     @Operation("GET", "/jobs/{job}", role="reader").asked
     def job(self, job: str) -> Call[JobState]:
-        """Return the state of a job. job: as the answer that began it names it, "/jobs/..."."""
+        """Return the state of a job. job: the "/jobs/..." path in the answer that began the job."""
         return Call(named={"job": job.removeprefix("/jobs/")})
 
     @Operation("GET", "/key", role="reader").asked
@@ -32,7 +32,7 @@ class ServerOperations:
 
     @Operation("POST", "/cluster/models/{model}/move", role="admin").asked
     def move(self, model: str, *, to: str) -> Call[Standing]:
-        """Move a model to the server at an address; return where the model then is."""
+        """Move a model to the server at an address. Return the owner of the model after the move."""
         return Call({"to": to}, timeout_s=LONG_S)
 
     @Operation("GET", "/metrics", role="reader", covers=EVERY).asked

@@ -1,4 +1,4 @@
-"""Operations on snapshots: keep, export, import, roll back."""
+"""Operations on snapshots: take, export, import, and roll back."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ class SnapshotOperations:
 
     @Operation("POST", "/models/{model}/snapshot", role="writer").asked
     def snapshot(self, model: str) -> Call[KeptSnapshot]:
-        """Keep a snapshot now; the answer comes when the snapshot is durable."""
+        """Take a snapshot now. The answer comes when the snapshot is durable."""
         return Call(timeout_s=LONG_S)
 
     # an export contains every example, label and annotator of the model
     @Operation("GET", "/models/{model}/export", role="admin").asked
     def export_model(self, model: str, *, as_of: int | None = None) -> Call[bytes]:
-        """Return the model as the bytes of a file. as_of: as it was at this position of its log."""
+        """Return the model as the bytes of a file. as_of: export the state at this position of the log."""
         return Call(query={"as_of": as_of}, binary=True, timeout_s=LONG_S)
 
     @Operation("POST", "/models/{model}/import", role="admin").asked
     def import_model(self, model: str, file: bytes) -> Call[Imported]:
-        """Create a model from the bytes of an exported file; a conflict (409) if the name is taken.
+        """Create a model from the bytes of an exported file. If the name is taken, this is a conflict (409).
 
-        Never retried: a retry could not tell the model it made from another client's.
+        This request is never retried: a retry could not tell its own model from a model of another client.
         """
         return Call(bytes(file), timeout_s=LONG_S, once=True)
 
@@ -32,16 +32,16 @@ class SnapshotOperations:
     def rollback(self, model: str, position: int) -> Call[RolledBack]:
         """Return the model to its state at a position of its log.
 
-        Never retried: a retry could undo changes made in between.
+        This request is never retried: a retry could undo changes made in between.
         """
         return Call({"position": position}, timeout_s=LONG_S, once=True)
 
     @Operation("POST", "/models/{model}/skip", role="admin").asked
     def skip_event(self, model: str, position: int | None = None) -> Call[SetAside]:
-        """Pass over the event that the model could not apply and before which it has stopped.
+        """Skip the event at which the model has stopped because it could not apply the event.
 
-        position: of that event; None: whichever event it is. Sending the request again is safe if the position is
-        given.
+        position: the position of that event. None: skip that event whatever its position. A retry is safe if the
+        position is given.
         """
         body = {} if position is None else {"position": position}
         return Call(body, timeout_s=LONG_S, once=True)

@@ -1,4 +1,4 @@
-"""Streams of a model: event streams and WebSockets, which are more than one request and its answer."""
+"""Streams of a model: event streams and WebSockets. A stream consists of more than one request and one answer."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from hinged.operations.base import Operation
 
 FOLLOW: Operation[..., None] = Operation("GET", "/models/{model}/events", role="reader", frame="subscribe")
 STREAM: Operation[..., None] = Operation("GET", "/models/{model}/stream", role="reader")
-"""The WebSocket. Each frame needs the role of the operation that it asks for."""
+"""The WebSocket. Each frame needs the role of the operation that the frame asks for."""

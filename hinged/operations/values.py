@@ -1,4 +1,4 @@
-"""Values as JSON: convert numbers, times and missing values of Python, NumPy and pandas."""
+"""Convert numbers, times and missing values of Python, NumPy and pandas to JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 NO_VALUES = frozenset({"NaTType", "NAType"})
-"""Types of pandas that stand for a missing value."""
+"""pandas types that represent a missing value."""
 
 
 Examples = Iterable[Mapping[str, Any]] | Mapping[str, Any]
@@ -24,7 +24,7 @@ class ModelFile(Protocol):
 
 
 def several(examples: Examples) -> Iterable[Mapping[str, Any]]:
-    """Return examples as an iterable, also where a single example was given."""
+    """Return examples as an iterable, even if a single example was given."""
     return [examples] if isinstance(examples, Mapping) else examples
 
 
@@ -39,29 +39,31 @@ def with_ids(examples: Examples) -> list[dict[str, Any]]:
 
 
 def with_id(example: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an example to learn with an id, so that it may be sent again."""
-    # An example without an x is known by its id already, so no id is made up.
+    """Return an example to learn with an id. With an id, the example can safely be sent again."""
+    # An example without an x already has an id, so no id is made up.
     if example.get("id") is None and "x" in example:
         return {**example, "id": uuid.uuid4().hex}
     return dict(example)
 
 
 def given(**parts: Any) -> dict[str, Any]:
-    """Return the parts of a body that are not left to the server's default."""
+    """Return only those parts of a body that the caller gave."""
     return {name: value for name, value in parts.items() if value is not None}
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """Return a body as JSON; NaN and the like in an object become null. ValueError and TypeError name the place."""
+    """Return a body as JSON. NaN and similar values in an object become null. ValueError and TypeError name the
+    place.
+    """
     try:
         text = json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":"))
-    except (ValueError, TypeError):  # rare: only now is the body converted value by value
+    except (ValueError, TypeError):  # rare: the body is converted value by value only in this case
         text = json.dumps(_clean(body, ""), allow_nan=False, separators=(",", ":"))
     return text.encode()
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON value for a value of another type. TypeError if there is no such value."""
+    """Return the JSON value of a value of another type. Raise TypeError if there is no such value."""
     kind = type(value).__name__
     if kind in NO_VALUES:
         return None
@@ -79,8 +81,8 @@ def _plain(value: Any) -> Any:
 
 
 def _clean(value: Any, place: str, *, named: bool = False) -> Any:
-    """Return the value with everything that JSON lacks replaced; named: it is a member of an object, which may be
-    missing.
+    """Return the value with replacements for everything that JSON lacks. named: whether the value is a member of an
+    object, and so may be missing.
     """
     if value is None or isinstance(value, str | bool | int):
         return value

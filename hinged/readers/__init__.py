@@ -1,4 +1,4 @@
-"""Streams of examples from users' files: CSV, TSV, JSON lines, Parquet, Arrow, LIBSVM text and .npz."""
+"""Read examples from users' files: CSV, TSV, JSON lines, Parquet, Arrow, LIBSVM text and .npz."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENDINGS = {
     ".feather": "arrow",
     ".npz": "npz",
 }
-"""Formats by the suffix of a file's name, before .gz or .bz2. Any other suffix is LIBSVM text."""
+"""The format of each suffix of a file name, before .gz or .bz2. Any other suffix means LIBSVM text."""
 FORMATS = (*dict.fromkeys(ENDINGS.values()), "libsvm")
 
 
@@ -57,22 +57,22 @@ def open_source(
     delimiter: str | None = None,
     labels_file: Path | None = None,
 ) -> Source:
-    """Open a file in the format that its suffix names.
+    """Open a file in the format that its suffix indicates.
 
     Parameters
     ----------
-    label : column of the labels, or array (.npz). LIBSVM text has them first on each line.
-    id_name : column or array of the examples' ids.
+    label : name of the column or array (.npz) with the labels. In LIBSVM text, the label comes first on each line.
+    id_name : name of the column or array with the ids of the examples.
     zero_based : whether LIBSVM indices count from 0.
-    like : a source with the same columns, perhaps in another order.
+    like : a source with the same columns, possibly in a different order.
     choice : roles of a table's columns, instead of label and id_name.
-    delimiter : character between the fields of CSV; None: found from the header.
-    labels_file : labels of a SciPy matrix (.npz), which holds none.
+    delimiter : character between the fields of CSV; None: determined from the header.
+    labels_file : file with the labels of a SciPy matrix (.npz), which contains no labels.
     """
     file_format = file_format or format_of(path)
     table = like if isinstance(like, TableSource) else None
     choice = choice or TableColumns(label, id_name)
-    # Each reader is imported when it is used: not all of them need NumPy.
+    # Import each reader only when it is used, because only some readers need NumPy.
     if file_format in {"csv", "tsv"}:
         from hinged.readers.text import CsvSource  # noqa: PLC0415
 
@@ -99,6 +99,6 @@ def open_source(
 
 
 def format_of(path: Path) -> str:
-    """Return the format that a file's suffix names."""
+    """Return the format that a file's suffix indicates."""
     name = path.name.lower().removesuffix(".gz").removesuffix(".bz2")
     return next((found for ending, found in ENDINGS.items() if name.endswith(ending)), "libsvm")

@@ -1,4 +1,4 @@
-"""Arrays: a .npz file with features and labels, dense or in CSR parts; or arrays in memory."""
+"""Arrays: a .npz file with features and labels, either dense or in CSR parts; or arrays in memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Rows turned into Python objects at a time.
+# Number of rows that are turned into Python objects at a time.
 BLOCK_ROWS = 256
 CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
 class ArrayRows:
-    """Rows of an array (n, ...). Further axes, as of images, are flattened."""
+    """The rows of an array (n, ...). Further axes, such as the axes of images, are flattened."""
 
     sparse = False
 
@@ -52,12 +52,12 @@ class ArrayRows:
         return list(rows.tolist())
 
     def matrix(self) -> NDArray[Any]:
-        """All rows."""
+        """Return all rows."""
         return self._X
 
 
 class SparseRows:
-    """Rows of a matrix in compressed sparse rows."""
+    """The rows of a matrix in CSR format (compressed sparse rows)."""
 
     sparse = True
 
@@ -128,18 +128,18 @@ class ArraySource(Source):
         return self._in_order(np.arange(self.rows))
 
     def shuffled(self, seed: int) -> Iterator[Example]:
-        """Return the examples in a random order that the seed determines."""
+        """Yield the examples in a random order that the seed determines."""
         order = list(range(self.rows))
-        random.Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
+        random.Random(seed).shuffle(order)  # noqa: S311 - only an order, not a secret
         return self._in_order(np.array(order, dtype=np.intp))
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Of all rows."""
+        """Return the labels of all rows."""
         return np.array(self._labels)
 
     def matrix(self) -> Any:
-        """Return the features as they are in memory; sparse features as a SciPy matrix."""
+        """Return the features as they are in memory. Sparse features are returned as a SciPy matrix."""
         return self._features.matrix()
 
     def _in_order(self, order: NDArray[np.intp]) -> Iterator[Example]:
@@ -150,9 +150,9 @@ class ArraySource(Source):
 
 
 def arrays_of(source: Source, dim: int | None = None) -> tuple[Any, NDArray[Any]]:
-    """Return X and y of a whole file for an estimator; ReadError if x is not a row of numbers.
+    """Return X and y of a whole file, for an estimator. Raise ReadError if an x is not a row of numbers.
 
-    dim: least number of columns of sparse rows, so that a test part has as many as the training part.
+    dim: minimum number of columns of sparse rows, so that a test part has as many columns as the training part.
     """
     if isinstance(source, ArraySource):
         found = source.matrix()
@@ -174,24 +174,24 @@ def arrays_of(source: Source, dim: int | None = None) -> tuple[Any, NDArray[Any]
 
 def _csr(parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]], shape: tuple[int, int]) -> Any:
     with needed("sklearn", "a sparse matrix"):
-        from scipy import sparse  # noqa: PLC0415  only for these
+        from scipy import sparse  # noqa: PLC0415  only sparse rows need it
     return sparse.csr_matrix(parts, shape=shape)
 
 
 SCIPY = {"format", "shape", "data"}
-"""Names of the arrays in a file of scipy.sparse.save_npz."""
+"""The names of the arrays in a file that scipy.sparse.save_npz wrote."""
 
 
 def open_npz(
     path: Path, *, label: str | None = None, ids: str | None = None, labels_file: Path | None = None
 ) -> ArraySource:
-    """Read a label array (y_train or y by default), its features, and the test part.
+    """Read an array of labels (y_train or y by default), the features that belong to it, and the test part.
 
-    The features of `y` are `X`, or its CSR parts `X_data`, `X_indices`, `X_indptr` and `X_shape`. The test part of
-    `y_train` is `y_test`. A SciPy matrix has no labels: `labels_file` holds them.
+    The features for `y` are `X`, or its CSR parts `X_data`, `X_indices`, `X_indptr` and `X_shape`. The test part for
+    `y_train` is `y_test`. A SciPy matrix has no labels, so `labels_file` names the file with its labels.
     """
     try:
-        # A .npz file is a zip file; np.load alone would also accept a single array or a pickle.
+        # A .npz file is a zip file. np.load alone would also accept a single array or a pickle.
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
             if set(arrays) >= SCIPY:
                 return _scipy_matrix(path, arrays, labels_file)
@@ -216,14 +216,14 @@ def _scipy_matrix(path: Path, arrays: Mapping[str, NDArray[Any]], labels_file: P
     parts = [arrays[name] for name in CSR_PARTS if name in arrays]
     if arrays["format"].item() != b"csr":
         with needed("sklearn", "a matrix that is not in CSR format"):
-            from scipy import sparse  # noqa: PLC0415  only for these
+            from scipy import sparse  # noqa: PLC0415  only sparse rows need it
         matrix = sparse.load_npz(path).tocsr()
         parts = [matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape)]
     return ArraySource(path.name, SparseRows(str(path), parts), read_labels(labels_file))
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the labels in a .npy file, or in a text file with one label a line."""
+    """Return the labels from a .npy file, or from a text file with one label per line."""
     try:
         if path.suffix == ".npy":
             return labels_of(str(path), np.load(path, allow_pickle=False))
@@ -271,7 +271,7 @@ def _features_name(label: str, arrays: Mapping[str, NDArray[Any]]) -> str | None
 
 
 def labels_of(name: str, array: NDArray[Any]) -> list[Label]:
-    """Return the labels in an array: whole numbers and booleans as they are, anything else as a string."""
+    """Return the labels in an array. Whole numbers and booleans stay as they are; anything else becomes a string."""
     values = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
     if values.ndim != 1:
         raise ReadError(f"{name} must hold one value for each row, got shape {array.shape}")

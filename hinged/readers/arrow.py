@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, read batch by batch."""
+"""Read Parquet and Arrow files batch by batch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ArrowSource(TableSource):
         return (file.get_batch(k) for k in range(file.num_record_batches))
 
     def _count(self, sample: Sequence[Row]) -> int:
-        """Return the count that the file states, or count the rows."""
+        """Return the number of rows that the file states. If the file states no number, count the rows."""
         if not self._is_parquet:
             return super()._count(sample)
         with self._opened() as file:

@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 Label = int | str | bool
 
-# Python's int() accepts more: "1_0", digits of other scripts, and "007", which is a name.
+# Python's int() accepts too much: "1_0", digits of other scripts, and "007", which is rather a name.
 INTEGER = re.compile(r"[+-]?[1-9][0-9]{0,17}|0")
 
 
-# Bytes at the beginning of a file that are hashed into its ids, and characters of the hash and of the name.
+# Number of bytes at the beginning of a file that are hashed for its ids, number of characters of the hash, and of the
+# name.
 FINGERPRINT_BYTES = 4096
 NAME_CHARS_MAX = 60
 
 
 class ReadError(ValueError):
-    """The file is invalid; the message names the place."""
+    """The file is invalid. The message names the place of the problem."""
 
 
 class Example(NamedTuple):
@@ -40,8 +41,8 @@ class Example(NamedTuple):
     row : number of the row; the first is 1.
     x : list of numbers, {"indices": ..., "values": ...} counted from 0, object of names and values, or text.
     y : label, None if the file has no labels.
-    id : id in the file, None if it has none.
-    show : value that a person is shown instead of x, None for x itself.
+    id : id in the file, None if the file has no ids.
+    show : value that people see instead of x, None for x itself.
     """
 
     row: int
@@ -56,10 +57,10 @@ class Source(ABC):
 
     name: str
     sparse: bool
-    named: bool = False  # whether x is an object of names and values, or a text; dim then counts the names
+    named: bool = False  # whether x is an object of names and values, or a text; if so, dim is the number of names
     dim: int
-    notes: Sequence[str] = ()  # sentences that the reader of the file should see
-    # An estimate if counting would need parsing; only a progress bar uses it.
+    notes: Sequence[str] = ()  # sentences that the user of the file should see
+    # An estimate if an exact count would need parsing. Only a progress bar uses this number.
     rows: int
 
     @property
@@ -76,9 +77,11 @@ class Source(ABC):
     def __iter__(self) -> Iterator[Example]: ...
 
     def shuffled(self, seed: int) -> Iterator[Example]:
-        """Return the examples in a random order that the seed determines. Holds all in memory, eight bytes a number."""
+        """Return the examples in a random order that the seed determines. All examples are held in memory, with eight
+        bytes per number.
+        """
         examples = [example if self.named else example._replace(x=_compact(example.x)) for example in self]
-        random.Random(seed).shuffle(examples)  # noqa: S311 - an order, no secret
+        random.Random(seed).shuffle(examples)  # noqa: S311 - only an order, not a secret
         return iter(examples)
 
 
@@ -89,23 +92,25 @@ def _compact(x: Any) -> Any:
 
 
 def label_of(text: str) -> Label:
-    """Return the label of a text: an integer if it is written as one, else the string."""
+    """Return the label that a text represents: an integer if the text is written like an integer, otherwise the
+    string.
+    """
     return int(text) if INTEGER.fullmatch(text) else text
 
 
 def number_of(text: str) -> float | None:
-    """Return the finite number that a text stands for, or None."""
+    """Return the finite number that a text represents, or None."""
     try:
         value = float(text)
     except ValueError:
         return None
-    # float() reads "1_0" as ten; nan and inf are not coordinates; x - x is 0 only for finite numbers.
+    # float() reads "1_0" as ten. nan and inf are not coordinates; x - x is 0 only for finite numbers.
     return value if value - value == 0.0 and "_" not in text else None
 
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, unpacking .gz and .bz2; ReadError if it cannot be read."""
+    """Open a file, and decompress .gz and .bz2. Raise ReadError if the file cannot be read."""
     opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
     try:
         with opener(path, "rb") as file:
@@ -118,7 +123,9 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def fingerprint(path: Path) -> str:
-    """Return the prefix of the ids of a file: its name and a hash of its beginning, the same in each run."""
+    """Return the prefix of the ids of a file: its name and a hash of its beginning. The prefix is the same in each
+    run.
+    """
     with open_bytes(path) as file:
         digest = hashlib.blake2b(file.read(FINGERPRINT_BYTES), digest_size=4).hexdigest()
     return f"{path.name[:NAME_CHARS_MAX]}-{digest}"

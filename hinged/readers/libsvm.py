@@ -1,4 +1,4 @@
-"""LIBSVM text: `label index:value index:value ...`, one example a line, indices from 1; qid: is ignored."""
+"""LIBSVM text: `label index:value index:value ...`, one example per line, with indices from 1. qid: is ignored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEX_DIGITS_MAX = 10
 
 
 class LibsvmSource(Source):
-    """A LIBSVM file. Opening it reads it once, to find the highest index and any error."""
+    """A LIBSVM file. Opening the file reads it once, to find the highest index and any error."""
 
     sparse = True
 
@@ -51,7 +51,7 @@ class LibsvmSource(Source):
         if ":" in tokens[0]:
             raise ReadError(f"{place}: expected a label first, found {tokens[0]!r}")
         seen: dict[int, float] = {}
-        # The query id of a ranking task; a classifier does not use it.
+        # The query id of a ranking task. A classifier does not use it.
         has_query = len(tokens) > 1 and tokens[1].startswith("qid:")
         for token in tokens[2 if has_query else 1 :]:
             index_text, colon, value_text = token.partition(":")
@@ -74,7 +74,7 @@ class LibsvmSource(Source):
 
 
 def _label(text: str) -> Label:
-    """Return a label: LIBSVM labels are numbers, so 1, +1 and 1.0 are the same label."""
+    """Return a label. LIBSVM labels are numbers, so 1, +1 and 1.0 are the same label."""
     value = number_of(text)
     if value is not None and value.is_integer() and abs(value) < 2**53:
         return int(value)

@@ -1,7 +1,8 @@
-"""Tables: rows with named columns, of which one holds labels, perhaps one holds ids, and the rest are features.
+"""Tables: rows with named columns. One column contains labels, another may contain ids, and the rest are features.
 
-If the first rows have a number in each feature, x is the list of these numbers (dense). If the only feature holds
-texts, x is the text. Else x is an object of names and values: numbers, strings and booleans, without missing values.
+If the first rows have a number in each feature, x is the list of these numbers (dense). If the only feature contains
+texts, x is the text. Otherwise x is an object of names and values: numbers, strings and booleans, without missing
+values.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-SAMPLE_ROWS = 1000  # first rows from which the kinds of columns are found
-UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9  # share of different strings from which a column names its rows
+SAMPLE_ROWS = 1000  # number of first rows from which the kinds of columns are determined
+# A column names its rows if it has at least this many rows, and at least this share of its strings are different.
+UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9
 LISTED_MAX = 20
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")  # beginning of a date or a time
 
-_STRINGS = frozenset({"text", "category"})  # kinds of columns in which a number is taken as text
+_STRINGS = frozenset({"text", "category"})  # in columns of these kinds, a number is a text
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
-"""Texts that mean a missing value."""
+"""Texts that represent a missing value."""
 
 Row = tuple[str, "Mapping[str, Any]"]
-"""The place of a row, and its values by column."""
+"""The place of a row in the file, and its values by column."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,13 @@ class TableColumns:
 
     Attributes
     ----------
-    label : column of the labels.
+    label : column with the labels.
     labelled : whether the table must have labels.
-    id : column of the ids.
-    features : columns to learn from; empty: all remaining columns but `drop`.
-    named : whether x is an object (True) or a list of numbers (False); None: found from the first rows.
-    texts, times, categories : features that hold texts, dates and times, or categories.
-    show : columns that a person is shown instead of x. They are features only if `features` names them.
+    id : column with the ids.
+    features : columns to learn from. Empty: all remaining columns except `drop`.
+    named : whether x is an object (True) or a list of numbers (False); None: determined from the first rows.
+    texts, times, categories : features that contain texts, dates and times, or categories.
+    show : columns that people see instead of x. Such a column is a feature only if `features` names it.
     known : kinds of columns that a model already has: "text", "time" or "category".
     whole : whether x is the text of the only feature.
     """
@@ -65,18 +67,18 @@ class TableColumns:
     whole: bool = False
 
     def named_columns(self) -> list[str]:
-        """Return all columns that it names."""
+        """Return all columns that these roles name."""
         given = [name for name in (self.label, self.id) if name is not None]
         return [*given, *self.features, *self.drop, *self.texts, *self.times, *self.categories, *self.show]
 
 
 class TableSource(Source):
-    """A table in a file; `columns` are its features, in the order of a dense x."""
+    """A table in a file. `columns` are its features, in the order of a dense x."""
 
     sparse = False
     typed = True  # a text is never a number, even if it looks like one
     columns: list[str]
-    _texts: frozenset[str]  # columns with a text that is not a number: all their values are texts
+    _texts: frozenset[str]  # columns that contain a text that is not a number: all their values count as texts
     _kinds: dict[str, str]  # kinds of columns that the user named: "text", "time" or "category"
 
     def __init__(
@@ -114,7 +116,7 @@ class TableSource(Source):
         self.rows = self._count(sample)
 
     def _declare(self, choice: TableColumns) -> None:
-        """Note the kinds of columns that the user named. ReadError if they contradict each other."""
+        """Record the kinds of columns that the user named. Raise ReadError if the kinds contradict each other."""
         kinds = {name: kind for name, kind in choice.known.items() if name in self.columns}
         kinds |= dict.fromkeys(choice.texts, "text") | dict.fromkeys(choice.times, "time")
         kinds |= dict.fromkeys(choice.categories, "category")
@@ -212,7 +214,9 @@ class TableSource(Source):
         return record.get(self.columns[0], "") if self.is_text else record
 
     def _shown(self, values: Mapping[str, Any]) -> Any:
-        """Return what a person is shown of a row: one value, or several by name; None if there is nothing."""
+        """Return what people see of a row: one value, or several values by name. Return None if there is nothing to
+        show.
+        """
         shown = {name: _json(values.get(name)) for name in self._choice.show}
         shown = {name: value for name, value in shown.items() if value not in (None, "")}
         return next(iter(shown.values()), None) if len(self._choice.show) == 1 else shown or None
@@ -225,7 +229,7 @@ class TableSource(Source):
         return value is not None and not isinstance(value, bool | int | float)
 
     def _number(self, value: Any) -> float | None:
-        """Return the finite number that a value is or stands for."""
+        """Return the finite number that a value is or represents. Return None if there is no such number."""
         value = _plain(value)
         if isinstance(value, str):
             return None if self.typed else number_of(value)
@@ -234,7 +238,9 @@ class TableSource(Source):
         return float(value)
 
     def _unlike_each_other(self, sample: Sequence[Row]) -> list[str]:
-        """Yield a warning for each column whose strings are nearly all different: a model cannot learn from it."""
+        """Yield a warning for each column whose strings nearly all differ, because a model cannot learn from such a
+        column.
+        """
         found: dict[str, str] = {}
         for name in (self._texts & set(self.columns)) - self._kinds.keys():
             texts = [
@@ -257,7 +263,7 @@ class TableSource(Source):
 
 
 def _json(value: Any) -> Any:
-    """Return a value as JSON; dates and times as ISO 8601 text."""
+    """Return a value as JSON. Dates and times become ISO 8601 text."""
     value = _plain(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -267,13 +273,13 @@ def _json(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a Python type, also if it is a similar type of NumPy or pandas."""
+    """Return a value as a Python type. A similar type of NumPy or pandas is converted."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     return float(value) if hasattr(value, "__float__") else value
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return a list of names for a message."""
+    """Return a list of names, for a message."""
     shown = ", ".join(repr(name) for name in names[:LISTED_MAX])
     return shown if len(names) <= LISTED_MAX else f"{shown} and {len(names) - LISTED_MAX} more"

@@ -1,4 +1,4 @@
-"""Tables as text: CSV with any delimiter, and JSON lines."""
+"""Tables as text files: CSV with any delimiter, and JSON lines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 2**20
 DELIMITERS = (",", "\t", ";", "|")
-"""Delimiters to try; if the header does not decide, the first that fits."""
+"""Delimiters to try, in order. If the header does not decide, the first delimiter that fits is used."""
 
 
 class CsvSource(TableSource):
-    """A CSV file with a header line, read line by line. Fields may be quoted.
+    """A CSV file with a header line. The file is read line by line. Fields may be quoted.
 
-    delimiter: character between fields; None: found from the header.
+    delimiter: character between fields; None: determined from the header.
     """
 
     typed = False
@@ -43,7 +43,9 @@ class CsvSource(TableSource):
         super().__init__(path, header, choice, like)
 
     def _found_delimiter(self, choice: TableColumns) -> str:
-        """Return the delimiter that yields the named columns, rows of equal width, and the most fields."""
+        """Return the delimiter with which the named columns exist and all rows have equal width. If several fit, return
+        the delimiter that gives most fields.
+        """
         wanted = set(choice.named_columns())
 
         def fitness(delimiter: str) -> tuple[int, bool, int]:
@@ -64,7 +66,7 @@ class CsvSource(TableSource):
             yield f"{self.path}, line {line}", dict(zip(self._header, fields, strict=True))
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line number and fields of each line that is not blank."""
+        """Yield the line number and the fields of each line that is not blank."""
         with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             reader = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
             try:
@@ -75,14 +77,14 @@ class CsvSource(TableSource):
                 raise ReadError(f"{self.path}, line {reader.line_num}: {error}") from error
 
     def _count(self, sample: Sequence[Row]) -> int:
-        """Return the number of lines, or the exact number of rows if there are few."""
+        """Return the number of lines. If there are only few rows, return their exact number."""
         if len(sample) < SAMPLE_ROWS:
             return len(sample)
         return max(0, _lines_of(self.path) - 1)
 
 
 class JsonLinesSource(TableSource):
-    """JSON lines: one object a line. Names that first appear after the first rows are left out."""
+    """A file of JSON lines, with one object per line. Names that first appear after the first rows are left out."""
 
     def __init__(self, path: Path, choice: TableColumns, *, like: TableSource | None = None) -> None:
         self.path = path

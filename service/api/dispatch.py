@@ -1,9 +1,10 @@
-"""Dispatch: does an operation on a model. Every way that a request can take ends here.
+"""Dispatch: execute an operation on a model. Every way that a request can take ends here.
 
 A request comes over HTTP, by the shortcut of a connection, in a WebSocket frame, or to a process that only follows the
-model. Each way has checked the key and read the body before. An operation's handler says how bodies are read, and which
-of them may be read together (`Handling`). Small bodies that arrive in one turn of the event loop are read together: a
-small request's cost is mostly not its examples, and a batch of one row takes as long as a batch of thirty.
+model. Each of these ways has already checked the key and read the body. The operation's handler says how bodies are
+parsed, and which bodies may be parsed together (`Handling`). Small bodies that arrive in the same turn of the event
+loop are processed together. Most of the cost of a small request does not depend on its examples: a batch of one row
+takes as long as a batch of thirty.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from hinged.service.errors import ServiceError, foreseen
 from hinged.service.settings import Settings
 
 TOGETHER_MAX = 32
-"""Requests that are read together. They keep the event loop busy for about a millisecond; more delay everything else.
+"""Maximum number of requests that are processed together. This many requests keep the event loop busy for about a
+millisecond. A larger number delays everything else.
 """
 
 
@@ -37,7 +39,7 @@ Brought: TypeAlias = Body | Packed
 
 
 class Context(NamedTuple):
-    """The key, model and settings for which bodies are read."""
+    """The key, model and settings with which bodies are parsed."""
 
     key: Key
     worker: Worker
@@ -45,10 +47,10 @@ class Context(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The change that a body asks for: read, but not yet begun.
+    """The change that a body asks for: parsed, but not yet started.
 
-    begin: queues the change for the model's writer; returns its future. QueueFull, or Unavailable.
-    shown: makes the answer from the future's result.
+    begin: queues the change for the model's worker and returns the change's future. Raises QueueFull or Unavailable.
+    shown: makes the answer from the result of the future.
     """
 
     begin: Callable[[], asyncio.Future[Any]]
@@ -56,10 +58,10 @@ class Change(NamedTuple):
 
 
 class Handling(NamedTuple):
-    """How an operation is done.
+    """How an operation is executed.
 
-    read: returns for each body a change, the answer, or the error that refuses it.
-    gathers: whether a small body may be read together with other bodies; None: never.
+    read: returns one result per body: a change, the answer, or the error that refuses the body.
+    gathers: says whether a small body may be parsed together with other bodies. None means never.
     """
 
     read: Callable[[Context, Sequence[Brought]], Awaitable[list[Change | Outcome]]]
@@ -67,18 +69,18 @@ class Handling(NamedTuple):
 
 
 class ModelsByName(Protocol):
-    """Models by name: those that this process owns or follows."""
+    """The models that this process owns or follows, by name."""
 
     @property
     def settings(self) -> Settings:
-        """The server's settings."""
+        """Return the server's settings."""
 
     def get(self, name: str) -> Any:
-        """Return the model that serves under a name. NotFound, Unavailable."""
+        """Return the model that serves under a name. Raise NotFound or Unavailable."""
 
 
 class Dispatch:
-    """Does operations. All calls come from one event loop."""
+    """Executes operations. All calls come from one event loop."""
 
     def __init__(self, models: ModelsByName, handlings: Mapping[Operation[..., Any], Handling]) -> None:
         self._models = models
@@ -102,16 +104,16 @@ class Dispatch:
     def begin(
         self, operation: Operation[..., Any], key: Key, model: str, body: Raw, tell: Callable[[Outcome], None]
     ) -> bool:
-        """Begin an operation, and call `tell` with its outcome. Return False, or raise, if nothing was begun: this body
-        is not read together with other bodies.
+        """Begin an operation, and call `tell` with its outcome. Return False if this body may not be parsed together
+        with other bodies. If this method returns False or raises, nothing was begun.
         """
         return self._gather(operation, key, self._models.get(model), body, tell)
 
     async def read(
         self, operation: Operation[..., Any], key: Key, worker: Worker, bodies: Sequence[Brought]
     ) -> list[Change | Outcome]:
-        """Return for each body a change, the answer, or the error that refuses it. The caller begins the changes in
-        order.
+        """Return one result per body: a change, the answer, or the error that refuses the body. The caller begins the
+        changes in the order of the bodies.
         """
         return await self._read(self._handlings[operation], Context(key, worker, self._models.settings), bodies)
 
@@ -124,7 +126,9 @@ class Dispatch:
     def _gather(
         self, operation: Operation[..., Any], key: Key, worker: Worker, body: Raw, tell: Callable[[Outcome], None]
     ) -> bool:
-        """Queue a body to be read with bodies of its kind that arrive in this turn. False if it must be read alone."""
+        """Queue a body, to be parsed with similar bodies that arrive in this turn. Return False if the body must be
+        parsed alone.
+        """
         handling = self._handlings[operation]
         context = Context(key, worker, self._models.settings)
         if handling.gathers is None or not handling.gathers(context, body):
@@ -156,7 +160,7 @@ class Dispatch:
 
 
 def _end(found: Change | Outcome, tell: Callable[[Outcome], None]) -> None:
-    """Call `tell` with the outcome of a body that was read, as soon as it is known."""
+    """Call `tell` with the outcome of a parsed body, as soon as the outcome is known."""
     if not isinstance(found, Change):
         tell(found)
         return

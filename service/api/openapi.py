@@ -1,7 +1,7 @@
-"""The OpenAPI document: what every route takes, what it answers, and every error that it may give.
+"""The OpenAPI document: what every route takes, what it answers, and which errors it may return.
 
-A route declares through `described` what is particular to it; this module adds what follows from its path, body and
-role.
+A route uses `described` to declare what is particular to the route. This module adds everything that follows from the
+route's path, body and role.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hinged.service.errors import (
 )
 
 JSON_TYPE = "application/json"
-AT = "2026-05-01T12:00:00.000Z"  # time in the examples
+AT = "2026-05-01T12:00:00.000Z"  # time that the examples show
 REF = "#/components/schemas/"
 METHODS = ("get", "put", "post", "patch", "delete")
 HEADERS = {
@@ -63,7 +63,7 @@ class Documented(Protocol):
 
 
 class Shape(NamedTuple):
-    """The form of a body or an answer: a type or an adapter, and an example."""
+    """The form of a body or an answer: a type or a pydantic adapter, and an example."""
 
     type: Any
     example: Any
@@ -79,7 +79,9 @@ def described(
     statuses: Iterable[int] = (200,),
     media_type: str = JSON_TYPE,
 ) -> dict[str, Any]:
-    """Return what only the route knows, for `openapi_extra`. errors: those that do not follow from path, body, role."""
+    """Return the parts of `openapi_extra` that only the route knows. errors: errors that do not follow from path, body
+    and role.
+    """
     content = {media_type: {"schema": _schema(answer.type), "example": json.dumps(answer.example)}}
     found: dict[str, Any] = {
         "responses": {str(status): {"description": "Done.", "content": content} for status in statuses},
@@ -94,7 +96,7 @@ def described(
 
 
 def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
-    """Return the whole document."""
+    """Return the whole OpenAPI document."""
     found = get_openapi(
         title=app.title,
         version=app.version,
@@ -132,12 +134,14 @@ def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
 
 
 def operation_id(route: APIRoute) -> str:
-    """Return the name of a route's function; a route with a model version adds "_version", so that its id is unique."""
+    """Return the name of the route's function. Routes with a model version get the suffix "_version", so that each id
+    is unique.
+    """
     return f"{route.name}_version" if "{version}" in route.path_format else route.name
 
 
 def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -> None:
-    """Add what follows from path, body and role."""
+    """Add to `operation` everything that follows from the path, body and role of the route."""
     name = operation["operationId"].removesuffix("_version")
     text = operation.get("description", "")
     operation["summary"] = re.split(r"(?<=\w)[.;:]", text, maxsplit=1)[0]
@@ -156,7 +160,7 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
         others = ["password"] * rule.basic + ["ticket"] * (rule.method == "GET")
         operation["security"] = [{}, *({name: []} for name in ("key", *others))]
     elif rule.method != "GET":
-        errors += [Forbidden]  # for a foreign Origin
+        errors += [Forbidden]  # for a foreign Origin header
     if "{model}" in path:
         errors += [NotFound, Invalid]
     if "requestBody" in operation:
@@ -171,7 +175,7 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
 
 
 def _named(kind: type[ServiceError]) -> Iterator[tuple[str, type[ServiceError]]]:
-    """Yield all subclasses of an error class, with their names."""
+    """Yield all subclasses of an error class, each with its name."""
     for below in kind.__subclasses__():
         yield below.__name__, below
         yield from _named(below)
@@ -234,11 +238,13 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 def _hoist(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Move the types of an operation's body and answers into the document's components, by title."""
+    """Move the types of an operation's body and answers into the components of the document. Each type is stored by its
+    title.
+    """
     media = [operation.get("requestBody", {}), *operation["responses"].values()]
     for part in media:
         for content in part.get("content", {}).values():
-            if isinstance(content.get("example"), str):  # FastAPI drops nulls, so an example is kept as text
+            if isinstance(content.get("example"), str):  # FastAPI drops nulls, so examples are kept as text
                 content["example"] = json.loads(content["example"])
             schema = dict(content["schema"])
             definitions = schema.pop("$defs", {})

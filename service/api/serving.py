@@ -1,4 +1,4 @@
-"""Routes: an operation (hinged/operations), its handler, and the checks that a request passes first."""
+"""Connect each operation (hinged/operations) to its handler and to the checks that a request must pass first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_A_MODEL = "/models/{model}/"
 class Route(APIRoute):
     """A route that answers an operation over HTTP.
 
-    FastAPI describes the route and reads its query; none of FastAPI's layers wraps the handler.
+    FastAPI describes the route and parses its query. No layer of FastAPI wraps the handler.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Route(APIRoute):
         self._always_read = any(p.field_info.is_required() for p in asked) or bool(dependant.header_params)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, with an error if need be: no caller has to catch an exception of a route."""
+        """Answer a request, if necessary with an error. Callers need not catch any exception of the route."""
         request = Request(scope, receive, send)
         try:
             response = await self.respond(request)
@@ -86,7 +86,7 @@ class Route(APIRoute):
         return response
 
     def _read(self, request: Request) -> dict[str, Any]:
-        """Return the query parameters and headers that the handler takes. Invalid."""
+        """Return the query parameters and headers that the handler takes. Raise Invalid."""
         query, bad = request_params_to_args(self.dependant.query_params, request.query_params)
         headers, worse = request_params_to_args(self.dependant.header_params, request.headers)
         for problem in (*bad, *worse):
@@ -103,7 +103,7 @@ class Socket(WebSocketRoute):
         self.app = self.open
 
     async def open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open the WebSocket, or answer the handshake with an error in the shape of all errors."""
+        """Open the WebSocket, or answer the handshake with an error in the usual shape."""
         socket = WebSocket(scope, receive, send)
         try:
             authorise(socket, self.operation)
@@ -118,9 +118,10 @@ class Socket(WebSocketRoute):
 class Group:
     """The routes of one kind.
 
-    tag: where the OpenAPI document lists them.
-    below, refusal: for routes of another protocol, the first part of their paths and the shape of their errors.
-    state: makes what a server keeps for these routes, by its name in `app.state`.
+    tag: the section of the OpenAPI document that lists the routes.
+    below, refusal: the first part of the paths, and the shape of the errors. Only routes of another protocol have these
+    two.
+    state: functions that make the objects that a server keeps for these routes, by their names in `app.state`.
     """
 
     def __init__(
@@ -151,11 +152,11 @@ class Group:
     ) -> Callable[[Handler], Handler]:
         """Declare a handler for an operation.
 
-        answer: an example of the answer. A `Shape` gives its type too, if the operation declares none or only part of
-        it. Without an answer the OpenAPI document does not list the route.
-        errors: those that do not follow from path, body and role.
-        handling: how bodies are read, if the operation can be requested in several ways.
-        put_together: joins the answers of several processes, if the operation concerns the server as a whole.
+        answer: an example of the answer. A `Shape` also gives the type of the answer, if the operation declares no type
+        or only a part of it. The OpenAPI document does not list a route without `answer`.
+        errors: errors that do not follow from path, body and role.
+        handling: how bodies are parsed, if the operation can be requested in several ways.
+        put_together: joins the answers of several processes, if the operation concerns the whole server.
         takes: further arguments of `described`.
         """
 
@@ -189,19 +190,21 @@ class Found(NamedTuple):
 
 
 class RouteTable:
-    """All routes. ValueError if two routes serve the same requests, or a declared operation has no route."""
+    """All routes. Raises ValueError if two routes serve the same requests, or if a declared operation has no route."""
 
     def __init__(self, groups: list[Group], declared: list[Operation[..., Any]]) -> None:
         self.all = [route for group in groups for route in group.routes]
         self.state = {name: make for group in groups for name, make in group.state.items()}
-        """Makers of what a server keeps for its routes, by name in `app.state`."""
+        """Functions that make the objects that a server keeps for its routes, by the names of the objects in
+        `app.state`.
+        """
         self.probes = frozenset(route.path for route in self.all if route.operation.probe)
         self.of_all = {
             route.path: (route.operation, route.put_together)
             for route in self.all
             if isinstance(route, Route) and route.put_together is not None
         }
-        """Operations on a server as a whole, by path, with the function that joins the processes' answers."""
+        """Operations on the whole server, by path, with the function that joins the answers of the processes."""
         operations = [route.operation for route in self.all]
         missing = [operation for operation in declared if operation not in operations]
         if missing:
@@ -214,11 +217,13 @@ class RouteTable:
                 raise ValueError(f"two routes serve {route.operation.method} {route.path}")
 
     def handlings(self) -> dict[Operation[..., Any], Handling]:
-        """Return how bodies are read, for the operations that can be requested in several ways."""
+        """Return how bodies are parsed for each operation that can be requested in several ways."""
         return {route.operation: route.handling for route in self.described if route.handling is not None}
 
     def find(self, method: str, path: str) -> Found | None:
-        """Return the route of a request if a look into a dictionary finds it; None leaves it to the router."""
+        """Return the route of a request if a single dictionary look-up finds the route. Return None if the router must
+        search for the route.
+        """
         route = self._by_path.get((method, path))
         if route is not None and not route.operation.parameters:
             return Found(route, {})
@@ -229,7 +234,7 @@ class RouteTable:
         return None
 
     def methods_of(self, path: str) -> str:
-        """Return the methods of a path, as the header Allow lists them."""
+        """Return the methods of a path, in the format of the Allow header."""
         found = {route.operation.method for route in self.described if route.path_regex.match(path)}
         return ", ".join(sorted(found))
 

@@ -1,7 +1,8 @@
-"""Requests about a server as a whole: join the answers of its processes into one answer.
+"""Requests about the whole server: join the answers of its processes into one answer.
 
-A list that silently lacks models would be wrong, so it needs the answers of all processes. The server is ready when all
-processes are. The metrics of each process get a label, `process`, and show which process does not answer.
+The list of models needs the answers of all processes, because a list that silently lacks models would be wrong. The
+server is ready when all processes are ready. The metrics of each process get a label, `process`. The metrics also show
+which process does not answer.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from hinged.service.errors import Unavailable
 
 UP = "hinged_process_up"
 SAMPLE = re.compile(rb"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
-"""The name of a sample, and the brace if labels follow."""
+"""The name of a sample, and the opening brace if labels follow."""
 
 
 class ProcessAnswer(NamedTuple):
-    """The answer of a process; status 0 if it gave none."""
+    """The answer of a process. The status is 0 if the process did not answer."""
 
     number: int
     status: int
@@ -33,12 +34,13 @@ class ProcessAnswer(NamedTuple):
 
 
 PutTogether = Callable[[ProcessAnswer, Sequence[ProcessAnswer]], Response | None]
-"""Joins the answer of this process and the other processes' answers. None if its own is a refusal, which then stands.
+"""A function that joins the answer of this process with the answers of the other processes. The function returns None
+if the answer of this process is a refusal; the refusal is then the answer.
 """
 
 
 def put_models(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
-    """List the models of all processes, by name. Unavailable if a process does not answer."""
+    """List the models of all processes, by name. Raise Unavailable if a process does not answer."""
     found: list[dict[str, Any]] = []
     for answer in (mine, *others):
         if answer.status != HTTPStatus.OK:
@@ -48,7 +50,9 @@ def put_models(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response
 
 
 def put_readiness(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response | None:
-    """Report the server as ready if all processes are, with the numbers of models by state."""
+    """Report that the server is ready if all processes are ready. The answer contains the number of models in each
+    state.
+    """
     telling = {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
     if mine.status not in telling:
         return None
@@ -61,7 +65,7 @@ def put_readiness(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Respo
 
 
 def put_metrics(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
-    """Return the metrics of all processes, each sample with a label for its process."""
+    """Return the metrics of all processes. Each sample gets a label that names its process."""
     heads: dict[str, list[bytes]] = {}
     samples: dict[str, list[bytes]] = {}
     answers = sorted((mine, *others))

@@ -1,4 +1,4 @@
-"""Functions that the routes share: read a request's body, and find the registry."""
+"""Functions that the routes share: read the body of a request, and find the registry."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ BINARY = "application/octet-stream"
 EXAMPLES = ("application/json", MEDIA_TYPE)
 
 COMMAND_BYTES_MAX = 2**18
-"""Longest body without examples, in bytes. A configuration of 1,024 classes and 1,000 columns has 100 KiB."""
+"""Maximum size of a body without examples, in bytes. A configuration of 1,024 classes and 1,000 columns has 100 KiB."""
 COMMAND_PARTS_MAX = 4_000
-"""Commas in such a body. Each of its parts may be wrong, and reporting a wrong part takes 2 us."""
+"""Maximum number of commas in such a body. Each part of a body may be invalid, and reporting one invalid part takes 2
+us.
+"""
 
 
 def registry_of(connection: HTTPConnection) -> Registry:
@@ -47,14 +49,14 @@ def registry_of(connection: HTTPConnection) -> Registry:
 
 
 async def read_optional(request: Request, adapter: TypeAdapter[Any]) -> Any:
-    """Return the parsed body of a command, {} if there is no body. Invalid says what is wrong."""
+    """Return the parsed body of a command, or {} if there is no body. The error Invalid says what is wrong."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return {}
     return parsed(adapter, await read_command(request))
 
 
 async def read_command(request: Request) -> Raw:
-    """Read a JSON body without examples. It is parsed and checked in a single step, which bounds its size."""
+    """Read a JSON body without examples. The body is parsed and checked in a single step, so its size is limited."""
     bytes_max = min(COMMAND_BYTES_MAX, registry_of(request).settings.body_bytes_max)
     body = await read_json(request, bytes_max)
     if body.count(b",") > COMMAND_PARTS_MAX:
@@ -63,7 +65,7 @@ async def read_command(request: Request) -> Raw:
 
 
 def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
-    """Return the parsed small body. Invalid says what is wrong."""
+    """Return the parsed small body. The error Invalid says what is wrong."""
     if isinstance(body, Long):
         raise Invalid(f"body: besides examples at most {SMALL_BYTES} bytes are allowed, got more")
     try:
@@ -78,10 +80,10 @@ async def read_lists(
     lists: Mapping[str, TypeAdapter[Any]],
     taken: Mapping[str, Take] = MappingProxyType({}),
 ) -> Any:
-    """Return a JSON body that may be long in these lists, each with at most as many elements as a request may have
-    examples. Invalid.
+    """Return a JSON body in which these lists may be long. The maximum length of a list is the maximum number of
+    examples per request. Raise Invalid.
 
-    taken: functions that take the elements of long lists as they are read (trees.py).
+    taken: functions that process the elements of long lists while the lists are parsed (trees.py).
     """
     settings = registry_of(request).settings
     body = await read_json(request, settings.body_bytes_max)
@@ -105,14 +107,16 @@ def _parsed_lists(
 
 
 async def read_json(request: Request, bytes_max: int) -> Raw:
-    """Return the body of a JSON request. UnsupportedMediaType, BodyTooLarge, RequestTimeout, BadRequest if cut off."""
+    """Return the body of a JSON request. Raise UnsupportedMediaType, BodyTooLarge, RequestTimeout, or BadRequest if it
+    is cut off.
+    """
     _check_type(request, "application/json")
     return await read_bytes(request, bytes_max)
 
 
 async def read_examples(request: Request, bytes_max: int) -> tuple[Raw, bool]:
-    """Return the body of a request, and whether it is a batch (data/batches.py) rather than JSON. Errors as in
-    read_json.
+    """Return the body of a request, and whether the body is a batch (data/batches.py) instead of JSON. The errors are
+    the same as in read_json.
     """
     media_type = media_type_of(request)
     if media_type not in EXAMPLES:
@@ -121,7 +125,9 @@ async def read_examples(request: Request, bytes_max: int) -> tuple[Raw, bool]:
 
 
 async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
-    """Return a body of bytes in a temporary file, so that slow clients fill no memory. Errors as in read_json."""
+    """Save a body of bytes in a temporary file, so that slow clients fill no memory. The errors are the same as in
+    read_json.
+    """
     file: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile)
     try:
         _check_type(request, BINARY)
@@ -140,12 +146,12 @@ def _check_type(request: Request, wanted: str) -> None:
 
 
 def media_type_of(request: Request) -> str:
-    """Return the content type of a body, without parameters; empty if the request has none."""
+    """Return the content type of a body, without parameters. The result is empty if the request has no content type."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_bytes(request: Request, bytes_max: int) -> Raw:
-    """Return the body of a request. BodyTooLarge, RequestTimeout, BadRequest if cut off."""
+    """Return the body of a request. Raise BodyTooLarge, RequestTimeout, or BadRequest if the body is cut off."""
     if WHOLE in request.scope:
         message = await request.receive()
         if len(message.get("body", b"")) > bytes_max:
@@ -174,12 +180,14 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
 
 
 def body_s(size: int, seconds: float) -> float:
-    """Return the seconds that a client may take to send more than `size` bytes of a body. seconds: to begin with."""
+    """Return the number of seconds that a client may take to send more than `size` bytes. seconds: the time allowed at
+    the start.
+    """
     return seconds + size / limits.BODY_BYTES_PER_S
 
 
 def too_slow(size: int, seconds: float) -> RequestTimeout:
-    """Return the error for a client that took longer."""
+    """Return the error for a client that took longer than allowed."""
     return RequestTimeout(f"too slow: only {size} bytes of the body came in {body_s(size, seconds):g} s")
 
 

@@ -1,3 +1,3 @@
-"""Commands: what may be asked of a model. A command changes nothing itself: it checks the request and returns events
-that change the model.
+"""Commands that a client can give to a model. A command changes nothing itself: it checks the request and returns
+events that change the model.
 """

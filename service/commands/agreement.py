@@ -1,4 +1,4 @@
-"""Agreement between annotators beyond chance: Cohen's kappa, over the answers that are kept."""
+"""Agreement between annotators beyond chance: Cohen's kappa, computed from the stored answers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hinged.service.model.model import Model
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Return Cohen's kappa of two annotators' labels for the same examples; None without examples, or if both
-    annotators gave all of them the same label.
+    """Return Cohen's kappa of two annotators' labels for the same examples. Return None without examples, or if both
+    annotators gave every example the same label.
     """
     n = len(pairs)
     ones, others = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
@@ -25,11 +25,11 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 
 def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Return each annotator's agreement with the current labels, and the agreement of pairs of annotators, those with
-    the most common examples first.
+    """Return each annotator's agreement with the current labels, and the agreement of pairs of annotators. The pairs
+    with the most common examples come first.
 
-    Only examples with several annotators count: a lone annotator's answer is the current label and would agree with
-    itself.
+    Only examples with several annotators count. If only one annotator answered, this answer is the current label and
+    would agree with itself.
     """
     labels = model.labels.labels
     answers: dict[str, dict[str, Label]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""Answers that were given: annotators change or forget them, and read how annotators and the model compare."""
+"""Commands about earlier answers: annotators change or forget answers, and see how annotators and the model compare."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from hinged.service.model.view import Published
 
 @dataclass(frozen=True, slots=True)
 class ChangeAnswer:
-    """An annotator gives another label than before: a correction if the example was learned, else a changed vote."""
+    """An annotator replaces a label that the annotator gave before. The new label corrects a learned example, or
+    changes a vote.
+    """
 
     given: str
     label: Label
@@ -34,7 +36,7 @@ class ChangeAnswer:
     located: Located | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound if no answer of this annotator is kept, Gone if the example was forgotten."""
+        """Return the plan. Raise NotFound if no answer of this annotator is kept, Gone if the example was forgotten."""
         if model.tombstones.knows(self.given):
             raise Gone(f"the example {self.given!r} was forgotten", id=self.given)
         if model.annotators.find(self.given, self.annotator) is None:
@@ -56,13 +58,13 @@ class ChangeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ForgetAnswer(Forget):
-    """Forget an example that only this annotator has answered, without a trace."""
+    """Completely forget an example that only this annotator has answered."""
 
     annotator: str = ""
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound if no answer of this annotator is kept, Conflict if other annotators answered the example, or it
-        waits for more labels.
+        """Return the plan. Raise NotFound if no answer of this annotator is kept. Raise Conflict if other annotators
+        answered the example, or if the example waits for more labels.
         """
         if not model.tombstones.knows(self.given):
             if model.annotators.find(self.given, self.annotator) is None:
@@ -82,7 +84,7 @@ class ForgetAnswer(Forget):
 
 
 def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:
-    """Return the newest answers, of one annotator or of all, and the figures of annotators and pairs."""
+    """Return the newest answers of one annotator or of all annotators, and the figures of annotators and pairs."""
     by_annotator, pairs = agreement(model)
     nothing = {"shared": 0, "kappa": None}
     kept = [a for a in model.annotators if annotator in (None, a.annotator)]
@@ -118,7 +120,7 @@ def joined(candidates: list[Candidate]) -> Inputs:
 
 
 def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[dict[str, Any]]:
-    """Return the state's prediction for each x, and its distance from the boundary."""
+    """Return the state's prediction for each x, and the distance of each x from the boundary."""
     decided = published.decide(inputs)
     scores = published.distances(decided.columns) if decided.columns.shape[1] else np.full(len(ids), np.nan)
     return [
@@ -132,10 +134,10 @@ def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[
 
 
 def known_example(model: Model, given: str, located: Located | None = None) -> dict[str, Any] | None:
-    """Return an example as far as the model or the log has it; None if the log has to be read first.
+    """Return everything that the model or the log knows about an example. Return None if the log must be read first.
 
-    located: what the log says of it. x is null if neither has it. NotFound for an unknown id, Gone for an example that
-    was forgotten.
+    located: what the log says about the example. The result's x is null if neither the log nor the model has the x.
+    Raise NotFound for an unknown id, and Gone for a forgotten example.
     """
     features = model.configuration.features
     if model.tombstones.knows(given):
@@ -145,7 +147,7 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
         return {"id": given, "number": None, "label": None, "x": features.shown(candidate.x, 0), **candidate.told}
     number = number_of(model, given, located)
     x = located.x if located is not None else None
-    # With an encoder, the solver's rows are not the client's x.
+    # With an encoder, the rows in the solver are not the client's x.
     if number is not None and x is None and model.learner.warmup.encoder is None:
         x = model.solver.row_of(number)
     if located is None and x is None:

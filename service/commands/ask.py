@@ -1,10 +1,12 @@
-"""Asking for labels: candidates of the pool, and which annotator labels which candidate.
+"""Commands that ask for labels: choose candidates from the pool, and decide which annotator labels which candidate.
 
-Each command returns the events it makes of the model as it stands (`plan`, which changes nothing) and its answer once
-they have been applied. Random draws happen here and stand in the events, so a fold draws nothing.
+Each command has a method `plan`, which changes nothing. `plan` returns the events that the command makes for the
+model's current state, and the function that makes the answer once the events are applied. Random draws happen here and
+are stored in the events, so applying an event draws nothing.
 
-Diversity: in a batch, each question is chosen by how informative and how unlike the other questions it is (Brinker,
-ICML 2003). A share of the questions, `explore`, is drawn uniformly, because only those give an unbiased accuracy.
+Diversity: within a batch, each question is chosen for being informative and for being unlike the other questions
+(Brinker, ICML 2003). A share of the questions, `explore`, is drawn uniformly, because only these questions give an
+unbiased accuracy.
 """
 
 from __future__ import annotations
@@ -58,27 +60,27 @@ Answer = Callable[[Model], dict[str, Any]]
 
 
 class Planned(NamedTuple):
-    """Events to append, and the function that makes the answer once the model has applied them."""
+    """Events to append, and a function that makes the answer after the model has applied the events."""
 
     events: list[ModelEvent]
     answer: Answer
 
 
 class Command(Protocol):
-    """A command: changes a model, or reads it between two changes."""
+    """A command, which changes a model, or reads a model between two changes."""
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Decide for the model as it stands."""
+        """Return the events and the answer for the model's current state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """Candidates for the pool.
 
-    labels: labels that are known.
-    shows: what people see instead of each x; may be empty.
-    learned: ids that the log holds, though the model no longer keeps their first answers.
-    read: reads x and digests again for another configuration; Invalid if it does not take them.
+    labels: labels that are already known.
+    shows: what people see instead of each x. This list may be empty.
+    learned: ids that are in the log although the model no longer keeps their first answers.
+    read: reads x and digests again for a different configuration; raises Invalid if the x does not fit.
     """
 
     ids: list[str]
@@ -90,10 +92,10 @@ class Offer:
     read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Offer the candidates that are new (not in the pool, not learned, each once), and change what known candidates
-        show.
+        """Offer the new candidates (not in the pool, not learned, each only once), and change what people see of known
+        candidates.
 
-        Conflict if the pool has an id with another x.
+        Raise Conflict if the pool has an id with a different x.
         """
         if not model.learner.takes(self.inputs):
             if self.read is None:
@@ -137,7 +139,9 @@ class Offer:
         return Planned(events, answer)
 
     def _note_shown(self, index: int, shows: dict[str, Any]) -> None:
-        """Note what an example shows; null leaves it as it is. Conflict if this request gave something else before."""
+        """Note what people see of an example; null leaves it unchanged. Raise Conflict if this request said something
+        else before.
+        """
         given, show = self.ids[index], self.shows[index] if self.shows else None
         if show is not None and show_text(shows.setdefault(given, show)) != show_text(show):
             raise Conflict(
@@ -146,7 +150,9 @@ class Offer:
 
     @staticmethod
     def _shown_otherwise(model: Model, shows: dict[str, Any], now_ms: int) -> list[ModelEvent]:
-        """Return the event for candidates of the pool whose `show` changes, if there are any."""
+        """Return the event for candidates in the pool whose `show` changes. Return an empty list if no `show`
+        changes.
+        """
         there = {given: candidate.show for given in shows if (candidate := model.pool.find(given))}
         other = [given for given, show in there.items() if show_text(show) != show_text(shows[given])]
         return [CandidatesShown(other, [shows[given] for given in other], now_ms)] if other else []
@@ -154,11 +160,11 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """n questions for an annotator.
+    """A request of an annotator for n questions.
 
-    search: candidates to look at.
+    search: number of candidates to consider.
     request_id: a retry with the same request_id gets the same answer.
-    held: the annotator's open leases that the client still holds; None: all of them.
+    held: the annotator's open leases that the client still has. None means all of them.
     """
 
     n: int
@@ -171,14 +177,14 @@ class Ask:
 
     @property
     def fingerprint(self) -> str:
-        """A digest that tells this request from another with the same request_id."""
+        """Return a digest that distinguishes this request from a different request with the same request_id."""
         said: list[Any] = [self.n, self.strategy, self.lease_ms, self.search]
         said += [] if self.held is None else [self.held]
         return hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Repeat the open leases that are held, then lease the most informative candidates that no other annotator
-        works on.
+        """Repeat the open leases that the client still has. Then lease the most informative candidates that no other
+        annotator is working on.
         """
         if self.request_id is not None:
             asked = model.pool.asked(self.annotator, self.request_id)
@@ -214,14 +220,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """Show the next questions and the leases; changes nothing."""
+    """Show the next questions and the leases. Nothing changes."""
 
     n: int
     strategy: str
     search: int
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Answer without events."""
+        """Return the answer, without events."""
         choices = choose(model, _eligible(model, None, now_ms, self.strategy), self.n, self.strategy, self.search)
         leased = [
             {"id": c.id, "annotator": x.annotator, "expires_at": shown_time(x.expires_ms), "reason": x.reason}
@@ -238,7 +244,7 @@ class Peek:
 
 @dataclass(frozen=True, slots=True)
 class ChosenCandidate:
-    """A candidate to ask for. score: |f(x)|, None if fewer than two classes are known."""
+    """A candidate that was chosen for a question. score: |f(x)|, or None if fewer than two classes are known."""
 
     candidate: Candidate
     reason: str
@@ -246,8 +252,8 @@ class ChosenCandidate:
 
 
 def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, search: int) -> list[ChosenCandidate]:
-    """Choose at most n candidates: first those that have labels and need more, then those that the strategy prefers
-    among `search` of the rest, drawn at random.
+    """Choose at most n candidates. First come the candidates that have labels and need more. Then come the candidates
+    that the strategy prefers among `search` of the rest, drawn at random.
     """
     n = min(n, len(eligible))
     if n <= 0:
@@ -255,7 +261,7 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     published = model.published()
     begun = _begun(eligible)[:n] if model.configuration.labels.overlap > 1 else []
     scores = _distances(published, begun)
-    # They keep the reason of their first question, so a candidate that was drawn at random stays part of an unbiased
+    # These candidates keep the reason of their first question, so a candidate drawn at random stays in an unbiased
     # sample.
     first = [ChosenCandidate(c, c.leases[0].reason, score) for c, score in zip(begun, scores, strict=True)]
     if len(first) == n:
@@ -265,7 +271,9 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
 
 
 def _begun(eligible: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates that have labels, those with most labels first, then the oldest."""
+    """Return the candidates that already have labels: those with the most labels first, and the oldest first among
+    equals.
+    """
     return sorted((c for c in eligible if c.votes), key=lambda c: -len(c.votes))
 
 
@@ -303,13 +311,15 @@ def _choose_new(
 
 
 def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:
-    """Return one candidate per x, if that leaves n of them."""
+    """Return one candidate for each distinct x, if that leaves n candidates."""
     by_x = {c.digest: c for c in reversed(candidates)}
     return list(by_x.values()) if len(by_x) >= n else candidates
 
 
 def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n: int) -> Array:
-    """Draw a sample that ends when it has AUTO_WANTED candidates inside the margin for each question (section 4.4)."""
+    """Draw a sample that ends when it contains AUTO_WANTED candidates inside the margin for each question (section
+    4.4).
+    """
     sample = unseen.draw(min(AUTO_SEARCHED * n, unseen.left))
     inside = 0
     for begin in range(0, sample.size, AUTO_CHUNK):
@@ -348,13 +358,15 @@ def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any
 
 
 def hashed(seed: int, key: bytes) -> int:
-    """Return 64 bits that depend only on seed and key."""
+    """Return 64 bits that depend only on the seed and the key."""
     digest = hashlib.blake2b(key, digest_size=8, key=seed.to_bytes(8, "little")).digest()
     return int.from_bytes(digest, "little")
 
 
 class Wish(NamedTuple):
-    """Whether a prediction's label is wanted, the probability of that decision, and the reason."""
+    """A decision whether the server wants the label of a prediction, with the probability and the reason of the
+    decision.
+    """
 
     wanted: bool
     probability: float
@@ -362,21 +374,21 @@ class Wish(NamedTuple):
 
     @property
     def source(self) -> int:
-        """The source under which the label is counted (service/model/metrics.py), if there is a budget."""
+        """Return the source under which the label is counted (service/model/metrics.py), if there is a budget."""
         return {None: 0, ACTIVE: 1, EXPLORE: 2}[self.reason]
 
 
 class LabelBudget:
-    """Decides which predictions of a stream are worth a label, within a budget: a share of all predictions.
+    """Decides which predictions of a stream are worth a label. The budget is a share of all predictions.
 
-    A label is wanted for predictions inside the margin, |f(x)| < 1 + delta / 2, with a probability that keeps to the
-    budget. In addition, a share of all predictions, explore times budget, is drawn at random. The share of predictions
-    inside the margin is a moving average over about SPAN predictions. A draw is a hash of seed and id, so the same id
-    gets the same draw; a prediction without an id is drawn by its running number.
+    A label is wanted for predictions inside the margin, |f(x)| < 1 + delta / 2, with a probability that respects the
+    budget. In addition, a share of explore times budget of all predictions is drawn at random. The share of predictions
+    inside the margin is a moving average over about SPAN predictions. A draw is a hash of the seed and the id, so the
+    same id always gets the same draw. A prediction without an id is drawn by its running number.
     """
 
     SPAN = 1000
-    PRIOR = 10.0  # predictions that are assumed inside the margin at first, so that rather too few labels are asked for
+    PRIOR = 10.0  # predictions that count as inside the margin at the start, to avoid asking too often
 
     def __init__(self, seed: int, labels: Labelling) -> None:
         self.seed = seed

@@ -1,7 +1,7 @@
-"""Changing what was learned: forgetting, correcting, reconfiguring, challengers.
+"""Commands that change what was learned: forget, correct, reconfigure, and manage challengers.
 
-Like the commands of ask.py, each command returns the events it makes of the model as it stands. A change that the
-solver cannot do in place begins a job (service/engine/jobs/background.py).
+As in ask.py, each command returns the events that it makes for the model's current state. If the solver cannot make a
+change in place, the event begins a job (service/engine/jobs/background.py).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from hinged.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The log's record of an id: the position, and the example's number, x, digest and class number; None where
-    unknown.
+    """The log's record of an id: the position, and the example's number, x, digest and class number. Unknown parts are
+    None.
     """
 
     position: int
@@ -55,10 +55,10 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Forget an example without a trace.
+    """Completely forget an example.
 
-    located: what the log says of the id.
-    waiting: whether a prediction of it is not logged yet.
+    located: what the log says about the id.
+    waiting: whether a prediction of the example is not logged yet.
     """
 
     given: str
@@ -66,7 +66,9 @@ class Forget:
     waiting: bool = False
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound for an unknown id. A repeated request answers what became of the first."""
+        """Return the plan. Raise NotFound for an unknown id. A repeated request answers with the result of the first
+        request.
+        """
         if model.tombstones.knows(self.given):
             running = [job.at for job in model.jobs.running() if job.kind == "forget"]
             return Planned([], lambda model: _answer(model, max(running, default=None)))
@@ -82,18 +84,18 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Correct:
-    """Give a learned example another label."""
+    """Give a learned example a different label."""
 
     given: str
     label: Label
     classes_max: int
     located: Located | None = None
-    annotator: str | None = None  # who changes their own answer
-    changed_ms: int | None = None  # when another program changed it
+    annotator: str | None = None  # the annotator who changes an answer of their own
+    changed_ms: int | None = None  # when another program changed the label
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound for an example that was not learned, Gone for one that was forgotten, Invalid for a label that is
-        not allowed.
+        """Return the plan. Raise NotFound for an example that was not learned, Gone for a forgotten example, and
+        Invalid for a label that is not allowed.
         """
         if model.tombstones.knows(self.given):
             raise Gone(f"the example {self.given!r} was forgotten", id=self.given)
@@ -104,10 +106,10 @@ class Correct:
         label = class_of(model, self.label, self.classes_max)
         if label == len(model.labels):
             events.append(ClassAdded(self.label))
-        # Without an x, a repetition can be compared by its label alone.
+        # Without an x, only the label can show that a request is repeated.
         digest = self.located.digest if self.located is not None else None
         content = content_of(digest or b"", self.label)
-        if model.corrections.get(number) == label:  # asked again
+        if model.corrections.get(number) == label:  # the request is repeated
             running = [job.at for job in model.jobs.running() if (job.kind, job.number) == ("correct", number)]
             return Planned(events, lambda model: _answer(model, max(running, default=None)))
         events.append(LabelCorrected(number, label, content.hex(), now_ms, self.annotator))
@@ -117,30 +119,32 @@ class Correct:
 
 @dataclass(frozen=True, slots=True)
 class Hear:
-    """Note when another program last changed what it keeps under this id, without changing an example."""
+    """Record when another program last changed its copy of an example. The example itself does not change."""
 
     given: str
     changed_ms: int
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """No events if the time is known."""
+        """Return the plan, which has no events if the time is already known."""
         return Planned(revised(model, self.given, self.changed_ms, now_ms), lambda _: {})
 
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """Change parts of the configuration; the other parts stay."""
+    """Change parts of the configuration. The other parts stay the same."""
 
     changes: dict[str, Any]
     settings: Settings
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Invalid for an invalid configuration, and for a change that would make it another model."""
+        """Return the plan. Raise Invalid for an invalid configuration, and for a change that would create a different
+        model.
+        """
         planned = [job for job in model.jobs.running() if job.configuration is not None and job.kind == "configure"]
         base = planned[-1].configuration if planned else model.configuration.model_dump(mode="json")
         configuration = changed(base or {}, self.changes, self.settings)
         facts = configuration.model_dump(mode="json")
-        if planned and planned[-1].configuration == facts:  # asked again
+        if planned and planned[-1].configuration == facts:  # the request is repeated
             return Planned([], lambda model: _answer(model, planned[-1].at))
         if not planned and configuration.same_as(model.configuration):
             return Planned([], lambda model: _answer(model, None))
@@ -152,14 +156,18 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Start a challenger: the model's configuration with changes, taught from the log, then from the stream."""
+    """Start a challenger with the model's configuration and the given changes. The challenger learns the log first,
+    then the stream.
+    """
 
     shadow: str
     changes: dict[str, Any]
     settings: Settings
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Conflict if the model has as many challengers as it may, or one of this name with another configuration."""
+        """Return the plan. Raise Conflict if the model already has the maximum number of challengers, or if this
+        challenger has a different configuration.
+        """
         if not MODEL_NAME.fullmatch(self.shadow):
             raise Invalid(f"a challenger's name must match {MODEL_NAME.pattern}, got {self.shadow[:80]!r}")
         configuration = changed(model.configuration.model_dump(mode="json"), self.changes, self.settings)
@@ -185,19 +193,21 @@ class Retire:
     shadow: str
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound if no challenger has this name."""
+        """Return the plan. Raise NotFound if no challenger has this name."""
         _check_shadow(model, self.shadow, running=True)
         return Planned([ChallengerRetired(self.shadow, now_ms)], lambda _: {"shadow": self.shadow, "deleted": True})
 
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Let a challenger take the model's place."""
+    """Let a challenger replace the model."""
 
     shadow: str
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound if no challenger has this name, Conflict while it is being taught or after it has stopped."""
+        """Return the plan. Raise NotFound if no challenger has this name, and Conflict while the challenger still
+        learns the log or after it has stopped.
+        """
         _check_shadow(model, self.shadow, running=False)
         stopped = model.shadows[self.shadow].stopped
         if stopped is not None:
@@ -208,7 +218,9 @@ class Promote:
 
 
 def class_of(model: Model, label: Label, classes_max: int) -> int:
-    """Return the number of a label's class; for a new label, the next number. Invalid for a forbidden label."""
+    """Return the number of a label's class. A new label gets the next number. Raise Invalid for a label that is not
+    allowed.
+    """
     check_label(label, "y")
     number = model.labels.number(label)
     if number is not None:
@@ -225,7 +237,8 @@ def number_of(model: Model, given: str, located: Located | None) -> int | None:
     """Return the number of the learned example with this id, or None."""
     number = model.answers.number_of(given)
     if number is not None and given.startswith(SERVER_ID) and number < model.answers.oldest:
-        # The example with this number may have an id of its own. For a point the model knows; otherwise the log tells.
+        # The example with this number may have an id of its own. The model knows the ids of its points; for other
+        # examples the log knows.
         held = any(np.isin(number, learner.solver.keys()) for learner in (model.learner, *model.shadows.values()))
         number = number if held and number not in model.old_ids else None
     if number is None:
@@ -236,7 +249,9 @@ def number_of(model: Model, given: str, located: Located | None) -> int | None:
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -> Configuration:
-    """Return a configuration with some parts changed. Invalid if the result is invalid or would be another model."""
+    """Return a configuration with some parts changed. Raise Invalid if the result is invalid or would be a different
+    model.
+    """
     facts = configured_anew(base, changes)
     for name in ("features", "classes"):
         if facts.get(name) != base.get(name):
@@ -245,7 +260,7 @@ def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -
 
 
 def in_place(model: Model, configuration: Configuration) -> bool:
-    """Return whether the solver can adopt the configuration without retraining."""
+    """Return whether the solver can adopt the configuration without being retrained."""
     then, now = model.configuration.model_dump(), configuration.model_dump()
     differ = {name for name in now if then.get(name) != now[name]}
     if differ <= BESIDE:
@@ -266,7 +281,7 @@ def _check_shadow(model: Model, name: str, *, running: bool) -> None:
 
 
 def _answer(model: Model, job: int | None) -> dict[str, Any]:
-    """Return the job of a change that goes on, or the solver's certificate."""
+    """Return the job of an unfinished change, or the solver's certificate."""
     if job is not None:
         return {"at": job, "folds": bool((found := model.jobs.find(job)) and found.folds)}
     return {"certificate": model.solver.certificate()}

@@ -1,4 +1,4 @@
-"""Why a model predicts what it predicts, and which of its examples contradict their labels."""
+"""Explain why a model makes a prediction, and find the examples that contradict their labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from hinged.solvers.scores.selection import margins
 
 
 class Explained(NamedTuple):
-    """A decision, the state that made it, and for each row the support vectors that contribute to the score."""
+    """Explained decisions: the state that made them, and the support vectors that contribute to the score of each
+    row.
+    """
 
     published: Published
     decided: Decided
@@ -24,13 +26,14 @@ class Explained(NamedTuple):
 
 
 def explain(model: Model, inputs: Inputs, most: int) -> Explained:
-    """Decide, and name for each row the `most` support vectors that contribute most to the predicted class's score.
+    """Decide on each row, and return the `most` support vectors that contribute most to the score of its predicted
+    class.
 
-    Invalid for a solver without support vectors, and for an x that the model's kernel does not take.
+    Raise Invalid for a solver without support vectors, and for an x that the model's kernel does not accept.
     """
     published = model.published()
     try:
-        inputs = model.learner.rows(inputs)  # they may have been read for an earlier configuration
+        inputs = model.learner.rows(inputs)  # the inputs may have been read for an earlier configuration
     except BadRow as error:
         raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
     decided = published.decide(inputs)
@@ -59,10 +62,11 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
 
 
 def suspects(model: Model, most: int) -> list[dict[str, Any]]:
-    """Return the points that contradict their label most, or that the ramp set aside: their labels are likely errors.
+    """Return the points that contradict their label most, and the points that the ramp set aside. The labels of these
+    points are probably wrong.
 
-    Points whose label somebody has confirmed by giving it again are left out. margin: y f(x), negative if the
-    prediction is another label. Invalid for a solver without points.
+    Points are left out if somebody has confirmed their label by giving it again. margin: y f(x), which is negative if
+    the predicted label differs. Raise Invalid for a solver without points.
     """
     held = model.solver.point_scores()
     if held is None:

@@ -1,4 +1,4 @@
-"""How good a model is: the certificate of its solution, its leave-one-out error, its curves and its challengers."""
+"""Figures that show how good a model is: its certificate, leave-one-out error, curves and challengers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
 
-SPARK_POINTS = 64  # points of a curve in an overview
+SPARK_POINTS = 64  # number of points of a curve in an overview
 
 
 class Glanceable(Protocol):
-    """A serving model, as far as an overview needs it."""
+    """The parts of a serving model that an overview needs."""
 
     @property
     def model(self) -> Model:
-        """The model, which may be learning meanwhile."""
+        """Return the model, which may be learning at the same time."""
 
     @property
     def waiting_examples(self) -> int:
-        """Examples that wait in the queue."""
+        """Return the number of examples that wait in the queue."""
 
 
 def glance(standing: Glanceable) -> dict[str, Any]:
-    """Return the figures of a model that cost next to nothing, without waiting for it.
+    """Return the figures of a model that are cheap to compute, without waiting for the model.
 
-    They may be from before or after its newest example, or mixed.
+    The figures may come from before or after the newest example of the model, or be a mixture.
     """
     model = standing.model
     metrics, points = model.metrics, model.curves.own.points
@@ -53,7 +53,7 @@ def glance(standing: Glanceable) -> dict[str, Any]:
 
 
 def curves_of(model: Model, after: int) -> dict[str, Any]:
-    """Return the learning curves after a position of the log up to now, with all marks."""
+    """Return the learning curves from after a position of the log up to now, with all marks."""
     curves = model.curves
 
     def columns(curve: LearningCurve, learner: ModelLearner) -> dict[str, list[Any]]:
@@ -61,7 +61,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         return curve.columns(after, None if now is None else (*now, *figures_of(learner)))
 
     def present(curve: LearningCurve) -> tuple[int, int, int] | None:
-        """Return where the present lies, unless the curve's last point is of the present already."""
+        """Return the present position, unless the last point of the curve is already at this position."""
         if curve.points[-1][1] < model.learned:
             return model.position, model.learned, model.at_ms
         mark = curves.marks[-1] if curves.marks else None  # a finishing step, for example, changes what was learned
@@ -73,7 +73,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         "points_max": POINTS_MAX,
         "stride": curves.own.stride,
         "curve": columns(curves.own, model.learner),
-        "shadows": {  # a challenger that has learned nothing since it was made has no point yet
+        "shadows": {  # a challenger that has learned nothing since its start has no point yet
             name: columns(curves.shadows.get(name) or LearningCurve(), shadow)
             for name, shadow in sorted(model.shadows.items())
         },
@@ -82,12 +82,14 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
 
 
 def certificate(model: Model) -> tuple[int, dict[str, Any]]:
-    """Return the position of the state, and how good its solution is."""
+    """Return the position of the state, and figures that show how good its solution is."""
     return model.position, model.solver.certificate()
 
 
 def copy_of_exact(model: Model) -> tuple[int, ModelLearner]:
-    """Return the state's position and a copy of its learner, for `left_out`. Conflict unless the solver is exact."""
+    """Return the position of the state and a copy of its learner, for `left_out`. Raise Conflict unless the solver is
+    exact.
+    """
     if not isinstance(model.solver, ExactSVM):
         raise Conflict(f"leave-one-out needs the exact solver; this model's is {model.configuration.solver}")
     facts, arrays = model.learner.state()
@@ -95,7 +97,9 @@ def copy_of_exact(model: Model) -> tuple[int, ModelLearner]:
 
 
 def left_out(learner: ModelLearner) -> tuple[int, int]:
-    """Return the number of examples, and how many of them the machine without that example assigns to another class."""
+    """Return the number of examples, and the number of errors. An error is an example that the machine without the
+    example assigns to a wrong class.
+    """
     solver = learner.solver
     assert isinstance(solver, ExactSVM)  # noqa: S101  checked when it was copied
     if not solver.live:
@@ -107,7 +111,7 @@ def left_out(learner: ModelLearner) -> tuple[int, int]:
 def challengers(model: Model, *, full: bool = False) -> dict[str, Any]:
     """Return the model and its challengers, each with the metrics of its own predictions.
 
-    full: with every default of their configurations.
+    full: whether to include every default of their configurations.
     """
     return {
         "model": model.name,

@@ -1,8 +1,8 @@
-"""The plan of a micro-batch of learn requests, made before anything is written.
+"""Plan a micro-batch of learn requests, before anything is written.
 
-Each request is taken or refused as a whole. An example may be new. It may repeat an example that the model has learned
-or that comes earlier in the micro-batch. Or it is one of several labels that a candidate of the pool needs. An example
-without x takes the x of the pool or of the prediction that waits for its label.
+Each request is accepted or refused as a whole. There are three kinds of examples: new examples, repeats of an example
+that is learned or comes earlier in the micro-batch, and votes for a candidate that needs several labels. An example
+without x gets its x from the pool, or from the prediction that waits for its label.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def make_plan(
     at_ms: int,
     waiting: Mapping[str, Prediction] | None = None,
 ) -> Plan:
-    """Decide what becomes of each example, for the model as it stands. Changes nothing.
+    """Decide what will happen to each example, given the model's current state. The model does not change.
 
-    waiting: predictions that are about to be logged.
+    waiting: predictions that will be logged next.
     """
     if waiting is None:
         planned = _plain(model, requests, lookup, at_ms)
@@ -56,7 +56,7 @@ def make_plan(
 
 
 def rehearse(configuration: Configuration, request: LearnRequest, settings: Settings) -> None:
-    """Raise the error that a new model of this configuration would answer to its first request."""
+    """Raise the error with which a new model of this configuration would refuse its first request."""
     model = Model("new", configuration, **settings.model_sizes)
     (planned,) = make_plan(model, [request], lambda _: {}, settings.classes_max, at_ms=0).planned
     if isinstance(planned, ServiceError):
@@ -64,9 +64,9 @@ def rehearse(configuration: Configuration, request: LearnRequest, settings: Sett
 
 
 def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms: int) -> Plan | None:
-    """Return the plan of a plain stream: every example brings an x, is new, and its class is known. None otherwise.
+    """Return the plan if every example brings an x, is new, and has a known class. Return None otherwise.
 
-    One check of the whole micro-batch then replaces `taking.take` for each example, and is ten times as fast.
+    One check of the whole micro-batch then replaces `taking.take` for each example. This check is ten times as fast.
     """
     batches = [request.inputs for request in requests if request.inputs is not None]
     ids = list(chain.from_iterable(request.ids for request in requests))
@@ -81,7 +81,7 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     if given and not _all_unknown(model, given, lookup, at_ms):
         return None
     labels = list(chain.from_iterable(request.labels for request in requests))
-    kinds = list(zip(map(type, labels), labels, strict=True))  # the type too, because True == 1 but is another label
+    kinds = list(zip(map(type, labels), labels, strict=True))  # True == 1, but their types differ
     numbers = {kind: model.labels.number(kind[1]) for kind in set(kinds)}
     if None in numbers.values():
         return None
@@ -114,7 +114,7 @@ def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> 
 
 
 def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelEvent]:
-    """Return the new examples as events; a class is added right before its first example."""
+    """Return events for the new examples. A class is added just before its first example."""
     if not new:
         return []
     # An imported candidate does not say for which kernel its norms were computed.
@@ -155,7 +155,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
 
 
 def _runs(new: Sequence[NewExample]) -> list[Inputs]:
-    """Return the examples' x in order; neighbours in a batch stay together."""
+    """Return the x of the examples in order. Consecutive rows of a batch stay together."""
     runs: list[tuple[Inputs, int, int]] = []
     for example in new:
         if runs and runs[-1][0] is example.batch and runs[-1][2] == example.row:

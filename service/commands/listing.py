@@ -1,4 +1,4 @@
-"""Learned examples as they stand now: as logged when they were learned, with later changes applied."""
+"""List the learned examples in their current state: as logged when they were learned, with later changes applied."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CURSOR = r"^([0-9]{1,18})\.([0-9]{1,18})$"
 
 
 class Cursor(NamedTuple):
-    """The beginning of a page: a row of the event at a position; at position 0, for examples before the log, an
-    example's number.
+    """The beginning of a page: a position of the log and a row of the event there. For examples that are older than the
+    log, the position is 0 and the row is the example's number.
     """
 
     position: int = 0
@@ -26,20 +26,20 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Return the cursor of a text of the form CURSOR; the beginning for None."""
+        """Read a cursor from a text of the form CURSOR. For None, return the cursor of the beginning."""
         if text is None:
             return cls()
         position, row = text.split(".")
         return cls(int(position), int(row))
 
     def shown(self) -> str:
-        """The cursor as it goes over the wire."""
+        """Return the cursor as text, in the form that clients get."""
         return f"{self.position}.{self.row}"
 
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """Selects the examples to list, by label (as a key of `scores`), by annotator, and by the time of learning."""
+    """Selects the examples to list by label (a key of `scores`), by annotator, and by the time of learning."""
 
     label: str | None = None
     annotator: str | None = None
@@ -48,12 +48,14 @@ class ListFilter:
 
     @property
     def timed(self) -> bool:
-        """Whether the filter is by time."""
+        """Return whether the filter uses the time."""
         return self.from_ms is not None or self.to_ms is not None
 
 
 class LoggedExample(NamedTuple):
-    """An example as logged, or as the model knows it. label: its class number then; annotator: who answered last."""
+    """An example as logged, or as the model knows it. label: its class number at that time. annotator: the last
+    annotator who answered.
+    """
 
     cursor: Cursor
     number: int
@@ -66,11 +68,11 @@ class LoggedExample(NamedTuple):
 
 
 Listed = list[tuple[Cursor, dict[str, Any]]]
-"""Examples as they are shown, each with its cursor."""
+"""Examples as clients see them, each with its cursor."""
 
 
 def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> list[LoggedExample]:
-    """Return at most `most` examples of a learned batch, beginning at a row."""
+    """Return at most `most` examples of a learned batch, starting at a row."""
     keys = event.keys.tolist()
     return [
         LoggedExample(
@@ -88,22 +90,22 @@ def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> 
 
 
 def kept_entries(model: Model, begin: int, end: int) -> list[LoggedExample]:
-    """Return the examples with numbers from begin to before end that the model knows without its log."""
+    """Return the examples with numbers begin to end - 1 that the model knows without its log."""
     labels = [(number, model.answers.label_of(number)) for number in range(begin, end)]
     return [LoggedExample(Cursor(0, n), n, model.id_of(n), label) for n, label in labels if label is not None]
 
 
 def missing_before(model: Model, first: int) -> int:
-    """Return how many examples before number `first` are unknown to both log and model, without those forgotten on
-    request.
+    """Return how many examples before number `first` neither the log nor the model knows. Forgotten examples do not
+    count.
     """
     oldest = min(model.answers.oldest, first)
     return oldest - 1 - sum(number < oldest for number in model.tombstones.numbers)
 
 
 def listed(model: Model, entries: Iterable[LoggedExample], wanted: ListFilter) -> Listed:
-    """Return the entries that are wanted and not forgotten, as they stand now."""
-    answered: dict[str, dict[str, Label]] = defaultdict(dict)  # the newest answers, which may have been changed
+    """Return the current state of the entries that match the filter and are not forgotten."""
+    answered: dict[str, dict[str, Label]] = defaultdict(dict)  # the newest answers, which annotators may have changed
     for answer in model.annotators:
         answered[answer.id][answer.annotator] = answer.label
     found = []

@@ -18,8 +18,8 @@ from hinged.service.model.model import Model
 class Provenance(NamedTuple):
     """The origin of a label that another program asked for.
 
-    source: how the example was chosen there (metrics.py).
-    changed_ms: when it was last changed there; None if unknown.
+    source: how that program chose the example (metrics.py).
+    changed_ms: when that program last changed the label; None if unknown.
     """
 
     annotator: str | None
@@ -29,15 +29,15 @@ class Provenance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LearnRequest:
-    """Checked examples of one request, in order.
+    """The checked examples of one request, in order.
 
-    ids: None where the server is to give an id.
-    inputs: the x of the examples that bring one, in order; None if no example does.
-    contents: 16 bytes of x and y; None where there is no x.
-    leases: tokens, None where an example has none; empty if no example has one.
-    elsewhere: the provenance of each example that another program asked for; else empty.
-    reread: reads the request again for another configuration, or raises Invalid. Before the request's turn comes, the
-    model may change its kernel or precision.
+    ids: None where the server gives the id.
+    inputs: the x of the examples that have one, in order. None if no example has one.
+    contents: 16 bytes that identify x and y. None where there is no x.
+    leases: tokens. None where an example has no lease; empty if no example has one.
+    elsewhere: the provenance of each example if another program asked for the labels; otherwise empty.
+    reread: reads the request again for a different configuration, or raises Invalid. `reread` is needed because the
+    model may change its kernel or precision while the request waits.
     """
 
     ids: list[str | None]
@@ -49,7 +49,9 @@ class LearnRequest:
     elsewhere: Sequence[Provenance] = ()
 
     def read_for(self, model: Model) -> LearnRequest:
-        """Return the request as the model's present configuration reads it. Invalid for an x that it does not take."""
+        """Return the request as read with the model's current configuration. Raise Invalid for an x that does not
+        fit.
+        """
         if self.inputs is None or model.learner.takes(self.inputs):
             return self
         if self.reread is None:
@@ -57,13 +59,15 @@ class LearnRequest:
         return self.reread(model.configuration)
 
     def lease(self, index: int) -> str | None:
-        """The lease that an example answers."""
+        """Return the lease that an example answers."""
         return self.leases[index] if self.leases else None
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedLabels:
-    """One of several labels was taken: the number so far, and the number needed; `tally` once it has them all."""
+    """One of several labels was accepted: the number of labels so far, and the number needed. `tally` is set once all
+    have come.
+    """
 
     collected: int
     needed: int
@@ -72,8 +76,8 @@ class CollectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExample:
-    """The fate of one example: it is number `new` among the micro-batch's new examples (or repeats that), or
-    repeats `answer`, or is one of `votes`.
+    """The fate of one example. The example is number `new` among the new examples of the micro-batch or repeats that
+    example, repeats `answer`, or is one of `votes`.
     """
 
     given: str | None
@@ -84,7 +88,9 @@ class PlannedExample:
 
 
 class AllNew(NamedTuple):
-    """The fate of a request's examples if all are new: they are the micro-batch's new examples from `begin` on."""
+    """The fate of the examples of a request if all are new: they are the new examples of the micro-batch from `begin`
+    on.
+    """
 
     begin: int
     ids: Sequence[str | None]
@@ -92,7 +98,9 @@ class AllNew(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewExample:
-    """A new example; its x is row `row` of `batch`. annotator: who answered a question with it; votes: all who did."""
+    """A new example, with its x in row `row` of `batch`. annotator: the annotator whose answer this example is. votes:
+    the votes of all annotators who answered.
+    """
 
     given: str | None
     batch: Inputs
@@ -106,7 +114,9 @@ class NewExample:
 
 @dataclass(slots=True)
 class Plan:
-    """For each request what becomes of its examples (or the error that refuses it), and the events that they make."""
+    """For each request, what happens to its examples or the error that refuses the request. Also the resulting
+    events.
+    """
 
     planned: list[list[PlannedExample] | AllNew | ServiceError] = field(default_factory=list)
     events: list[ModelEvent] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Predicting, for every way in: HTTP, WebSocket frames and other protocols.
+"""Prediction, for every way into the server: HTTP, WebSocket frames and other protocols.
 
-Predictions are made from the state published last and do not wait for learning. If support vectors are to explain them,
-the model itself is asked between two changes. A prediction with an id waits for its label.
+Predictions use the state published last and do not wait for learning. To explain predictions by support vectors, the
+server asks the model itself between two changes. A prediction with an id waits for its label.
 """
 
 from __future__ import annotations
@@ -32,51 +32,53 @@ from hinged.service.model.view import Decided, Published
 
 T = TypeVar("T")
 
-# Multiplications above which a prediction goes to a thread, so that the event loop stays free: about a millisecond.
-# Turning an inner product into a kernel value counts as VALUE_WORK multiplications.
+# If a prediction needs more multiplications than this (about a millisecond), it runs on a thread, so that the event
+# loop stays free. Turning an inner product into a kernel value counts as VALUE_WORK multiplications.
 INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
-CHARACTER_WORK = 400  # multiplications that finding the words takes, per character of a text
+CHARACTER_WORK = 400  # cost of finding the words of a text: multiplications per character
 NO_DETAILS = Details()
-INLINE_VALUES_MAX = 20_000  # values of a batch that the event loop decides on itself, however small the model
-KEPT_INLINE_MAX = 100  # predictions that the event loop itself prepares to wait for labels
-WISHES = 500  # predictions for which label wishes are computed at once: half a millisecond
+INLINE_VALUES_MAX = 20_000  # values of a batch; for a larger batch, a thread decides even if the model is small
+KEPT_INLINE_MAX = 100  # maximum number of predictions that the event loop itself stores until their labels come
+WISHES = 500  # number of predictions for which label wishes are computed in one step of half a millisecond
 
 
 class Serving(Protocol):
-    """A serving model, as far as predictions need it."""
+    """The parts of a serving model that predictions need."""
 
     predictions_served: int
 
     @property
     def published(self) -> Published:
-        """The state that predictions read."""
+        """Return the state that predictions read."""
 
     @property
     def readers(self) -> Executor:
-        """Runs what would take too long on the event loop."""
+        """Return the executor for work that would take too long on the event loop."""
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Return the answer of a question to the model itself, between two changes."""
+        """Pass the model itself to `question` between two changes, and return the result."""
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Return for each prediction whether its label is wanted."""
+        """Return whether the server wants the label of each prediction."""
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
-        """Let predictions wait for their labels."""
+        """Store predictions that wait for their labels."""
 
 
 class Predictions(NamedTuple):
-    """A state's predictions for a batch, row by row.
+    """The predictions of a state for a batch, row by row.
 
     published: the state.
     labels: None while no class is known.
-    probabilities: of the predicted class; None where unknown.
-    scores: of each class, by name.
-    wishes: whether labels are wanted; None if not asked for.
-    of_classes: the probability of each class by name, None where unknown; None if not asked for.
-    support_vectors: those that contribute to each score; None if not asked for.
-    outside: by row, the names or columns whose values lie outside everything learned.
+    probabilities: the probability of the predicted class; None where unknown.
+    scores: the score of each class, by name.
+    wishes: whether the server wants each label; None if the caller did not ask for this.
+    of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
+    for probabilities.
+    support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support
+    vectors.
+    outside: for each row, the names or columns whose values lie outside everything learned.
     """
 
     published: Published
@@ -91,8 +93,8 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """A state's decisions for a batch, from which predictions for any part can be made. details: what the answer
-    includes.
+    """The decisions of a state for a batch. Predictions for any part of the batch can be made from these decisions.
+    details: what the answer includes.
     """
 
     published: Published
@@ -102,7 +104,7 @@ class Decisions:
     support_vectors: list[list[dict[str, Any]]] | None
 
     def part(self, begin: int, end: int) -> Predictions:
-        """Return the predictions of rows begin to before end."""
+        """Return the predictions of rows begin to end - 1."""
         whole = begin == 0 and end >= self.decided.numbers.size
         published, decided = self.published, self.decided if whole else self.decided.part(begin, end)
         numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
@@ -125,11 +127,12 @@ async def make_decisions(
     ids: Sequence[str | None] | None = None,
     details: Details = NO_DETAILS,
 ) -> Decisions:
-    """Predict inputs with the state for which they were read: another state may have another kernel or precision.
+    """Predict inputs with the state for which they were read. A different state may have a different kernel or
+    precision.
 
-    ids: of each row; None if no labels will come.
-    details: if support vectors shall explain each row, the state is the model's between two changes. Invalid for a
-    solver without support vectors.
+    ids: the id of each row; None if no labels will come.
+    details: what the answer includes. If support vectors are to explain each row, the state must be the model's state
+    between two changes. Raise Invalid for a solver without support vectors.
     """
     because = None
     if details.explain:
@@ -142,7 +145,7 @@ async def make_decisions(
         few = len(ids) <= WISHES
         wishes = serving.wishes(ids, doubtful) if few else await sliced(_wishes(serving, ids, doubtful))
         await _keep(serving, published, inputs, ids, decided, wishes)
-    serving.predictions_served += len(inputs)  # only now: if keeping them fails, nothing is answered
+    serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
     return Decisions(published, decided, wishes, details, because)
 
 
@@ -155,7 +158,7 @@ def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -
 
 
 async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
-    """Run work on decision values: on the event loop if it is short, else on a thread of the model."""
+    """Run work on decision values. Short work runs on the event loop, longer work on a thread of the model."""
     values, characters = sizes_of(inputs)
     work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
     if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:
@@ -171,7 +174,7 @@ async def _keep(
     decided: Decided,
     wishes: list[Wish],
 ) -> None:
-    """Let the predictions that have an id wait for their labels."""
+    """Store the predictions that have an id until their labels come."""
     configuration = published.configuration
     named = [r for r, given in enumerate(ids) if given is not None]
     if not named or not configuration.labels.pending_max:

@@ -1,4 +1,4 @@
-"""Ranking examples that a client holds by the value of their labels; nothing is kept."""
+"""Rank examples that a client sends by the value of their labels. The server stores nothing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ async def make_ranking(
     labels: Sequence[Label | None],
     strategy: str,
 ) -> list[dict[str, Any]]:
-    """Return examples in the order in which a strategy wants their labels, with |f(x)|.
+    """Return examples in the order in which a strategy wants their labels, each with |f(x)|.
 
-    labels: known labels, which only the strategy gradient needs. Invalid if it lacks one.
+    labels: known labels, which only the strategy gradient needs. Raise Invalid if one is missing.
     """
     classes = _classes_of(published, labels) if strategy == GRADIENT else None
     work = partial(_rank, published, ids=ids, classes=classes, strategy=strategy)

@@ -1,4 +1,4 @@
-"""Taking one learn request: decide the fate of each of its examples, given the model and the requests before it."""
+"""Process one learn request: decide what happens to each example, given the model and the earlier requests."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ from hinged.service.model.pool import Candidate
 
 
 def revised(model: Model, given: str, changed_ms: int | None, at_ms: int) -> list[ModelEvent]:
-    """Return the event that notes when an example was changed elsewhere; no event if the time is unknown, or noted
-    already.
+    """Return the event that records when another program changed an example. Return no event if the time is unknown or
+    already recorded.
     """
     return [] if changed_ms in (None, model.revisions.of(given)) else [ExampleRevised(given, changed_ms or 0, at_ms)]
 
 
 Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
-"""Returns first answers of the ids that the log holds but the model has dropped."""
+"""A function that returns the first answers of ids that are in the log although the model has dropped these answers."""
 
 
 @dataclass(slots=True)
 class NewExamples:
-    """Additions of the requests so far. by_id: an id's content, label, and place in `examples`; votes: by candidate."""
+    """Everything that the requests so far have added. by_id: the content, label and index in `examples` of an id.
+    votes: the votes by candidate.
+    """
 
     examples: list[NewExample] = field(default_factory=list)
     by_id: dict[str, tuple[bytes, Label, int]] = field(default_factory=dict)
@@ -52,8 +54,8 @@ def take(
     waiting: Mapping[str, Prediction],
     new: NewExamples,
 ) -> list[PlannedExample] | ServiceError:
-    """Add a request's new examples, and return what becomes of each of its examples; or the error that refuses the
-    whole request.
+    """Add the new examples of a request, and return what happens to each of its examples. If the request is refused as
+    a whole, return the error.
     """
     asked = [given for given in request.ids if given is not None and model.answers.find(given) is None]
     taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, waiting, new)
@@ -71,7 +73,9 @@ def take(
 
 
 class _Taking:
-    """Takes one request, given the model and the requests before it; can undo what the request has added."""
+    """Processes one request, given the model and the earlier requests. `undo` removes everything that the request has
+    added.
+    """
 
     def __init__(
         self,
@@ -107,13 +111,15 @@ class _Taking:
         del self.new.examples[self.begin :], self.new.events[self.events :]
 
     def note_revision(self, index: int) -> None:
-        """Note how new the example is, if another program keeps it."""
+        """Note when another program last changed its copy of the example."""
         given = self.request.ids[index]
         if self.request.elsewhere and given is not None:
             self.new.events += revised(self.model, given, self.request.elsewhere[index].changed_ms, self.at_ms)
 
     def plan_of(self, index: int, row: int | None, content: bytes | None) -> PlannedExample:
-        """Return what becomes of one example. `row` (of the request's x) and `content` are None if it brings no x."""
+        """Return what happens to one example. `row` (in the request's x) and `content` are None if the example has no
+        x.
+        """
         batch = self.request.inputs
         given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
         if given is None:
@@ -151,9 +157,9 @@ class _Taking:
             batch, row, content = known.x, 0, content_of(known.digest, label)
         elif candidate is not None and content != content_of(candidate.digest, label):
             raise Conflict(f"examples[{index}]: the pool has {given!r} with another x", index=index, id=given)
-        assert batch is not None  # noqa: S101  content comes with an x
+        assert batch is not None  # noqa: S101  an example with content has an x
         _check_free(self.model, given, index)
-        # A prediction of another x under this id does not belong to this example.
+        # If a prediction under this id has a different x, it does not belong to this example.
         meant = prediction is not None and content == content_of(prediction.digest, label)
         source = candidate.source if candidate else prediction.source if prediction and meant else 0
         annotator = None
@@ -162,14 +168,18 @@ class _Taking:
         return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator))
 
     def _prediction(self, given: str) -> Prediction | None:
-        """Return the prediction that will wait for this label once those about to be logged are (Pending.keep)."""
+        """Return the prediction that will wait for this label after the predictions in `waiting` are logged
+        (Pending.keep).
+        """
         kept, coming = self.model.pending.find(given, self.at_ms), self.waiting.get(given)
         return coming if kept is None or (coming is not None and coming.digest != kept.digest) else kept
 
     def _label_of_lease(
         self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None
     ) -> PlannedExample:
-        """Take the label of an annotator who has, or had, a lease: the first label wins, or the majority of several."""
+        """Accept the label of an annotator who has or had a lease. The first label wins, or the majority of several
+        labels.
+        """
         found = self.model.pool.find_lease(token)
         if found is None or candidate is None or found[0] is not candidate:
             raise NotFound(
@@ -196,7 +206,7 @@ class _Taking:
                 return PlannedExample(given, None, None, duplicate=False, votes=CollectedLabels(len(votes), needed))
         tally = _tally([voted for _, voted in votes])
         if tally:
-            label = tally[0][0]  # the most frequent label; among equals, the earliest
+            label = tally[0][0]  # the most frequent label; if several are equally frequent, the label that came first
         content = content_of(candidate.digest, label)
         asked = (found[1].source, annotator, votes)
         added = self._add(index, NewExample(given, candidate.x, 0, label, content, *asked))
@@ -241,7 +251,9 @@ class _Taking:
 
 
 def _needed(labels: Sequence[Label], labelling: Labelling) -> int:
-    """Return how many labels a candidate needs, given those it has; a tie needs one more, up to the tie breakers."""
+    """Return how many labels a candidate needs, given its labels so far. A tie needs one more label, up to
+    `tie_breakers` more.
+    """
     tally = _tally(labels)
     tied = len(tally) > 1 and tally[0][1] == tally[1][1]
     if not tied or len(labels) < labelling.overlap:
@@ -250,7 +262,7 @@ def _needed(labels: Sequence[Label], labelling: Labelling) -> int:
 
 
 def _tally(labels: Sequence[Label]) -> list[tuple[Label, int]]:
-    """Return how often each label was given, the most frequent first, among equals the earliest."""
+    """Return how often each label was given. The most frequent label comes first; among equals, the earliest label."""
     by_key = {label_key(label): label for label in reversed(labels)}
     return [(by_key[key], count) for key, count in Counter(map(label_key, labels)).most_common()]
 

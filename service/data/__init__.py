@@ -1,1 +1,1 @@
-"""Clients' data, parsed and checked: examples, labels, named features, batches, configurations."""
+"""Parse and check clients' data: examples, labels, named features, batches and configurations."""

@@ -1,7 +1,7 @@
-"""JSON of answers, written by pydantic's encoder. The encoder blocks the event loop, so long answers are written in
+"""Write the JSON of answers with pydantic's encoder. The encoder blocks the event loop, so long answers are written in
 pieces.
 
-The values of a long answer are not made at once either: its long lists are Parts.
+The values of a long answer are also made piece by piece: its long lists are Parts.
 """
 
 from __future__ import annotations
@@ -14,26 +14,28 @@ from pydantic_core import to_json
 from hinged.service.data.slices import Slices
 
 Answer = dict[str, Any]
-"""An answer, as JSON; a long list in it is a Parts."""
+"""An answer in the form of JSON. A long list in an answer is a Parts object."""
 
 VALUES_MAX = 5_000
-"""Numbers and texts that are made and written in one go: some milliseconds. An answer with more is long."""
+"""Maximum number of numbers and texts that are made and written in one step, which takes some milliseconds. An answer
+with more values counts as long.
+"""
 LIST_MAX = 400
-"""Results of a list that are written in one go."""
+"""Number of results in a list that are written in one step."""
 
 
 class Parts:
-    """A long list, whose parts are made when they are written."""
+    """A long list. Each part of it is made when the part is written."""
 
     def __init__(self, length: int, size: int, make: Callable[[int, int], list[Any]]) -> None:
-        """size: numbers and texts of an element, roughly. make: returns elements begin to before end."""
+        """size: rough number of numbers and texts per element. make: returns elements begin to end - 1."""
         self.length = length
         self._step = max(1, VALUES_MAX // max(1, size))
         self._make = make
 
     @property
     def short(self) -> bool:
-        """Whether there is only one part, which may as well be made at once."""
+        """Return whether there is only one part, which may be made at once."""
         return self.length <= self._step
 
     def __iter__(self) -> Iterator[list[Any]]:
@@ -51,7 +53,9 @@ def json_bytes(content: Any) -> bytes:
 
 
 def is_long(content: Any) -> bool:
-    """Return whether an answer is written in pieces: an object with a long list in it, or in one of its parts."""
+    """Return whether an answer is written in pieces: it is an object, and it or one of its parts contains a long
+    list.
+    """
     return type(content) is dict and any(map(_is_long, content.values()))
 
 

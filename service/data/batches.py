@@ -1,9 +1,10 @@
-"""Batches of examples as bytes, which clients with rows send instead of JSON. Reading them takes a tenth of the time.
+"""Batches of examples as bytes. Clients with rows can send them instead of JSON; reading them takes a tenth of the
+time.
 
-A body is a frame (hinged/frames.py) of kind "batch". Its arrays are x (m, dim), or indptr, indices and values of m
-sparse rows, and y (m,), which indexes the facts' labels. The facts' ids are m texts or nulls; their shows are what each
-candidate shows, or null. docs/reference/http.md describes each byte. As in examples.py, everything is checked here
-before other code sees it.
+A body is a frame (hinged/frames.py) of kind "batch". The frame has an array y (m,), which indexes the labels in the
+facts. For x, the frame has an array x (m, dim), or the arrays indptr, indices and values of m sparse rows. The facts
+also contain `ids`, a list of m texts or nulls, and `shows`, a list of what people see of each candidate, or null.
+docs/reference/http.md describes each byte. As in examples.py, everything is checked here before other code sees it.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ Array = np.ndarray[Any, Any]
 MEDIA_TYPE = "application/vnd.hinged.batch"
 KIND = "batch"
 NONE = -1
-"""In y: the label is unknown."""
+"""Value of y for an unknown label."""
 
 FLOATS = (np.float32, np.float64)
 INTEGERS = (np.int32, np.int64)
 ARRAYS_MAX = FACTS_MAX = 16
-"""Arrays, and facts, of a batch: far more than any batch has, and few enough to check each."""
-SHOWS = 50  # checked in one go: a millisecond
+"""Maximum number of arrays, and of facts, in a batch. No valid batch has so many, and so few can all be checked."""
+SHOWS = 50  # number of shows that are checked in one step: a millisecond
 SPARSE = ("indptr", "indices", "values")
 
 
 @with_config(STRICT)
 class BatchFacts(TypedDict):
-    """The facts of a batch, besides its arrays."""
+    """The facts of a batch, which accompany its arrays."""
 
     ids: NotRequired[Annotated[list[str | None], Field(fail_fast=True)] | None]
     labels: NotRequired[Annotated[list[Y], Field(fail_fast=True)]]
@@ -61,9 +62,9 @@ FACTS: TypeAdapter[BatchFacts] = TypeAdapter(BatchFacts)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Checked examples, in order. labels: None where unknown; ids: None where the client gave none.
+    """Checked examples, in order. labels: None where unknown. ids: None where the client gave no id.
 
-    shows: what people see instead of x, None where there is nothing; empty if the batch has no shows.
+    shows: what people see instead of x, None where people see x itself. Empty if the batch has no shows.
     """
 
     ids: list[str | None]
@@ -73,9 +74,9 @@ class Batch:
 
 
 def read_batch(body: Raw, configuration: Configuration, settings: Settings, labelled: bool | None) -> Slices[Batch]:
-    """Return the examples of a body. Invalid says which example is wrong, and how.
+    """Return the examples of a body. The error Invalid says which example is wrong, and how.
 
-    labelled: whether each must have a label (True), none may (False), or some may (None).
+    labelled: whether each example must have a label (True), none may have a label (False), or some may (None).
     """
     if not configuration.features.IN_ROWS:
         raise Invalid("a batch must hold rows of numbers; send named features and texts as JSON")
@@ -92,7 +93,7 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
     yield
     m = _check_names(arrays, labelled)
     if not 1 <= m <= settings.batch_examples_max:
-        most = settings.batch_examples_max  # so that a client can send as many at once
+        most = settings.batch_examples_max  # the error names it, so that a client can send this many
         raise Invalid(f"examples must be 1 to {most}, got {m}", examples_max=most)
     _check_indptr(arrays)
     given = facts.get("ids")
@@ -109,7 +110,7 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
 
 
 def _header(text: memoryview, settings: Settings) -> Slices[Any]:
-    """Return the parsed header, which has at most as many ids as there may be examples."""
+    """Return the parsed header. The number of ids is at most the maximum number of examples in a batch."""
     if len(text) > SMALL_BYTES:
         most = settings.batch_examples_max
         yield
@@ -140,7 +141,7 @@ def _shows(facts: BatchFacts, m: int, *, candidates: bool) -> Slices[list[Any]]:
 
 
 def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:
-    """Check that a batch has the right arrays; return the number of examples."""
+    """Check that a batch has the right arrays. Return the number of examples."""
     x = SPARSE if "x" not in arrays else ("x",)
     wanted = {*x, *(("y",) if labelled or (labelled is None and "y" in arrays) else ())}
     if set(arrays) != wanted:

@@ -12,11 +12,11 @@ from hinged.service.errors import Invalid
 
 Label: TypeAlias = answers.Label
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: json.dumps with options would make one at each call
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make an encoder per call
 
 
 def label_key(label: Label) -> str:
-    """Return the label as JSON text, which differs for any two labels."""
+    """Return the label as JSON text. Different labels have different texts."""
     return _encode(label)
 
 
@@ -26,10 +26,10 @@ def same_label(one: Label, other: Label) -> bool:
 
 
 def score_name(label: Label) -> str:
-    """Return the label as a key of `scores`: a string as it is, anything else as JSON.
+    """Return the label as a key of `scores`. A string stays as it is; any other label becomes JSON.
 
-    A string that looks like JSON ("1", "true", or one that begins with a quote) keeps its quotes, so that no two labels
-    share a name, whatever the other classes are.
+    A string that looks like JSON ("1", "true", or a string that begins with a quote) keeps its quotes. No two labels
+    can therefore share a name, whatever the other classes are.
     """
     if not isinstance(label, str):
         return json.dumps(label)
@@ -39,7 +39,7 @@ def score_name(label: Label) -> str:
 
 
 def check_label(label: Label, place: str, **details: Any) -> None:
-    """Refuse a label that is too long or not valid Unicode; `place` says where in the request it stands."""
+    """Refuse a label that is too long or not valid Unicode. `place` is the label's place in the request."""
     if isinstance(label, int) and abs(label) >= 2**63:
         raise Invalid(f"{place}: an integer label may have at most 63 bits", **details)
     if isinstance(label, str) and len(label) > limits.LABEL_CHARS_MAX:
@@ -51,7 +51,7 @@ def check_label(label: Label, place: str, **details: Any) -> None:
 
 
 def is_whole(text: str) -> bool:
-    """Return whether a text is valid Unicode: JSON may hold a lone surrogate, half of a character."""
+    """Return whether a text is valid Unicode. JSON may contain a lone surrogate, which is half of a character."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -60,9 +60,9 @@ def is_whole(text: str) -> bool:
 
 
 def check_labels(labels: Sequence[Label]) -> None:
-    """Check the label of each example; most examples share a few labels."""
+    """Check the label of each example. Most examples share a few labels, so each distinct label is checked once."""
     try:
-        for label in set(labels):  # a set takes True and 1 for the same; both are valid
+        for label in set(labels):  # a set treats True and 1 as equal; both are valid
             check_label(label, "")
     except Invalid:  # find the first example with an invalid label
         for index, label in enumerate(labels):
@@ -70,7 +70,7 @@ def check_labels(labels: Sequence[Label]) -> None:
 
 
 class Labels:
-    """The classes of a model in the order in which they came; a class's number is its index."""
+    """The classes of a model, in the order in which they came. The number of a class is its index."""
 
     def __init__(self) -> None:
         self.labels: list[Label] = []
@@ -81,12 +81,12 @@ class Labels:
         return len(self.labels)
 
     def add(self, label: Label) -> int:
-        """Add a class; return its number."""
+        """Add a class and return its number."""
         number = self._numbers[label_key(label)] = len(self.labels)
         self.labels.append(label)
         self.names.append(score_name(label))
         return number
 
     def number(self, label: Label) -> int | None:
-        """Return the class's number, or None for an unknown label."""
+        """Return the number of a class. Return None for an unknown label."""
         return self._numbers.get(label_key(label))

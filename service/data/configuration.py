@@ -1,4 +1,4 @@
-"""Configurations of models: the body of PUT /models/{model}, with its defaults and its checks."""
+"""Configurations of models: the body of PUT /models/{model}, its defaults and its checks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from hinged.solvers.core.states import BOUND_MAX
 DIM_SPARSE = 2**20
 SPANS = ("window", "half_life")
 TOLD = frozenset({"solver", "kernel", "features", "C", "points_max"})
-"""Parts of a configuration that are always shown: they say what the model is, or follow from the server's settings."""
+"""Parts of a configuration that are always shown. These parts say what the model is, or depend on the server's
+settings.
+"""
 TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
-"""Parts of its features that are always shown, together with those that new models get. Without them, features named in
-a change would mean something else."""
+"""Parts of the features that are always shown, together with the parts that new models get. Without these parts, the
+features that a client names in a change would mean something else.
+"""
 BESIDE = frozenset({"labels", "show", "calibration"})
-"""Parts that no solver depends on: they change without retraining."""
+"""Parts that do not affect any solver. These parts change without retraining."""
 
 
 def _kind(value: Any) -> str | None:
@@ -46,8 +49,8 @@ _LASVM_S = frozenset(CONFIGURATION_OF["lasvm"].model_fields) - Configuration.SHA
 
 
 def _unnamed(facts: dict[str, Any]) -> str:
-    """Return the solver of a body that names none: a race, unless the body gives C, gamma or another part that a race
-    finds by itself.
+    """Return the solver of a body that names no solver. The solver is a race, unless the body gives C, gamma or another
+    part that a race determines itself.
     """
     kernel = facts.get("kernel")
     gamma = kernel.get("gamma") if isinstance(kernel, dict) else None
@@ -67,15 +70,15 @@ CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
 
 
 def read_configuration(facts: dict[str, Any]) -> Configuration:
-    """Return a configuration from a log or a snapshot. ValueError if it is invalid.
+    """Return a configuration from a log or a snapshot. Raise ValueError if the configuration is invalid.
 
-    Parameters that are newer than the log or snapshot get the values that leave its behaviour unchanged.
+    Parameters that did not exist when the log or snapshot was written get values that leave the behaviour unchanged.
     """
     return CONFIGURATIONS.validate_python(as_written(facts))
 
 
 def as_written(facts: Any) -> Any:
-    """Return an earlier configuration completed with the parameters that came later."""
+    """Return an earlier configuration, completed with the parameters that were added later."""
     if not isinstance(facts, dict) or not isinstance(solver := facts.get("solver"), str):
         return facts
     spans = {name: facts[name] for name in SPANS if isinstance(facts.get(name), dict)}
@@ -84,11 +87,11 @@ def as_written(facts: Any) -> Any:
 
 
 def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Configuration:
-    """Return the configuration that a client asks for, with the defaults of a new model. Invalid says what was got and
-    what is allowed.
+    """Return the configuration that a client asks for, with the defaults of a new model. The error Invalid says what
+    was got and what is allowed.
 
-    Features are scaled, unless gamma is a number (which refers to unscaled x) or too many columns would be centred.
-    Candidates count for the warm-up. gamma "auto" becomes "scale".
+    Features are scaled, with two exceptions: gamma is a number (which refers to unscaled x), or too many columns would
+    be centred. Candidates count for the warm-up. gamma "auto" becomes "scale".
     """
     configuration = _read(body)
     gamma, features = configuration.gamma, configuration.features
@@ -102,9 +105,10 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
 
 
 def shown_configuration(configuration: Configuration, *, full: bool = False) -> dict[str, Any]:
-    """Return a configuration as JSON: what the client gave, and what follows from it. full: every default, too.
+    """Return a configuration as JSON: the parts that the client gave, and the parts that follow from them. full:
+    include every default.
 
-    `new_configuration` makes the same configuration of either form, so sending either back changes nothing.
+    `new_configuration` makes the same configuration from either form, so sending back either form changes nothing.
     """
     facts = configuration.model_dump(mode="json")
     if full:
@@ -135,7 +139,9 @@ def _unusual(facts: dict[str, Any], usual: dict[str, Any], always: frozenset[str
 
 
 def found_again(asked: Configuration, there: Configuration) -> Configuration:
-    """Return what a client asks for if the model exists: defaults that have changed since are taken from the model."""
+    """Return what a client asks for if the model already exists. Defaults that have changed since then are taken from
+    the model.
+    """
     if asked.solver == "auto" and there.solver == "lasvm" and "solver" not in asked.model_fields_set:
         shared = {name: getattr(asked, name) for name in Configuration.SHARED - {"solver"}}
         asked = CONFIGURATION_OF["lasvm"].model_construct(asked.model_fields_set, **shared)
@@ -155,7 +161,9 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
 
 
 def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
-    """Return a configuration that is complete, like a model's own. Invalid says what was got and what is allowed."""
+    """Return a complete configuration, like the configuration of a model. The error Invalid says what was got and what
+    is allowed.
+    """
     return _checked(_read(body), settings)
 
 
@@ -167,7 +175,9 @@ def _read(body: bytes | bytearray | str) -> Configuration:
 
 
 def _checked(configuration: Configuration, settings: Settings) -> Configuration:
-    """Return the configuration with defaults for points_max and steps. Invalid if its parts contradict each other."""
+    """Return the configuration with defaults for points_max and steps. Raise Invalid if its parts contradict each
+    other.
+    """
     features, gamma, points_max = configuration.features, configuration.gamma, configuration.points_max
     points_max = points_max or min(POINTS, settings.points_max)
     said = configuration.model_fields_set  # needed by `found_again`
@@ -215,7 +225,7 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         for index, label in enumerate(classes):
             check_label(label, f"classes[{index}]")
     for name, weight in (configuration.class_weight or {}).items():
-        # The solver would refuse this too, but only once the class is in the log.
+        # The solver would refuse this too, but only after the class is in the log.
         bound = solver.C_max * weight
         if not 0 < bound < BOUND_MAX:
             raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
@@ -223,8 +233,8 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
 
 
 def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration as JSON with some parts changed. With another solver, parameters that mean the same there
-    stay.
+    """Return a configuration as JSON with some parts changed. If the solver changes, parameters that mean the same for
+    the new solver stay.
 
     Parameters of the same name with different defaults do not mean the same.
     """
@@ -250,7 +260,7 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
 
 
 def _with_defaults(features: Any) -> Any:
-    """Return features as JSON with all their parts; invalid features unchanged."""
+    """Return features as JSON with all their parts. Invalid features stay unchanged."""
     try:
         return FEATURES.validate_python(features).model_dump(mode="json")
     except ValidationError:
@@ -258,7 +268,7 @@ def _with_defaults(features: Any) -> Any:
 
 
 def _configuration_problem(error: ValidationError) -> str:
-    """Return the first problem, without the name of the class that pydantic tried."""
+    """Return the first problem, without the name of the class with which pydantic tried to parse."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] == "solver":
         given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
@@ -267,7 +277,9 @@ def _configuration_problem(error: ValidationError) -> str:
 
 
 def default_configuration(template: str, dense: bool, dim: int, settings: Settings) -> Configuration:
-    """Return the default model's configuration, with the form and width of its first x: dense or sparse."""
+    """Return the default model's configuration for its first x. This x determines the form (dense or sparse) and the
+    width.
+    """
     try:
         parts = json.loads(template)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Checks of declared classes at import: a class that leaves something undeclared is refused."""
+"""Check declared classes at import. A class with a missing declaration is refused."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def check_declared(kind: type, what: str, facts: Sequence[str] = ()) -> None:
-    """Raise TypeError for a class that lacks an abstract method of its base, or a required attribute.
+    """Raise TypeError for a class that lacks an abstract method of its base class, or a required attribute.
 
-    what: the kind of class, for the error.
-    facts: the required attributes.
+    what: the name of this sort of class, which the error contains.
+    facts: the names of the required attributes.
     """
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
     missing += [name for name in facts if not hasattr(kind, name)]

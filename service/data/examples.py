@@ -1,6 +1,6 @@
-"""Examples as clients send them, parsed and checked. The model's features (features/) say what an x may be.
+"""Parse and check the examples that clients send. The model's features (features/) determine which x are valid.
 
-Learning, storing and comparing use one canonical form of x, so a point that is spelled in two ways counts as the same
+Learning, storing and comparing use one canonical form of x, so two spellings of the same point count as the same
 content.
 """
 
@@ -35,14 +35,14 @@ from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
 from hinged.service.errors import Invalid
 
 SERVER_ID = "@"
-"""Prefix of the ids that the server gives; the number of the example follows. Stored in logs."""
+"""Prefix of the ids that the server gives. The number of the example follows. These ids are stored in logs."""
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
-SHOW_BYTES_MAX = 4096  # bytes of a candidate's `show` as JSON
+SHOW_BYTES_MAX = 4096  # maximum size of a candidate's `show` as JSON, in bytes
 
 XT = TypeVar("XT", default=XInRows)
-"""The type of x that the model's features take."""
+"""The type of x that the model's features accept."""
 
 Y = StrictBool | StrictInt | StrictStr
 Strategy = Literal["random", "gradient", "active", "autoactive"]
@@ -50,7 +50,7 @@ Strategy = Literal["random", "gradient", "active", "autoactive"]
 
 @with_config(STRICT)
 class LabelledExample(TypedDict, Generic[XT]):
-    """An example to learn; without x, the x of the pool or of the pending prediction with this id is taken."""
+    """An example to learn. If x is missing, it is taken from the pool or the pending prediction with this id."""
 
     x: NotRequired[XT]
     y: Y
@@ -89,7 +89,9 @@ class PredictBody(TypedDict, Generic[XT]):
 
 
 class Details(NamedTuple):
-    """Further contents of each result. explain: number of support vectors; probabilities: of all classes."""
+    """Further contents of each result. explain: the number of support vectors. probabilities: whether to list all
+    classes.
+    """
 
     explain: int = 0
     probabilities: bool = False
@@ -97,7 +99,7 @@ class Details(NamedTuple):
 
 @with_config(STRICT)
 class CandidateExample(TypedDict, Generic[XT]):
-    """An example for the pool; y: its label, if known, which only the strategy gradient uses.
+    """An example for the pool. y: its label, if known, which only the strategy gradient uses.
 
     show: what people see instead of x.
     """
@@ -117,7 +119,7 @@ class PoolBody(TypedDict, Generic[XT]):
 
 @with_config(STRICT)
 class RankedExample(TypedDict, Generic[XT]):
-    """An example to rank; y: its label, if known, which only the strategy gradient uses."""
+    """An example to rank. y: its label, if known, which only the strategy gradient uses."""
 
     x: XT
     id: NotRequired[str | None]
@@ -126,7 +128,7 @@ class RankedExample(TypedDict, Generic[XT]):
 
 @with_config(STRICT)
 class RankBody(TypedDict, Generic[XT]):
-    """Examples to rank, and how many of them to return (null: all)."""
+    """Examples to rank, and the number of examples to return (null: all)."""
 
     examples: Annotated[list[RankedExample[XT]], Field(fail_fast=True)]
     n: NotRequired[Annotated[int, Field(gt=0)] | None]
@@ -141,13 +143,15 @@ _LEARN, _PREDICT, _POOL, _RANK = map(_of_kinds, (LearnBody, PredictBody, PoolBod
 
 
 Raw = bytes | bytearray
-"""A body as it came; a long body may be a bytearray."""
+"""A body as received. A long body may be a bytearray."""
 Body = Raw | dict[str, Any]
-"""A body as it came, or parsed: for a frame, its parts besides op and ref."""
+"""A body as received or parsed. A frame is a parsed body: its parts without op and ref."""
 
 
 def parse_learn(body: Body, examples_max: int, features: Features) -> list[LabelledExample]:
-    """Return the labelled examples of a body; features: of the model. Invalid says which example is wrong, and how."""
+    """Return the labelled examples of a body. features: the features of the model. The error Invalid says which example
+    is wrong, and how.
+    """
     parsed = _parsed(_LEARN[type(features)], body)
     if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
         raise Invalid("send either examples, or one example with x and y; x is missing")
@@ -155,7 +159,7 @@ def parse_learn(body: Body, examples_max: int, features: Features) -> list[Label
 
 
 def parse_predict(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
-    """Return the examples of a body, and what each result includes besides."""
+    """Return the examples of a body, and the further contents of each result."""
     parsed = _parsed(_PREDICT[type(features)], body)
     details = Details(parsed.pop("explain", None) or 0, bool(parsed.pop("probabilities", None)))
     return _examples(parsed, ("x",), examples_max), details
@@ -182,7 +186,7 @@ def parse_x(text: str, features: Features) -> Any:
 
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
-    """Return a body's content, checked. ValidationError."""
+    """Return the checked content of a body. Raise ValidationError."""
     return adapter.validate_python(body) if isinstance(body, dict) else adapter.validate_json(body)
 
 
@@ -211,8 +215,8 @@ def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[An
 
 
 def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
-    # x and y have several forms, and pydantic reports a problem for each: the deepest is the form that the client
-    # meant.
+    # x and y have several forms, and pydantic reports a problem for each form. The deepest problem belongs to the form
+    # that the client meant.
     problems = error.errors(include_url=False)
     problem = max(problems, key=lambda p: (len(p["loc"]), p["type"] == UNKNOWN))
     loc = tuple(p for p in problem["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str"))
@@ -226,7 +230,7 @@ def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
 
 
 def check_ids(ids: Sequence[str | None]) -> None:
-    """Refuse ids that are empty, too long, or contain control characters."""
+    """Refuse ids that are empty, are too long, or contain control characters."""
     if ids.count(None) == len(ids):
         return
     for index, given in enumerate(ids):
@@ -238,7 +242,7 @@ def check_ids(ids: Sequence[str | None]) -> None:
 
 
 def check_show(show: Any, index: int) -> None:
-    """Refuse a `show` that is too long, or not JSON. Invalid."""
+    """Raise Invalid for a `show` that is too long or not JSON."""
     if _has_more_parts(show, SHOW_BYTES_MAX):
         raise Invalid(
             f"examples[{index}].show: must have at most {SHOW_BYTES_MAX} bytes as JSON, got more", index=index
@@ -257,7 +261,9 @@ def check_show(show: Any, index: int) -> None:
 
 
 def _has_more_parts(show: Any, most: int) -> bool:
-    """Return whether a value has more than `most` parts and characters, each of at least a byte; stops early if so."""
+    """Return whether a value has more than `most` parts and characters. Each takes at least a byte. The count stops at
+    `most`.
+    """
     left, found = [show], 0
     while left and found <= most:
         part = left.pop()
@@ -271,15 +277,17 @@ def _has_more_parts(show: Any, most: int) -> bool:
 
 
 def show_text(show: Any) -> str:
-    """Return a `show` as text that is equal for equal values. ValueError for NaN."""
+    """Return a `show` as text. Equal values have equal texts. Raise ValueError for NaN."""
     return json.dumps(show, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:
-    """Return the canonical form of a batch. Invalid says which example is wrong, and how. places: indices of the x."""
+    """Return the canonical form of a batch. The error Invalid says which example is wrong, and how. places: the index
+    of each x.
+    """
     return configuration.features.inputs(xs, configuration, places)
 
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
-    """Return for each example 16 bytes that identify its content: x in canonical form, and y."""
+    """Return 16 bytes for each example, which identify its content: x in canonical form, and y."""
     return contents_of(x_digests(inputs), labels)

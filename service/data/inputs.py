@@ -28,15 +28,17 @@ ROWS = ("indptr", "indices", "values", "norms", "selves")
 
 _EMPTY = hashlib.blake2b(digest_size=16)
 
-NAMED_VALUES = 20  # numbers that a record counts for, at least
+NAMED_VALUES = 20  # number of numbers that a record counts for, at least
 
 Refit = Callable[["Inputs"], "Inputs"]
-"""Puts a batch into the form that a model's kernel and precision need; ValueError if that is impossible."""
+"""A function that converts a batch to the form that a model's kernel and precision need. The function raises ValueError
+if the conversion is impossible.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """A batch of named values, in canonical form (records.py)."""
+    """A batch of records with named values, in canonical form (records.py)."""
 
     records: tuple[Record, ...]
 
@@ -44,7 +46,7 @@ class Records:
         return len(self.records)
 
     def part(self, begin: int, end: int) -> Records:
-        """Return records begin to before end as a batch."""
+        """Return records begin to end - 1 as a batch."""
         return Records(self.records[begin:end])
 
     def take(self, wanted: Sequence[int] | Array) -> Records:
@@ -56,7 +58,7 @@ Inputs: TypeAlias = Rows | Records
 
 
 def sizes_of(inputs: Inputs) -> tuple[int, int]:
-    """Return roughly how many numbers a batch amounts to, and its characters."""
+    """Return (numbers, characters): the rough amount of each in a batch."""
     if isinstance(inputs, Rows):
         return inputs.values.size, 0
     characters = sum(len(value) for record in inputs.records for value in record.values() if type(value) is str)
@@ -64,14 +66,14 @@ def sizes_of(inputs: Inputs) -> tuple[int, int]:
 
 
 def join_inputs(batches: Sequence[Inputs]) -> Inputs:
-    """Join batches of one form into one, in order. There must be at least one."""
+    """Join batches of the same form, in order. There must be at least one."""
     if isinstance(batches[0], Records):
         return Records(tuple(record for batch in batches for record in batch.records))  # type: ignore[union-attr]
     return joined(list(batches))  # type: ignore[arg-type]
 
 
 def join_long(batches: Sequence[Inputs]) -> Slices[Inputs]:
-    """Join batches in slices: the first use of memory costs half a millisecond per MiB."""
+    """Join batches in slices, because the first use of memory costs half a millisecond per MiB."""
     rows = [batch for batch in batches if isinstance(batch, Rows)]
     sizes = [each.values.size for each in rows]
     if sum(sizes) <= SPAN_VALUES:
@@ -107,7 +109,7 @@ def inputs_state(inputs: Inputs) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
-    """Return the batch of `inputs_state`."""
+    """Return the batch from a result of `inputs_state`."""
     if not isinstance(facts, dict):
         raise BadFrame(f"a batch must have facts by name, got {facts!r:.80}")
     if "records" in facts:
@@ -123,7 +125,9 @@ def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
 
 
 def _is_sound(rows: Rows) -> bool:
-    """Return whether the arrays are valid rows: compiled code checks no bounds. Norms need only be in range."""
+    """Return whether the arrays are valid rows, because compiled code does not check bounds. Norms are only checked for
+    range.
+    """
     indptr, indices, values, norms = rows.indptr, rows.indices, rows.values, rows.norms
     if (indptr.dtype, indices.dtype) != (np.int64, np.int32) or values.dtype not in (np.float32, np.float64):
         return False
@@ -137,13 +141,13 @@ def _is_sound(rows: Rows) -> bool:
         return False
     ascends = np.diff(indices) > 0
     begins = indptr[1:-1]
-    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # between two rows, indices may fall
+    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # indices may decrease from one row to the next
     sizes = np.concatenate((norms, rows.selves))
     return bool(ascends.all() and np.isfinite(values).all() and ((sizes >= 0) & (sizes <= NORM_MAX)).all())
 
 
 def x_digests(inputs: Inputs) -> list[bytes]:
-    """Return for each x 16 bytes that identify it."""
+    """Return 16 bytes for each x, which identify the x."""
     if isinstance(inputs, Records):
         texts = (json.dumps(r, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for r in inputs.records)
         return [_sixteen(text.encode()) for text in texts]
@@ -156,19 +160,21 @@ def x_digests(inputs: Inputs) -> list[bytes]:
 
 
 def _sixteen(content: bytes) -> bytes:
-    """Return the BLAKE2b digest of 16 bytes. Copying a hash takes two thirds of the time of making one."""
+    """Return the BLAKE2b digest of 16 bytes. Copying a hash object takes two thirds of the time of making one."""
     digest = _EMPTY.copy()
     digest.update(content)
     return digest.digest()
 
 
 def content_of(x_digest: bytes, label: Label) -> bytes:
-    """Return 16 bytes that identify an example, x and y."""
+    """Return 16 bytes that identify an example by its x and y."""
     return _sixteen(x_digest + label_key(label).encode())
 
 
 def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
-    """Return a batch of one x in another form, and its digest there: another precision has other numbers."""
+    """Return a batch of one x in another form, and its new digest. The digest changes because the numbers differ in
+    another precision.
+    """
     fitted = refit(x)
     if fitted is x or isinstance(x, Records) or isinstance(fitted, Records) or fitted.values.dtype == x.values.dtype:
         return fitted, digest
@@ -176,7 +182,7 @@ def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
 
 
 def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes]:
-    """Return `content_of` for a batch, in which a few labels come again and again."""
-    kinds = list(zip(map(type, labels), labels, strict=True))  # the type too, because True == 1 but is another label
+    """Return `content_of` for each example of a batch, in which a few labels repeat often."""
+    kinds = list(zip(map(type, labels), labels, strict=True))  # True == 1, but their types differ
     keys = {kind: label_key(kind[1]).encode() for kind in set(kinds)}
     return [_sixteen(digest + keys[kind]) for digest, kind in zip(digests, kinds, strict=True)]

@@ -1,4 +1,6 @@
-"""The configuration class of each solver: the shared parts, and the parameters that the solver declares."""
+"""The configuration class of each solver: the parts that all solvers share, and the parameters that the solver
+declares.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from hinged.service.data.parts import Configuration
 from hinged.solvers.catalogue import SOLVERS, Entry
 
 UNNAMED = ("auto", "lasvm")
-"""The solvers of a configuration that names none (configuration.py)."""
+"""The solvers that a configuration may get if it names no solver (configuration.py)."""
 
 
 def _kind(name: str, entry: Entry) -> type[Configuration]:
@@ -35,5 +37,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     for name, entry in SOLVERS.items()
     if (later := {each.name: each.since.without for each in entry.parameters.values() if each.since is not None})
 }
-"""Values of parameters that are newer than some logs: they leave behaviour as it was before. For all solvers, and by
-solver."""
+"""Values for parameters that did not exist when some logs were written. These values leave the behaviour as it was
+before. There are values for all solvers, and values by solver.
+"""

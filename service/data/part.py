@@ -1,4 +1,4 @@
-"""The base of every part of a configuration."""
+"""The base class of every part of a configuration."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict
 
 AUTO = "auto"
 SCALE: Literal["scale"] = "scale"
-"""The gamma that the warm-up determines. AUTO is the rule of models that were made before "scale" existed."""
+"""The gammas that the warm-up determines. AUTO is the rule of models that were made before "scale" existed."""
 
 
 class Part(BaseModel):
-    """A part of a configuration: strict types, no unknown fields, immutable."""
+    """A part of a configuration. A part checks types strictly, refuses unknown fields, and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

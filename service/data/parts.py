@@ -33,10 +33,10 @@ from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import BOUND_MAX
 
 POINTS = 10_000
-"""Points that a model may hold by default."""
+"""Default maximum number of points in a model."""
 
-LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
-WINDOW_STEPS, FADING_STEPS = 20, 16  # steps in which a window, or a half-life, of examples passes
+LIVES = 5  # number of half-lives after which an example is dropped; its weight is then 1/32
+WINDOW_STEPS, FADING_STEPS = 20, 16  # number of steps in which a window, or a half-life, of examples passes
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 
@@ -44,7 +44,7 @@ Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 def _one_reason(value: Any, check: Any) -> Any:
     try:
         return check(value)
-    except ValidationError:  # there is an error for each form that it may have
+    except ValidationError:  # pydantic reports an error for each possible form
         raise PydanticCustomError("gamma", 'Input should be a number > 0 and < 1e15, or "scale"') from None
 
 
@@ -56,11 +56,11 @@ Gamma = Annotated[
 
 
 _kernel = lru_cache(maxsize=1024, typed=True)(make_kernel)
-"""Cached, because each batch that is read or learned asks for its model's kernel."""
+"""Cached, because each batch that is read or learned needs the kernel of its model."""
 
 
 class ModelKernel(Part):
-    """A kernel with its parameters, as a configuration gives them (solvers/core/families.py)."""
+    """A kernel and its parameters, as a configuration gives them (solvers/core/families.py)."""
 
     if TYPE_CHECKING:
 
@@ -69,21 +69,21 @@ class ModelKernel(Part):
 
     @property
     def family(self) -> Family:
-        """The kernel's family, which holds for all values of its parameters."""
+        """Return the kernel's family, which is the same for all values of its parameters."""
         return KERNELS[self.type]
 
     @property
     def said(self) -> float | str | None:
-        """gamma as the configuration gives it; None if the kernel has none."""
+        """Return gamma as the configuration gives it. Return None if the kernel has no gamma."""
         gamma: float | str | None = self.__dict__.get("gamma")
         return gamma
 
     def build(self, auto: float = 1.0) -> Kernel:
-        """Return the kernel for the solvers; `auto` is the number to use for gamma "auto" or "scale"."""
-        said = self.__dict__  # a plain dict is faster, and each batch asks
+        """Return the kernel for the solvers. `auto` is the number to use for gamma "auto" or "scale"."""
+        said = self.__dict__  # a plain dict is faster, and every batch calls this method
         gamma = said.get("gamma", 1.0)
         gamma = auto if isinstance(gamma, str) else gamma
-        if len(said) < 3:  # most kernels: a cache look-up with fewer arguments is faster
+        if len(said) < 3:  # for most kernels, a cache look-up with fewer arguments is faster
             return _kernel(said["type"], gamma)
         return _kernel(said["type"], gamma, said.get("degree", 3), said.get("coef0", 0.0))
 
@@ -121,7 +121,7 @@ else:
 
 
 class Labelling(Part):
-    """How labels are asked for, and how long predictions wait for them."""
+    """How the server asks for labels, and how long predictions wait for their labels."""
 
     pool_max: int = Field(
         10_000,
@@ -143,7 +143,7 @@ class Labelling(Part):
 
 
 class Show(Part):
-    """How an x is shown to people. Learning ignores it."""
+    """How people see an x. Learning ignores this part."""
 
     image: (
         Annotated[tuple[Annotated[int, Field(ge=1, le=1024)], Annotated[int, Field(ge=1, le=1024)]], Field()] | None
@@ -159,10 +159,10 @@ class Show(Part):
 
 
 class Span(Part):
-    """A number of examples, or of seconds.
+    """A length of the stream: a number of examples, or of seconds.
 
-    step: examples between two times that examples leave or fade. None if seconds are given, and in models from before
-    steps existed, which go on as they did.
+    step: the number of examples between two times at which examples leave or fade. The step is None if seconds are
+    given. The step is also None in models from before steps existed, so that these models behave as before.
     """
 
     STEPS: ClassVar[int]
@@ -181,7 +181,7 @@ class Span(Part):
         return self
 
     def stepping(self) -> Self:
-        """Return the span with a default step, unless it has one or null was given."""
+        """Return the span with a default step. A given step stays, even if it is null."""
         if self.examples is None or "step" in self.model_fields_set:
             return self
         step = max(1, self.examples // self.STEPS)
@@ -191,7 +191,9 @@ class Span(Part):
 
 
 class Window(Span):
-    """Examples that are older are unlearned as the stream goes on. The age is in examples or in seconds."""
+    """The maximum age of examples, in examples or in seconds. As the stream goes on, the model unlearns older
+    examples.
+    """
 
     STEPS: ClassVar[int] = WINDOW_STEPS
 
@@ -205,7 +207,7 @@ class Window(Span):
 
 
 class HalfLife(Span):
-    """After this many examples, or seconds, an example counts half; after five half-lives it is dropped."""
+    """After this many examples, or seconds, an example has half its weight. After five half-lives it is dropped."""
 
     STEPS: ClassVar[int] = FADING_STEPS
 
@@ -217,13 +219,15 @@ class HalfLife(Span):
 
     @property
     def window(self) -> Window:
-        """How old an example may be before it is dropped."""
+        """Return the maximum age of an example, after which it is dropped."""
         examples, seconds = self.examples and LIVES * self.examples, self.seconds and LIVES * self.seconds
         return Window(examples=examples, seconds=seconds, step=self.step)
 
 
 class Configuration(Part):
-    """A model's configuration. It is immutable; a change makes another configuration. Each solver adds parameters."""
+    """A model's configuration. A configuration is immutable; a change makes a new configuration. Each solver adds its
+    parameters.
+    """
 
     SHARED: ClassVar[frozenset[str]]
 
@@ -261,42 +265,42 @@ class Configuration(Part):
 
     @property
     def chooses(self) -> bool:
-        """Whether the best of several calibrations gives the probabilities of three and more classes."""
+        """Return whether the best of several calibrations gives the probabilities for three and more classes."""
         return self.calibration == AUTO
 
     @property
     def dtype(self) -> type:
-        """NumPy's type of points and kernel values."""
+        """Return NumPy's type for points and kernel values."""
         return np.float64 if self.precision == "float64" else np.float32
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The solver's own parameters."""
+        """Return the solver's own parameters."""
         return {name: getattr(self, name) for name in type(self).model_fields if name not in self.SHARED}
 
     @property
     def gamma(self) -> float | str | None:
-        """The kernel's gamma, as the configuration gives it; None for a linear kernel."""
+        """Return the kernel's gamma as the configuration gives it. Return None for a linear kernel."""
         return self.kernel.said
 
     @property
     def scaled(self) -> bool:
-        """Whether dense or sparse features are scaled."""
+        """Return whether dense or sparse features are scaled."""
         return self.features.scaled
 
     @property
     def warmup(self) -> int:
-        """Examples of the warm-up, 0 if nothing has to be found by one."""
+        """Return the number of examples of the warm-up. Return 0 if no warm-up is needed."""
         return self.features.examples_of_warmup(self)
 
     @property
     def gamma_max(self) -> float:
-        """The largest gamma for which no x within -CLIP..CLIP has too large a kernel value with itself."""
+        """Return the largest gamma for which every x within -CLIP..CLIP has a valid kernel value with itself."""
         square_max = self.features.square_max
         return math.inf if square_max is None else self.kernel.gamma_max(square_max)
 
     def weight_of(self, label: Label) -> float:
-        """Return the class's factor of C."""
+        """Return the factor of C for a class."""
         return (self.class_weight or {}).get(score_name(label), 1.0)
 
     @model_validator(mode="after")
@@ -311,13 +315,13 @@ class Configuration(Part):
         return self
 
     def same_as(self, other: Configuration) -> bool:
-        """Return whether both configurations mean the same. `==` would not tell the labels true and 1 apart."""
+        """Return whether both configurations mean the same. `==` would not distinguish the labels true and 1."""
         mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
         return self == other and mine == theirs
 
     def build_solver(self, cache_bytes: int, gamma: float = 1.0) -> Solver:
-        """Return an untaught solver; `gamma` is the number to use for "auto" or "scale". ValueError if its parameters
-        contradict each other.
+        """Return a new solver that has learned nothing. `gamma` is the number to use for "auto" or "scale". Raise
+        ValueError if its parameters contradict each other.
         """
         solver = make_solver(
             self.solver,

@@ -1,7 +1,7 @@
-"""Reading a long body of examples in slices: its examples come in portions, each of which is a body of its own.
+"""Read a long body of examples in slices. The examples come in portions, and each portion is a body of its own.
 
-So a long body is checked by the same functions as a short body. An error names the place of the first wrong example in
-the whole body.
+In this way, the same functions check long and short bodies. An error names the place of the first wrong example in the
+whole body.
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
 PORTION = 50
-"""Examples of a parsed frame that are checked in one go; 1 MiB of them takes some milliseconds."""
+"""Number of examples of a parsed frame that are checked in one step. For 1 MiB, a step takes some milliseconds."""
 PARTS_MAX = 100
-"""Parts of an example, or of a row of numbers: far more than there are, and few enough to report a problem for each."""
+"""Maximum number of parts in an example, or in a row of numbers. No valid example has so many, and a problem can be
+reported for each of so few.
+"""
 ELEMENTS_MAX = 2**16
-"""Elements of a long array for which there is no other limit."""
+"""Maximum number of elements in a long array for which there is no other limit."""
 LISTED = 5
-"""Elements of other lists that are checked in one go. Each may be as long as a window (trees.py)."""
+"""Number of elements of other lists that are checked in one step. Each element may be as long as a window
+(trees.py).
+"""
 OF_LIST = re.compile(r"^\[(\d+)\]")
 PLACE = re.compile(r"examples\[(\d+)\]")
 
 
 class Long(dict[str, Any]):
-    """A long body, parsed in slices; it is checked in slices, too."""
+    """A long body that was parsed in slices. Such a body is checked in slices, too."""
 
 
 def is_long(body: Body) -> bool:
@@ -46,13 +50,15 @@ def is_long(body: Body) -> bool:
 def long_body(
     body: Raw | memoryview, most: Mapping[str, int], taken: Mapping[str, Take] = MappingProxyType({})
 ) -> Slices[Any]:
-    """Return a long body, parsed. most, taken: as in trees.py."""
+    """Return a long body after parsing. most, taken: as in trees.py."""
     told = yield from tree(body, most, taken)
     return Long(told) if isinstance(told, dict) else told
 
 
 def limits_of(configuration: Configuration | None, settings: Settings) -> Mapping[str, int]:
-    """Return how long the arrays of examples may be. configuration: None if the model is made from the examples."""
+    """Return the maximum lengths of the arrays of examples. configuration: None if the model will be made from the
+    examples.
+    """
     dim = settings.dim_max
     if configuration is not None:
         dim = configuration.features.dim if configuration.features.IN_ROWS else 0
@@ -62,11 +68,10 @@ def limits_of(configuration: Configuration | None, settings: Settings) -> Mappin
 def in_portions(
     body: Body, configuration: Configuration | None, settings: Settings, work: Callable[[dict[str, Any]], Slices[None]]
 ) -> Slices[dict[str, Any] | None]:
-    """Call work with bodies that hold some of a long body's examples each, one after another. Invalid.
-
-    Returns a body with everything else and the first example, or None if there is nothing else. It comes last, because
-    the other parts may stand behind the examples. configuration: the model's; None if the model is made from the
-    examples.
+    """Call `work` with one body after another. Each body contains some of the examples of a long body. Raise Invalid.
+    Return a body with the first example and all other parts, or None if there are no other parts. These other parts are
+    passed last, because other parts may follow the examples in the body. configuration: the model's configuration, or
+    None if the model will be made from the examples.
     """
     in_rows = configuration is None or configuration.features.IN_ROWS
     first: list[Any] = []
@@ -108,7 +113,7 @@ def in_portions(
 
 
 def _check_example(example: Any, place: str, *, in_rows: bool) -> None:
-    """Refuse an example with so many parts that reporting a problem for each would take long."""
+    """Refuse an example with so many parts that reporting a problem for each part would take long."""
     if type(example) is not dict:
         return
     _check_parts(example, place or "body")
@@ -123,7 +128,9 @@ def _check_parts(value: Any, place: str) -> None:
 
 @contextmanager
 def standing_at(begin: int) -> Iterator[None]:
-    """Raise errors about a portion with places in the whole body, in which the portion begins at `begin`."""
+    """Raise errors about a portion with their places in the whole body. The portion starts at index `begin` of that
+    body.
+    """
     try:
         yield
     except Invalid as error:
@@ -139,7 +146,7 @@ def standing_at(begin: int) -> Iterator[None]:
 def checked_lists(
     told: dict[str, Any], lists: Mapping[str, TypeAdapter[Any]]
 ) -> Slices[tuple[dict[str, Any], dict[str, list[Any]]]]:
-    """Check the long lists of a body in slices; return the body without them, and the lists. Invalid."""
+    """Check the long lists of a body in slices. Return the body without these lists, and the lists. Raise Invalid."""
     found: dict[str, list[Any]] = {}
     for name, adapter in lists.items():
         given = told.get(name)
@@ -154,7 +161,7 @@ def checked_lists(
 
 
 def checked_list(given: list[Any], name: str, begin: int, adapter: TypeAdapter[Any]) -> list[Any]:
-    """Return some elements of a list after checking them. begin: the index of the first. Invalid."""
+    """Check some elements of a list, and return them. begin: the index of the first element. Raise Invalid."""
     try:
         return adapter.validate_python(given)  # type: ignore[no-any-return]
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Problems of a body as one sentence: where, what is allowed, what was got."""
+"""Describe a problem of a body in one sentence: where it is, what is allowed, and what was got."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 GOT_CHARS_MAX, NAME_CHARS_MAX, LISTED_MAX = 80, 80, 30
-"""Characters of a value, characters of a name, and number of names that a message repeats. They keep clients from
-filling a log."""
+"""Maximum numbers of characters of a value, of characters of a name, and of names that a message repeats. The limits
+prevent clients from filling a log.
+"""
 UNKNOWN, MISSING = "extra_forbidden", "missing"
 NO_TAG, OTHER_TAG = "union_tag_not_found", "union_tag_invalid"
 
@@ -21,16 +22,20 @@ _json = json.JSONEncoder(ensure_ascii=False)
 
 
 def first_problem(error: ValidationError, adapter: TypeAdapter[Any], skip: int = 0) -> str:
-    """Return the first problem that the adapter found. skip: leading parts of the place that stand in no body."""
+    """Return the first problem that the adapter found. skip: number of leading parts of the place that do not occur in
+    the body.
+    """
     problem = _telling(error.errors(include_url=False))
     loc = problem["loc"][skip:]
-    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which does not stand there in the body
+    if loc[:1] in (("kernel",), ("features",)):  # the next part is the type, which is not in the body
         loc = loc[:1] + loc[2:]
     return sentence_of(problem, loc, adapter)
 
 
 def _telling(problems: list[Any]) -> Any:
-    """Return the first problem; or, if a part is missing, a part that stands there under another name."""
+    """Return the first problem. If a part is missing, prefer an unknown part at the same place: its name may be
+    misspelt.
+    """
     first = problems[0]
     if first["type"] != MISSING:
         return first
@@ -38,7 +43,7 @@ def _telling(problems: list[Any]) -> Any:
 
 
 def sentence_of(problem: Mapping[str, Any], loc: Loc, adapter: TypeAdapter[Any]) -> str:
-    """Return what is wrong, what is allowed, and what was got. loc: the place as it stands in the body."""
+    """Return what is wrong, what is allowed, and what was got. loc: the place in the body."""
     if problem["type"] == UNKNOWN:
         name, of = str(loc[-1])[:NAME_CHARS_MAX], f" of {place(loc[:-1])}" if loc[:-1] else ""
         return f"unknown part {name!r}{of}{meant(name, parts_at(adapter, problem['loc'][:-1]))}"
@@ -56,7 +61,7 @@ def sentence_of(problem: Mapping[str, Any], loc: Loc, adapter: TypeAdapter[Any])
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the name that was probably meant, or all names."""
+    """Return a hint for an unknown name: either the name that was probably meant, or all known names."""
     names = list(known)
     close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
     if close:
@@ -65,12 +70,12 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def place(loc: Loc) -> str:
-    """Return the place in a body as text, for example a.b[3]."""
+    """Return a place in a body as text, for example a.b[3]."""
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON, cut to the length that a message bears. Stops reading the value there."""
+    """Return a value as JSON, cut to the maximum length in a message. Only this part of the value is read."""
     if isinstance(value, str | bytes):
         value = value[: GOT_CHARS_MAX + 1]
     got = ""
@@ -87,7 +92,7 @@ def shown(value: Any) -> str:
 
 @lru_cache(maxsize=128)
 def parts_at(adapter: TypeAdapter[Any], loc: Loc) -> tuple[str, ...]:
-    """Return the names of the parts that may stand at a place, as pydantic reports it."""
+    """Return the names of the parts that are allowed at a place. The place is in pydantic's form."""
     schema = _schema(adapter)
     defined = schema.get("$defs", {})
     here = [schema]
@@ -102,7 +107,9 @@ def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
 
 
 def _below(schemas: list[Any], step: int | str, defined: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the schemas one step down. A step that names no part is the tag of a union: its member, or all members."""
+    """Yield the schemas one step down. If the step names no part, it is the tag of a union and selects a member, or all
+    members.
+    """
     plain = list(_plain(schemas, defined))
     if isinstance(step, int):
         yield from (found["items"] for found in plain if "items" in found)
@@ -118,7 +125,7 @@ def _below(schemas: list[Any], step: int | str, defined: Mapping[str, Any]) -> I
 
 
 def _plain(schemas: Iterable[Any], defined: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield these schemas with references and unions resolved."""
+    """Yield these schemas after resolving references and unions."""
     for schema in schemas:
         if "$ref" in schema:
             yield from _plain([defined[schema["$ref"].rpartition("/")[2]]], defined)

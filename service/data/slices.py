@@ -1,7 +1,7 @@
-"""Long work on the event loop, done in slices, between which other requests are served.
+"""Do long work on the event loop in slices. Between two slices, the event loop serves other requests.
 
-Such work is a generator that yields every few milliseconds and returns its result. A thread would not help: a single
-call of C code holds Python's lock, and so blocks the event loop.
+Such work is a generator that yields every few milliseconds and finally returns its result. A thread would not help: a
+single call of C code holds Python's lock, and so blocks the event loop.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ T = TypeVar("T")
 Slices: TypeAlias = Generator[None, None, T]
 
 SLICE_S = 0.002
-"""Seconds that a slice works before other work gets the event loop. The time between two yields comes on top. More
-makes small requests wait longer."""
+"""Seconds for which a slice works before other work gets the event loop. A slice may last longer by the time between
+two yields. With a larger value, small requests wait longer.
+"""
 SPAN_VALUES, SPAN_ROWS = 100_000, 500
-"""Numbers, and rows, that are worked on between two yields: a millisecond."""
+"""Amount of numbers, and of rows, that are processed between two yields, in a millisecond."""
 FREED = 20
-"""Objects that are freed between two yields; each may have 60 KB."""
+"""Number of objects that are freed between two yields. Each object may have 60 KB."""
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 async def sliced(work: Slices[T]) -> T:
-    """Do work in slices, and return its result. In each turn of an event loop, one slice of all such work is done."""
+    """Do work in slices, and return its result. Each turn of an event loop runs one slice of all such work."""
     turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
     try:
         next(work)  # work of a single step does not wait for its turn
@@ -47,7 +48,9 @@ async def sliced(work: Slices[T]) -> T:
 
 
 def at_once(work: Slices[T]) -> T:
-    """Do the work on a thread without pauses; return its result. Other threads get Python's lock between its steps."""
+    """Do the work on a thread without pauses, and return its result. Other threads get Python's lock between its
+    steps.
+    """
     try:
         while True:
             next(work)
@@ -56,15 +59,15 @@ def at_once(work: Slices[T]) -> T:
 
 
 def freed(parts: list[Any]) -> Slices[None]:
-    """Free the parts of a list that nobody else uses. Freeing them all at once takes long: 10 ns for each number."""
+    """Free those parts of a list that nobody else uses. Freeing all at once would take long: 10 ns per number."""
     while parts:
         del parts[-FREED if isinstance(parts[-1], list | dict) else -SPAN_VALUES :]
         yield
 
 
 def spans(ends: Array) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows, begin to before end, that are worked on between two yields. ends: (m + 1,) 0, and where
-    each row's values end.
+    """Yield ranges of rows, begin to end - 1, to process between two yields. ends: (m + 1,): 0, then the index at which
+    the values of each row end.
     """
     begin, m = 0, len(ends) - 1
     while begin < m:

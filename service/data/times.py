@@ -1,4 +1,4 @@
-"""Times as they go over the wire."""
+"""Times in requests and answers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from hinged.service.errors import Invalid
 
 DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
-"""How a time must begin."""
+"""How the text of a time must begin."""
 
 
 def milliseconds(text: str, place: str) -> float:
-    """Return milliseconds since 1970 of a day or time in ISO 8601, UTC without a zone. Invalid for other texts."""
+    """Return the milliseconds since 1970 of a day or time in ISO 8601. A time without a zone is UTC. Raise Invalid for
+    other texts.
+    """
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

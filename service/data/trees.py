@@ -1,8 +1,9 @@
-"""JSON of any length, parsed in slices with the same result as pydantic's parser, which reads everything in one go.
+"""Parse JSON of any length in slices. pydantic's parser would give the same result, but it parses everything in one
+step.
 
-A long array or object is cut between its elements, and the elements that fit into a window are parsed together. An
-element that is longer than a window is entered. Regular expressions without backtracking find the cuts, so their time
-is proportional to the window, whatever it contains.
+A long array or object is cut between its elements. The elements that fit into a window are parsed together. If an
+element is longer than a window, the parser goes into the element. Regular expressions without backtracking find the
+cuts, so their time is proportional to the size of the window, whatever it contains.
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ from hinged.service.data.slices import Slices
 from hinged.service.errors import Invalid
 
 SMALL_BYTES = 2**14
-"""Bytes up to which a text is parsed and checked in one go: some milliseconds at worst (for 2,000 unknown names)."""
+"""Maximum size of a text that is parsed and checked in one step, in bytes. The maximum time is some milliseconds (for
+2,000 unknown names).
+"""
 WINDOW_BYTES = 2**16
-"""Bytes of a longer text that are parsed in one go: 0.3 ms for numbers, 2 ms for empty objects."""
+"""Number of bytes of a longer text that are parsed in one step: 0.3 ms for numbers, 2 ms for empty objects."""
 STRING_BYTES_MAX = 2**22
-"""Bytes of the longest string in a long text, which is parsed in one go: 6 ms for escapes."""
+"""Maximum size of a string in a long text, in bytes. Such a string is parsed in one step: 6 ms for escapes."""
 NAMES_MAX = 2_000
-"""Names of an object in a long text. Reporting a problem takes 5 us for each."""
+"""Maximum number of names of an object in a long text. Reporting a problem takes 5 us per name."""
 DEPTH_MAX = 100
 TAKEN = 200
-"""Elements that are handed to `Take` at once: some hundred microseconds for small examples."""
+"""Number of elements that are passed to `Take` at once: some hundred microseconds for small examples."""
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 
 
 def _inside(depth: int) -> bytes:
-    """Return a pattern for what may stand between two brackets, nested at most to this depth."""
+    """Return a pattern for the text between two brackets, with at most this depth of nesting."""
     deeper = rb"|[\[{]" + _inside(depth - 1) + rb"[\]}]" if depth else b""
     return rb'(?:[^][{}"]++|' + _STRING + deeper + rb")*+"
 
@@ -50,19 +53,19 @@ SCALAR = re.compile(rb'[^][{}", \t\n\r]*+')
 
 
 Take: TypeAlias = Callable[[int, list[Any]], Slices[None]]
-"""Takes some elements of an array; the number is the index of the first."""
+"""A function that processes some elements of an array. The number is the index of the first element."""
 
 
 def tree(
     text: bytes | bytearray | memoryview, most: Mapping[str, int], taken: Mapping[str, Take] = MappingProxyType({})
 ) -> Slices[Any]:
-    """Return the parsed JSON of a text. Invalid if it is not JSON.
+    """Return the parsed JSON of a text. Raise Invalid if the text is not JSON.
 
-    taken: functions for long arrays at the top level, by name. They get the elements, and the result has an empty
-    array. So the elements never exist all together, which would make Python's garbage collector go through them again
-    and again.
-    most: how many elements a long array may have that stands under a name, or in an array under that name; "" is for
-    all other arrays.
+    taken: functions for long arrays at the top level, by name. The functions get the elements, and the array in the
+    result is empty. The elements therefore never exist all at once; otherwise Python's garbage collector would go
+    through them again and again.
+    most: the maximum number of elements of a long array that has a name, or that is in an array with that name. "" is
+    for all other arrays.
     """
     reader = _Reader(memoryview(text), most, taken)
     yield from reader.blank()
@@ -74,7 +77,7 @@ def tree(
 
 
 class _Reader:
-    """A text, and the place up to which it is read."""
+    """A text, and the position up to which it has been read."""
 
     def __init__(self, text: memoryview, most: Mapping[str, int], taken: Mapping[str, Take]) -> None:
         self.text = text
@@ -83,7 +86,7 @@ class _Reader:
         self._taken = taken
 
     def fail(self, reason: str) -> NoReturn:
-        """Raise Invalid: the text is not JSON at this place."""
+        """Raise Invalid, because the text is not JSON at this position."""
         got = bytes(self.text[self.at : self.at + 40])
         raise Invalid(f"body: Invalid JSON: {reason} at byte {self.at}, got {str(got)[1:]}")
 
@@ -94,7 +97,7 @@ class _Reader:
             yield
 
     def value(self, place: tuple[str | int, ...], depth: int) -> Slices[Any]:
-        """Return the value that begins here."""
+        """Return the value that begins at this position."""
         if depth > DEPTH_MAX:
             self.fail("recursion limit exceeded")
         match bytes(self.text[self.at : self.at + 1]):
@@ -159,10 +162,10 @@ class _Reader:
         return found
 
     def _whole(self, begin: bytes, end: bytes, *, empty: bool) -> tuple[Any, bool]:
-        """Return the parsed elements that end in this window, and whether there are more; None if a long element is
-        next.
+        """Return the parsed elements that end in this window, and whether there are more. Return None if the next
+        element is too long for the window.
 
-        empty: no element came before, so there need not be any.
+        empty: whether this is the first element, which may be missing.
         """
         limit = self.at + WINDOW_BYTES
         cut = self.at
@@ -187,7 +190,7 @@ class _Reader:
         return None, True
 
     def _comma(self, end: bytes) -> Slices[bool]:
-        """Go past an element; return whether there are more."""
+        """Move past the comma or the bracket after an element. Return whether there are more elements."""
         yield from self.blank()
         found = bytes(self.text[self.at : self.at + 1])
         if found not in (b",", end):
@@ -208,7 +211,7 @@ class _Reader:
         raise Invalid(f"body: a string may have at most {STRING_BYTES_MAX} bytes, got more")
 
     def _parsed(self, begin: bytes, end: int, after: bytes) -> Any:
-        """Parse the text from here to `end` between the given brackets, and move on to `end`."""
+        """Parse the text from this position to `end`, between the given brackets, and advance to `end`."""
         try:
             found = from_json(b"".join((begin, self.text[self.at : end], after)))
         except ValueError as error:

@@ -1,1 +1,1 @@
-"""A model in memory: the state that its events make. It has nothing that is not in its log."""
+"""A model in memory: the state that results from its events. The state contains nothing that is not in the log."""

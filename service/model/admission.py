@@ -1,8 +1,8 @@
-"""Admission: whether a model can take events in, checked before they are appended.
+"""Admission: check whether a model can apply events, before they are appended to the log.
 
-Everything in the log must be applicable for ever, so nothing is appended that `Model.apply` could refuse. Commands and
-plans refuse what a client should not have sent. This last check asks each event's own `admit`. If an event is refused
-here, the server has a fault: the log stays as it is, and the model goes on.
+Everything in the log must remain applicable for ever, so nothing is appended that `Model.apply` could refuse. Commands
+and plans already refuse invalid requests of clients. This last check calls each event's own `admit`. If `admit` refuses
+an event, the server has a fault. The log then stays as it is, and the model continues.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Inapplicable(Exception):
 
 
 def check_events(model: Model, events: Sequence[ModelEvent]) -> None:
-    """Raise Inapplicable if one of these events, in order, could not be applied. Changes nothing."""
+    """Raise Inapplicable if one of these events, applied in order, would fail. Nothing changes."""
     coming = Coming(model)
     for event in events:
         try:
@@ -29,20 +29,20 @@ def check_events(model: Model, events: Sequence[ModelEvent]) -> None:
 
 
 class Coming:
-    """A model, and the effects of the events that come before the event being checked."""
+    """A model, together with the effects of the events that precede the event being checked."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.added = set[str]()  # classes, by their keys
+        self.added = set[str]()  # keys of the classes that the preceding events add
         self.learned = model.learned
-        self.held = 0  # examples of the events before, each perhaps a point
+        self.held = 0  # number of examples in the preceding events; each may be a point
 
     @property
     def classes(self) -> int:
-        """Classes that will be known by then."""
+        """Return the number of classes after the preceding events."""
         return len(self.model.labels) + len(self.added)
 
     def check_x(self, inputs: Inputs) -> None:
-        """Raise ValueError for inputs that do not have the form of the model's features."""
+        """Raise ValueError for inputs that do not fit the form of the model's features."""
         configuration = self.model.configuration
         configuration.features.check_form(inputs, configuration)

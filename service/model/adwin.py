@@ -1,17 +1,18 @@
-"""ADWIN over elements of 0 and 1: a window that grows as long as its mean is the same everywhere in it.
+"""ADWIN over elements of 0 and 1: a window that grows as long as its mean is the same in all its parts.
 
-A. Bifet and R. Gavalda, Learning from Time-Changing Data with Adaptive Windowing, SDM 2007, ADWIN2. It has the
-constants of River's class, and makes the same decisions. The window is kept as buckets of 1, 2, 4, .. elements, with at
-most BUCKETS per size; one more makes the two oldest merge into a bucket of twice the size. A bucket is stored as the
-sum of its elements. How many buckets there are of each size follows from the number of elements.
+The algorithm is ADWIN2 of A. Bifet and R. Gavalda, Learning from Time-Changing Data with Adaptive Windowing, SDM 2007.
+This code has the constants of River's class, and makes the same decisions. The window is stored as buckets of 1, 2, 4,
+.. elements, with at most BUCKETS buckets of each size. When a size has one bucket more, its two oldest buckets merge
+into a bucket of twice the size. A bucket stores only the sum of its elements. The number of elements determines how
+many buckets of each size there are.
 
-Every CLOCK elements each border between two buckets is tried. The window W, of n elements with variance v, is cut where
-the means of its parts W0 and W1 differ by more than
+Every CLOCK elements, each border between two buckets is tested. Let W be the window, of n elements with variance v. W
+is cut at a border if the means of its two parts W0 and W1 differ by more than
 
     `sqrt(2 v d / m) + 2 d / 3 m`,   `d = ln(2 ln(n) / DELTA)`,   `1 / m = 1 / (n0 - LEAST + 1) + 1 / (n1 - LEAST + 1)`
 
-Then the oldest bucket is dropped, until no parts differ. Logarithms are computed here step by step, because the C
-library's differ in the last bit between machines.
+After a cut, the oldest bucket is dropped, and the test repeats until no parts differ. Logarithms are computed here step
+by step, because the logarithms of the C library differ in the last bit between machines.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from functools import lru_cache
 from itertools import chain
 from operator import add
 
-# River's constants. If they are changed, old logs fold to other drifts.
-DELTA = 0.002  # bound of the probability that a window with a constant mean is cut
-CLOCK = 32  # elements between two checks
-BUCKETS = 5  # largest number of buckets of a size
-LEAST = 5  # least elements of a part
-TERMS = 14  # terms of the series: the rest is less than the last bit
+# River's constants. If they are changed, old logs lead to different drifts.
+DELTA = 0.002  # bound on the probability of cutting a window with a constant mean
+CLOCK = 32  # number of elements between two checks
+BUCKETS = 5  # maximum number of buckets of one size
+LEAST = 5  # minimum number of elements in a part
+TERMS = 14  # number of terms of the series: the remaining terms are less than the last bit
 LN_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 
 
 class Adwin:
-    """The window. Call `cut` whenever `width` is a multiple of CLOCK; after a cut, begin a new Adwin."""
+    """The window. Call `cut` whenever `width` is a multiple of CLOCK. After a cut, start with a new Adwin."""
 
     def __init__(self) -> None:
         self.width = 0
         self.total = 0
-        self._rows: list[list[int]] = [[]]  # ones of the buckets of 2^r elements, oldest first
+        self._rows: list[list[int]] = [[]]  # [r] has the sum of each bucket of 2^r elements, oldest first
 
     def extend(self, elements: Sequence[int]) -> None:
-        """Take elements, each 0 or 1, in order."""
+        """Add elements, each 0 or 1, in order."""
         self.width += len(elements)
         self.total += sum(elements)
         coming: Sequence[int] = elements
@@ -53,10 +54,10 @@ class Adwin:
             coming = list(map(add, row[: 2 * merged : 2], row[1 : 2 * merged : 2]))
             del row[: 2 * merged]
             if r + 1 == len(self._rows):
-                self._rows.append([])  # the loop continues with it
+                self._rows.append([])  # the loop continues with this new row
 
     def cut(self) -> bool:
-        """Drop the oldest buckets while two parts of the window differ; return whether any was dropped."""
+        """Drop the oldest buckets while two parts of the window differ. Return whether any bucket was dropped."""
         found = False
         while self._parts_differ():
             found = True
@@ -73,8 +74,8 @@ class Adwin:
             return False
         d = confidence(n)
         variance = total * (n - total) / (n * n)
-        # |u0 / n0 - u1 / n1| = |u0 - mean n0| n / (n0 n1). No border has a smaller bound than the middle, and most are
-        # decided by the middle's bound. The margin taken off is larger than rounding errors.
+        # |u0 / n0 - u1 / n1| = |u0 - mean n0| n / (n0 n1). The border in the middle has the smallest bound, and this
+        # bound decides most tests. The margin subtracted from it is larger than rounding errors.
         mean, least = total / n, bound(variance, d, 4.0 / (n - 2 * LEAST + 2)) * (1.0 - 1e-9) - 1e-14
         slope, n0, u0 = least / n, 0, 0
         for r in range(len(self._rows) - 1, -1, -1):
@@ -91,11 +92,13 @@ class Adwin:
 
     @property
     def buckets(self) -> list[int]:
-        """The sum of each bucket, oldest first. Together with `width` they are the whole state before a cut."""
+        """Return the sum of each bucket, oldest first. Before a cut, these sums and `width` are the whole state."""
         return list(chain.from_iterable(reversed(self._rows)))
 
     def load(self, width: int, buckets: Sequence[int]) -> None:
-        """Load a window from its width and its `buckets`. ValueError if they are inconsistent."""
+        """Load a window from its width and its `buckets`. Raise ValueError if the width and the buckets are
+        inconsistent.
+        """
         lengths = lengths_of(width)
         if len(buckets) != sum(lengths):
             raise ValueError(f"a window of {width} elements must have {sum(lengths)} buckets, got {len(buckets)}")
@@ -110,7 +113,7 @@ class Adwin:
 
 
 def lengths_of(width: int) -> list[int]:
-    """Return how many buckets of 1, 2, 4, .. elements a window of this width has."""
+    """Return how many buckets of 1, 2, 4, .. elements a window of this width contains."""
     lengths: list[int] = []
     coming = width
     while coming or not lengths:
@@ -122,19 +125,19 @@ def lengths_of(width: int) -> list[int]:
 
 @lru_cache(4096)
 def confidence(n: int) -> float:
-    """Return d for a window of n elements. Cached, because many models have windows of the same width."""
+    """Return d for a window of n elements. The result is cached, because many models have windows of the same width."""
     return ln(2.0 * ln(n) / DELTA)
 
 
 def bound(variance: float, d: float, recip: float) -> float:
-    """Return how far the means of two parts may differ; recip: 1 / m of the parts."""
+    """Return the largest allowed difference between the means of two parts. recip: 1 / m of the two parts."""
     return math.sqrt(2.0 * recip * variance * d) + 2.0 / 3.0 * d * recip
 
 
 def ln(x: float) -> float:
-    """Return the natural logarithm of x > 0, the same bits everywhere.
+    """Return the natural logarithm of x > 0, with the same bits on every machine.
 
-    `ln m = 2 artanh((m - 1) / (m + 1))`, `x = m 2^e`.
+    Uses `ln m = 2 artanh((m - 1) / (m + 1))`, with `x = m 2^e`.
     """
     m, e = math.frexp(x)
     if m < ROOT_HALF:

@@ -1,4 +1,4 @@
-"""Annotators: the newest answers, which their annotators may change, and the figures of each annotator."""
+"""Annotators: the newest answers, which annotators may still change, and the figures of each annotator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True)
 class Given:
-    """An answer: an annotator's label for a candidate, and what the model predicted then, if it did."""
+    """An answer: an annotator's label for a candidate, and the model's prediction at that time, if there was one."""
 
     id: str
     annotator: str
@@ -28,10 +28,11 @@ class Given:
 
 @dataclass(slots=True)
 class Tallied:
-    """Figures of an annotator.
+    """The figures of an annotator.
 
-    predicted: answers to candidates that the model had predicted before; as_predicted: those with the predicted label.
-    compared: candidates that other annotators labelled as well; agreed: those learned with this annotator's label.
+    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with this
+    prediction.
+    compared: candidates that other annotators labelled as well; agreed: candidates learned with this annotator's label.
     """
 
     labelled: int = 0
@@ -44,7 +45,7 @@ class Tallied:
 
 
 class Annotators:
-    """The newest GIVEN_KEPT answers, and the ANNOTATORS_KEPT annotators who were active last."""
+    """The newest GIVEN_KEPT answers, and the figures of the ANNOTATORS_KEPT most recently active annotators."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, str], Given] = OrderedDict()  # by id and annotator, oldest first
@@ -55,22 +56,22 @@ class Annotators:
         return reversed(self._answers.values())
 
     def find(self, given: str, annotator: str) -> Given | None:
-        """Return an annotator's answer to the question with this id, if it is kept."""
+        """Return an annotator's answer to the question with this id. Return None if the answer is no longer kept."""
         return self._answers.get((given, annotator))
 
     def figures(self) -> dict[str, dict[str, int]]:
-        """Return each annotator's figures, by name."""
+        """Return the figures of each annotator, by name."""
         return {name: asdict(tally) for name, tally in sorted(self._tallies.items())}
 
     # -- changing -------------------------------------------------------------------------------------------------
 
     def vote(self, given: str, annotator: str, label: Label, at_ms: int) -> None:
-        """Note one of several labels of a candidate, or a changed one."""
+        """Record one of several labels of a candidate, or a changed label."""
         self._tally(annotator).changed += (given, annotator) in self._answers
         self._keep(Given(given, annotator, label, None, at_ms))
 
     def answer(self, answered: Given) -> None:
-        """Note a label that was asked for and learned at once."""
+        """Record a label that was requested and learned at once."""
         self._keep(answered)
         tally = self._tally(answered.annotator)
         tally.labelled += 1
@@ -79,7 +80,7 @@ class Annotators:
             tally.as_predicted += label_key(answered.prediction) == label_key(answered.label)
 
     def settle(self, votes: list[tuple[str, Label]], learned: Label) -> None:
-        """Note that the labels of several annotators were learned as this label."""
+        """Record that several annotators' labels led to this learned label."""
         for annotator, label in votes:
             tally = self._tally(annotator)
             tally.labelled += 1
@@ -87,23 +88,23 @@ class Annotators:
             tally.agreed += len(votes) > 1 and label_key(label) == label_key(learned)
 
     def skip(self, annotator: str) -> None:
-        """Note that an annotator skipped a question."""
+        """Record that an annotator skipped a question."""
         self._tally(annotator).skipped += 1
 
     def unskip(self, annotator: str) -> None:
-        """Note that an annotator took a skip back."""
+        """Record that an annotator undid a skip."""
         tally = self._tally(annotator)
         tally.skipped = max(0, tally.skipped - 1)
 
     def correct(self, given: str, annotator: str | None, label: Label) -> None:
-        """Note that a learned example has another label, given by one of its annotators; None: by somebody else."""
+        """Record that a learned example has a new label from one of its annotators; None: from somebody else."""
         answered = self._answers.get((given, annotator)) if annotator is not None else None
         if annotator is not None and answered is not None:
             answered.label = label
             self._tally(annotator).changed += 1
 
     def forget(self, given: str) -> None:
-        """Forget the answers to this example; counts stay."""
+        """Forget the answers to this example. The counts stay the same."""
         for key in [key for key in self._answers if key[0] == given]:
             del self._answers[key]
 
@@ -124,7 +125,7 @@ class Annotators:
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the state as facts; there are no arrays."""
+        """Return the state as facts. There are no arrays."""
         facts = {
             "answers": [asdict(answered) for answered in self._answers.values()],
             "tallies": [[name, asdict(tally)] for name, tally in self._tallies.items()],
@@ -132,7 +133,9 @@ class Annotators:
         return facts, {}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002  there are no arrays
-        """Take over a result of `state`. ValueError if an entry is repeated, or there are too many."""
+        """Restore the state from a result of `state`. Raise ValueError if an entry is repeated, or if there are too
+        many.
+        """
         self._answers = OrderedDict(((a["id"], a["annotator"]), Given(**a)) for a in facts["answers"])
         self._tallies = OrderedDict((name, Tallied(**tally)) for name, tally in facts["tallies"])
         if len(self._answers) < len(facts["answers"]) or len(self._tallies) < len(facts["tallies"]):

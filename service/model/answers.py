@@ -1,6 +1,6 @@
-"""First answers: an example with an id is learned once, and a repetition gets the same answer as the first time.
+"""First answers. An example with an id is learned only once, and a repetition gets the same answer as the first time.
 
-They are kept for the newest examples only, in arrays used as a ring, so that memory is bounded.
+Only the answers of the newest examples are kept, in arrays used as a ring, so the memory is bounded.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ if TYPE_CHECKING:  # it imports this module
 
 Array = np.ndarray[Any, Any]
 
-RING_MIN = 1024  # entries of the first ring; larger rings double, so fewer only cost more copies
+RING_MIN = 1024  # number of entries in the first ring. Larger rings double, so a smaller number only costs more copies
 FORGOTTEN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswer:
-    """The answer when the example was learned. label and prediction are class numbers; prediction may be UNKNOWN."""
+    """The answer given when the example was learned. label and prediction are class numbers; prediction may be
+    UNKNOWN.
+    """
 
     content: bytes
     label: int
@@ -37,12 +39,14 @@ class FirstAnswer:
 
 
 class FirstAnswers:
-    """First answers of the examples oldest..newest, at most `kept` of them."""
+    """The first answers of the newest examples, from number `oldest` to number `newest`. There are at most `kept`
+    answers.
+    """
 
     def __init__(self, kept: int) -> None:
         self.kept = kept
         self.newest = 0
-        self._from = 1  # a server that kept fewer forgot the older answers
+        self._from = 1  # a server with a smaller `kept` forgot the older answers
         self._ids: list[str | None] = []
         self._by_id: dict[str, int] = {}
         self._contents = np.zeros((0, 16), np.uint8)
@@ -52,11 +56,13 @@ class FirstAnswers:
 
     @property
     def oldest(self) -> int:
-        """Number of the oldest example whose answer is kept."""
+        """Return the number of the oldest example whose answer is kept."""
         return max(self._from, self.newest - self.kept + 1)
 
     def add(self, event: ExamplesLearned, predictions: Array, scores: Array) -> list[tuple[int, str]]:
-        """Keep the answers of a batch. Forget the oldest beyond `kept`, and return their numbers and clients' ids."""
+        """Store the answers of a batch. Forget the oldest answers beyond `kept`, and return the numbers and clients'
+        ids of their examples.
+        """
         m = len(event.ids)
         self._grow(min(self.kept, self.newest + m))
         size = len(self._ids)
@@ -78,7 +84,7 @@ class FirstAnswers:
         return forgotten
 
     def _replace(self, first: int, given_ids: Sequence[str | None]) -> list[tuple[int, str]]:
-        """Write ids into the ring one after another; return numbers and ids of the entries that they replace."""
+        """Write consecutive ids into the ring. Return the numbers and ids of the entries that they replace."""
         size, forgotten = len(self._ids), []
         for number, given in enumerate(given_ids, first):
             place = number % size
@@ -93,12 +99,14 @@ class FirstAnswers:
         return forgotten
 
     def find(self, given: str) -> FirstAnswer | None:
-        """Return the first answer of an id, None if it is unknown or no longer kept."""
+        """Return the first answer of an id. Return None if the id is unknown or its answer is no longer kept."""
         number = self.number_of(given)
         return None if number is None else self.first(number)
 
     def first(self, number: int) -> FirstAnswer | None:
-        """Return the first answer of an example by number, None if it was forgotten or is no longer kept."""
+        """Return the first answer of an example number. Return None if the example is forgotten or the answer is no
+        longer kept.
+        """
         if not self.oldest <= number <= self.newest:
             return None
         place = number % len(self._ids)
@@ -112,39 +120,45 @@ class FirstAnswers:
         )
 
     def label_of(self, number: int) -> int | None:
-        """Return the class number of an example as learned or corrected; None if it is no longer kept."""
+        """Return the current class number of an example, as learned or corrected. Return None if the class is no longer
+        kept.
+        """
         if not self.oldest <= number <= self.newest:
             return None
         label = int(self._labels[number % len(self._ids)])
         return None if label == FORGOTTEN else label
 
     def id_of(self, number: int) -> str | None:
-        """Return the id that a client gave an example by number, None if there was no id, or it is no longer kept."""
+        """Return the id that a client gave an example number. Return None if there was no id, or if the id is no longer
+        kept.
+        """
         return self._ids[number % len(self._ids)] if self.oldest <= number <= self.newest else None
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """The ids that clients gave to examples whose answers are kept."""
+        """Return the ids that clients gave to the examples whose answers are kept."""
         return tuple(self._by_id)
 
     def number_of(self, given: str) -> int | None:
-        """Return the number of the example with this id; an id that the server gave may be older than those kept."""
+        """Return the number of the example with this id. If the server gave the id, the answer may no longer be
+        kept.
+        """
         if given.startswith(SERVER_ID):
             digits = given[len(SERVER_ID) :]
             number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else 0
             if not 1 <= number <= self.newest:
                 return None
-            # An example with an id of its own cannot also be found by its number.
+            # An example with an id from its client cannot also be found by its number.
             kept = number >= self.oldest
             return None if kept and self._ids[number % len(self._ids)] is not None else number
         return self._by_id.get(given)
 
     def know_any(self, given: AbstractSet[str]) -> bool:
-        """Return whether a client gave one of these ids to an example whose answer is kept."""
+        """Return whether one of these ids is a client's id of an example whose answer is kept."""
         return not self._by_id.keys().isdisjoint(given)
 
     def forget(self, number: int) -> None:
-        """Forget everything about an example except that it existed."""
+        """Forget everything about an example except its existence."""
         if not self.oldest <= number <= self.newest:
             return
         place = number % len(self._ids)
@@ -156,11 +170,11 @@ class FirstAnswers:
         self._labels[place], self._predictions[place], self._scores[place] = FORGOTTEN, FORGOTTEN, 0.0
 
     def pass_over(self, through: int) -> list[tuple[int, str]]:
-        """Note that the examples up to this number were never learned, and so have no answers. Returns the same as
+        """Record that the examples up to this number were never learned, and so have no answers. Return the same as
         `add`.
         """
         forgotten: list[tuple[int, str]] = []
-        while self.newest < through:  # one ring's length at a time
+        while self.newest < through:  # advance by at most one ring length at a time
             m = min(through - self.newest, self.kept)
             first = self.newest + 1
             self._grow(min(self.kept, self.newest + m))
@@ -172,7 +186,7 @@ class FirstAnswers:
         return forgotten
 
     def correct(self, number: int, label: int, content: bytes) -> None:
-        """Note another label of an example; its prediction stays."""
+        """Record a new label of an example. The example's prediction does not change."""
         if self.oldest <= number <= self.newest:
             place = number % len(self._ids)
             self._labels[place], self._contents[place] = label, np.frombuffer(content, np.uint8)
@@ -181,7 +195,7 @@ class FirstAnswers:
         size = len(self._ids)
         if needed <= size:
             return
-        # The ring's index is `number % size`, so a larger ring has other places.
+        # The index in the ring is `number % size`, so entries have different indices in a larger ring.
         larger = min(self.kept, max(needed, 2 * size, RING_MIN))
         numbers = np.arange(max(1, self.newest - size + 1), self.newest + 1)
         old, new = numbers % max(size, 1), numbers % larger
@@ -212,7 +226,7 @@ class FirstAnswers:
         )
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a result of `state`."""
+        """Restore the answers from a result of `state`."""
         newest, n, read = int(facts["newest"]), len(facts["ids"]), StateReader(arrays)
         if n > newest:
             raise BadFrame(f"there must be at most {newest} first answers, one per example, got {n}")

@@ -1,11 +1,11 @@
-"""The learning curves of a model: its figures along its log, thinned as they grow, and marks of what happened.
+"""The learning curves of a model: its figures along its log, thinned as they grow, with marks at notable events.
 
-A micro-batch makes a point if the last point is a stride of examples away and PAUSE_MS old by the log's time, or a
-twentieth of all examples away. When a curve holds POINTS_MAX points, every other point leaves and the stride doubles.
-So a curve has bounded memory, spans the whole life of its model, and costs only a few points a second however fast
-examples come. Curves follow from the log alone.
+A micro-batch adds a point in two cases. Either the last point is at least a stride of examples away and PAUSE_MS old by
+the log's time, or it is a twentieth of all examples away. When a curve has POINTS_MAX points, every other point is
+removed and the stride doubles. A curve therefore has bounded memory and spans the whole life of its model. A curve
+costs only a few points per second, however fast examples come. Curves depend on the log alone.
 
-points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure has no meaning or nothing was counted yet.
+points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure is undefined or nothing was counted yet.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from hinged.solvers.dual.tracking import TrackingSVM
 
 Array = np.ndarray[Any, Any]
 
-# A curve is part of the state: if these constants are changed, old logs fold to other curves.
-POINTS_MAX = 512  # points of a curve at which every other point leaves
+# Curves are part of the state: if these constants are changed, old logs lead to different curves.
+POINTS_MAX = 512  # number of points at which every other point is removed
 PAUSE_MS = 200  # milliseconds between two points
-PART = 20  # a twentieth of the examples makes a point in any case
-UNKNOWN = -1.0  # no figure of a curve is negative
+PART = 20  # a point is added in any case after a twentieth (1 / PART) of the examples
+UNKNOWN = -1.0  # a placeholder: no figure of a curve is negative
 WHERE = ("position", "examples", "at_ms")
 FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap")
 FIELDS = WHERE + FIGURES
-FIGURE_MAX = 1e300  # largest figure: JSON has no infinity
+FIGURE_MAX = 1e300  # maximum value of a figure, because JSON has no infinity
 
 
 class CurveMark(NamedTuple):
-    """Something that happened."""
+    """A notable event on a curve."""
 
     kind: str
     position: int
@@ -48,11 +48,11 @@ class LearningCurve:
     """The figures of one learner."""
 
     def __init__(self) -> None:
-        self.stride = 1  # least examples between two points
+        self.stride = 1  # minimum number of examples between two points
         self.points: list[tuple[float, ...]] = []
 
     def due(self, examples: int, at_ms: int) -> bool:
-        """Return whether the curve gets a point at this number of examples and this time."""
+        """Return whether the curve needs a point at this number of examples and this time."""
         if not self.points:
             return True
         _, last_examples, last_ms, *_ = self.points[-1]
@@ -60,15 +60,17 @@ class LearningCurve:
         return more >= self.stride and (at_ms - last_ms >= PAUSE_MS or more >= examples / PART)
 
     def add(self, point: tuple[float, ...]) -> None:
-        """Add a point, in the order of FIELDS. If there are too many, every other point leaves."""
+        """Add a point, whose values are in the order of FIELDS. If there are too many points, remove every other
+        point.
+        """
         points = [*self.points, point]
         if len(points) >= POINTS_MAX:
             points, self.stride = points[1::2], 2 * self.stride
-        self.points = points  # replaced as a whole, because other threads read it
+        self.points = points  # replace the whole array, because other threads read it
 
     def columns(self, after: int = 0, now: tuple[float, ...] | None = None) -> dict[str, list[Any]]:
-        """Return the figures of the points after a position, by name; None where there is no figure. now: a further
-        point.
+        """Return the figures of the points after a position, by name. Unknown figures are None. now: one more point,
+        for the present.
         """
         points = [point for point in [*self.points, *([now] if now else [])] if point[0] > after]
         found: dict[str, list[Any]] = {name: [int(p[i]) for p in points] for i, name in enumerate(WHERE)}
@@ -77,14 +79,14 @@ class LearningCurve:
         return found
 
     def check(self, position: int, examples: int, at_ms: int) -> None:
-        """Raise ValueError if the last point is of a later state than this."""
+        """Raise ValueError if the last point is later than this state."""
         last = self.points[-1] if self.points else (0.0, 0.0, 0.0)
         if last[0] > position or last[1] > examples or last[2] > at_ms:
             raise ValueError(f"a curve has a point after position {position}")
 
 
 class Curves:
-    """The model's own curve, its challengers' curves by name, and the newest marks."""
+    """The model's own curve, the curves of its challengers by name, and the newest marks."""
 
     def __init__(self) -> None:
         self.own = LearningCurve()
@@ -94,7 +96,7 @@ class Curves:
     def note(
         self, position: int, examples: int, at_ms: int, learner: ModelLearner, shadows: Mapping[str, ModelLearner]
     ) -> None:
-        """Add points to the curves that are due after a micro-batch was learned."""
+        """After a micro-batch was learned, add the points that are due."""
         if self.own.due(examples, at_ms):
             self.own.add((position, examples, at_ms, *figures_of(learner)))
         if shadows or self.shadows:
@@ -120,13 +122,13 @@ class Curves:
         return facts, arrays
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a result of `state`. ValueError if it is invalid."""
+        """Restore the curves from a result of `state`. Raise ValueError if the state is invalid."""
         self.own = _read(facts["stride"], arrays, "own")
         self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
         self.marks = [CurveMark(*mark) for mark in facts["marks"][-limits.MARKS_KEPT :]]
 
     def check(self, position: int, examples: int, at_ms: int) -> None:
-        """Raise ValueError if a curve or a mark is of a later state than this."""
+        """Raise ValueError if a curve or a mark is later than this state."""
         for curve in (self.own, *self.shadows.values()):
             curve.check(position, examples, at_ms)
         if any(mark.position > position or mark.examples > examples for mark in self.marks):
@@ -154,14 +156,16 @@ def figures_of(learner: ModelLearner) -> tuple[float, ...]:
 
 
 def points_held(solver: Solver) -> int:
-    """Return the points of the machine that answers: in a race the leader's (`live` is of the arm that holds most)."""
+    """Return the number of points of the machine that answers. In a race, `live` would count the points of the largest
+    arm, not of the leader.
+    """
     arms = solver.arms_in_figures() or []
     return next((int(arm["points"]) for arm in arms if arm["leads"]), solver.live)
 
 
 def _solution(solver: Solver) -> tuple[int, float | None]:
-    """Return the support vectors, and the duality gap if it can be computed without kernel values."""
-    if isinstance(solver, TrackingSVM):  # it would have to compute the gradients of its averages again
+    """Return the number of support vectors, and the duality gap if it can be computed without kernel values."""
+    if isinstance(solver, TrackingSVM):  # it would have to recompute the gradients of its averages
         return int((solver.smooth[:, : solver.slots] != 0).any(axis=0).sum()), None
     certificate = solver.certificate()
     return int(certificate["support_vectors"] or 0), certificate["gap"]

@@ -1,4 +1,4 @@
-"""The description of a model: the answer of `GET /models/{model}`."""
+"""The description of a model, which is the answer of `GET /models/{model}`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from hinged.service.model.state import State
 
 
 def described(model: State, now_ms: int, *, full: bool = False) -> dict[str, Any]:
-    """Return the figures of a model. now_ms: the time for which leases are open; the newest event's if that is later.
+    """Return the figures of a model. now_ms: the time at which leases are checked, or the newest event's time if that
+    is later.
 
-    full: with every default of its configuration.
+    full: whether to include every default of the configuration.
     """
     certificate = model.solver.certificate()
     figures = {

@@ -1,8 +1,8 @@
-"""Drift: whether a model's errors have changed, by ADWIN (adwin.py) over the 0/1 errors of its predictions.
+"""Drift: find out whether a model's error rate has changed, by ADWIN (adwin.py) over the 0/1 errors of its predictions.
 
-ADWIN keeps a window as long as the mean is the same everywhere in it, and cuts the window where two parts differ. If
-there are more errors after a cut, it is a drift; fewer errors are what learning is for. After either, a new detector
-begins.
+ADWIN keeps a window as long as its mean is the same in all its parts. ADWIN cuts the window where two parts differ. If
+the error rate is higher after a cut, this is a drift. A lower error rate is the expected effect of learning. In both
+cases, a new detector starts.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ DETECTOR = "adwin"
 
 
 class Drift:
-    """Counts drifts, and knows where the last drift was."""
+    """Counts drifts, and knows the position of the last drift."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.last_at = 0  # number of the example, from 1 on; 0: no drift
+        self.last_at = 0  # number of the example, from 1 on. 0: no drift so far
         self._adwin = Adwin()
 
     @property
     def seen(self) -> int:
-        """Examples since the detector began."""
+        """Return the number of examples since the detector started."""
         return self._adwin.width
 
     @property
     def errors(self) -> int:
-        """Errors among them."""
+        """Return the number of errors among these examples."""
         return self._adwin.total
 
     def add(self, errors: list[bool], numbers: list[int]) -> None:
-        """Take errors in order, each with the number of its example."""
+        """Add errors in order, each with the number of its example."""
         if len(errors) != len(numbers):
             raise ValueError(f"there must be a number for each of the {len(errors)} errors, got {len(numbers)}")
         begin = 0
@@ -49,24 +49,26 @@ class Drift:
             if self.seen % CLOCK == 0:
                 rate = self.errors / self.seen
                 if self._adwin.cut():
-                    # Only the part after the cut is left.
+                    # Only the part after the cut remains.
                     if self.errors / self.seen > rate:
                         self.count += 1
                         self.last_at = numbers[end - 1]
                     self._adwin = Adwin()
 
     def state(self) -> dict[str, Array]:
-        """Return the state as arrays: drifts, the last drift, examples and errors since; and the detector's buckets."""
+        """Return the state as arrays: the number of drifts, the last drift, the examples and errors since then, and the
+        detector's buckets.
+        """
         return {
             "counts": np.array([self.count, self.last_at, self.seen, self.errors]),
             "buckets": np.array(self._adwin.buckets, np.int64),
         }
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a result of `state`. ValueError if it is invalid; nothing changes then.
+        """Restore the state from a result of `state`. Raise ValueError if the state is invalid; then nothing changes.
 
-        From a state of the earlier detector, which was another library's, only the counts are taken: the detector
-        begins again.
+        The earlier detector belonged to a different library. From its state, only the counts are taken, and the
+        detector starts again.
         """
         read = StateReader(state)
         count, last_at, seen, errors = read.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()

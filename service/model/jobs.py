@@ -1,7 +1,7 @@
-"""Jobs: changes that a model still has to finish: forget, correct, reconfigure, start a challenger.
+"""Jobs: unfinished changes of a model, such as forgetting, correcting, reconfiguring or starting a challenger.
 
-A job begins with an event of the log, whose position names the job, and ends with another event. So it survives a
-crash.
+A job begins with an event of the log, and the position of this event names the job. Another event ends the job. A job
+therefore survives a crash.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hinged.service.data.configuration import as_written
 
 @dataclass(slots=True)
 class Job:
-    """A job. at: the position of its event. folds: whether learners have to be retrained from the log."""
+    """A job. at: the position of the event that began it. folds: whether learners must be retrained from the log."""
 
     at: int
     kind: JobKind
@@ -30,12 +30,14 @@ class Job:
     error: str | None = None
 
     def __post_init__(self) -> None:
-        """Complete a configuration that was written earlier, so that it compares equal to one that is read."""
+        """Complete a configuration from an earlier version, so that it is equal to the same configuration when that is
+        read now.
+        """
         self.configuration = as_written(self.configuration)
 
 
 class Jobs:
-    """The running jobs, and the newest jobs that have ended."""
+    """The running jobs, and the newest of the finished jobs."""
 
     def __init__(self) -> None:
         self._by_position: dict[int, Job] = {}
@@ -48,7 +50,7 @@ class Jobs:
         self._by_position[job.at] = job
 
     def find(self, at: int) -> Job | None:
-        """Return the job that began at this position, if it is known."""
+        """Return the job that began at this position, if the job is still known."""
         return self._by_position.get(at)
 
     def running(self) -> list[Job]:
@@ -56,9 +58,9 @@ class Jobs:
         return [job for job in self if job.state == "running"]
 
     def settle(self, positions: list[int], result: dict[str, Any], error: str | None) -> None:
-        """Note that these jobs have ended."""
+        """Record that these jobs have ended."""
         ended = [at for at, job in self._by_position.items() if job.state != "running"]
-        # Jobs that end now are kept: a client may wait for them.
+        # Keep the jobs that end now, because a client may wait for them.
         for at in ended[: max(0, len(ended) - limits.JOBS_KEPT)]:
             del self._by_position[at]
         for at in positions:
@@ -71,7 +73,7 @@ class Jobs:
         return [asdict(job) for job in self]
 
     def load(self, facts: list[dict[str, Any]]) -> None:
-        """Take over a result of `state`."""
+        """Restore the jobs from a result of `state`."""
         if len({fact["at"] for fact in facts}) < len(facts):
             raise ValueError("a job is listed twice")
         self._by_position = {fact["at"]: Job(**fact) for fact in facts}

@@ -1,7 +1,7 @@
-"""Learners: warm-up, solver and metrics of one configuration, taught by the batches of a log.
+"""Learners: the warm-up, solver and metrics of one configuration, which learn the batches of a log.
 
-A model has a learner that predicts, and perhaps challengers (shadows) that learn the same beside it. If the solver
-cannot make a change in place, another learner is taught from the log.
+A model has a learner that predicts. A model may also have challengers (shadows), which learn the same examples. If the
+solver cannot make a change in place, a new learner is trained from the log.
 """
 
 from __future__ import annotations
@@ -32,28 +32,31 @@ if TYPE_CHECKING:  # it imports this module
 
 Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
-"""Decision values (m, K) of a part of a batch, from right before each example was learned; predicted classes (m,)."""
+"""One part of a batch: decision values (m, K) from just before each example was learned, and predicted classes (m,)."""
 
 DROPPED_MAX = 2**16
-"""Example numbers that are listed to be dropped, 8 bytes each. Of a longer range, only the numbers that the solver
-knows are listed."""
+"""Maximum number of example numbers in a list of examples to drop, 8 bytes each. If the range is longer, only the
+numbers that the solver knows are listed.
+"""
 
 Epoch: TypeAlias = "Callable[[], Iterator[ExamplesLearned]]"
-"""Returns all learned batches of the log before an event, in order: a further epoch learns them again."""
+"""A function that returns all learned batches of the log before an event, in order, so that a further epoch can learn
+them.
+"""
 
 
 class ModelLearner:
-    """One configuration, taught. Its state is a function of its inputs, in order."""
+    """A learner with one configuration. The learner's state depends only on its inputs and their order."""
 
     def __init__(
         self, configuration: Configuration, cache_bytes: int, *, gamma: float = 1.0, labels: Labels | None = None
     ) -> None:
-        """labels: of a state that will be loaded; a new learner takes them from the configuration."""
+        """labels: the labels of a state that will be loaded. A new learner takes them from the configuration."""
         self.configuration = configuration
         self.cache_bytes = cache_bytes
         self.warmup = WarmUp(configuration)
         self.learned = 0
-        self.gamma = gamma  # the number found for gamma "scale"
+        self.gamma = gamma  # the value of gamma that was found for gamma "scale"
         self.solver = configuration.build_solver(cache_bytes, gamma)
         self.labels = Labels() if labels is None else labels
         self.metrics = Prequential(choosing=configuration.chooses)
@@ -71,20 +74,24 @@ class ModelLearner:
 
     @property
     def room(self) -> int:
-        """Examples that may still come before points_max is reached, even if the warm-up is learned again."""
+        """Return the number of examples that may still come before points_max is reached, even if the warm-up is
+        learned again.
+        """
         if self.warmup.active and self.solver.room < UNBOUNDED:
             return self.solver.points_max - self.warmup.labelled
         return self.solver.room
 
     @property
     def exact(self) -> bool:
-        """Whether examples and parameters can be changed in place, exactly as if they had been so from the start."""
+        """Return whether examples and parameters can be changed in place with the same result as if they had always
+        been so.
+        """
         return isinstance(self.solver, ExactSVM) and self.warmup.encoder is None
 
     # -- learning -------------------------------------------------------------------------------------------------
 
     def learn(self, event: ExamplesLearned) -> Iterator[Part]:
-        """Learn a batch part by part. Between the parts, examples that are older than the window leave, or fade."""
+        """Learn a batch part by part. Between the parts, older examples fade, or leave the window."""
         self._fade(self.ages.fading_until(event.at_ms))
         self._drop(self.ages.older_than(event.at_ms))
         begin, keys = 0, event.keys
@@ -113,8 +120,8 @@ class ModelLearner:
             begin = end
 
     def offer(self, inputs: Inputs, ids: Sequence[str]) -> None:
-        """Offer candidates without labels to the warm-up, as far as it takes them. ValueError for an x that does not
-        fit.
+        """Offer candidates without labels to the warm-up. The warm-up takes only as many as it needs. Raise ValueError
+        for an x that does not fit.
         """
         if self.warmup.active and self.stopped is None:
             self.warmup.offer(self.rows(inputs), ids, self._freeze)
@@ -124,15 +131,15 @@ class ModelLearner:
         numbers = numbers_of(columns, len(self.labels))
         begin = 0
         if keys.size and first:
-            # Before the very first example nothing is known, whatever classes were declared.
+            # Before the first example nothing is known, even if classes were declared.
             yield np.zeros((1, 0)), np.full(1, UNKNOWN, np.int32)
             begin = 1
         yield columns[begin:], numbers[begin:]
 
     def follow(self, event: ExamplesLearned) -> None:
-        """Learn a batch that was read for another learner, and count the predictions made before each example.
+        """Learn a batch that was read for a different learner. Count the predictions made just before each example.
 
-        ValueError, before anything changes, if an example does not fit this kernel, or there is no room.
+        Raise ValueError, before anything changes, if an example does not fit this kernel, or if there is no room.
         """
         event = event.with_inputs(self.rows(event.inputs))
         if len(event.ids) > self.room:
@@ -145,7 +152,7 @@ class ModelLearner:
             begin = end
 
     def challenge(self, event: ExamplesLearned) -> None:
-        """Follow a batch; if that fails, stop for good and keep the reason."""
+        """Follow a batch. If that fails, stop for good and keep the reason."""
         if self.stopped is None:
             try:
                 self.follow(event)
@@ -153,20 +160,22 @@ class ModelLearner:
                 self.stopped = str(error)
 
     def finish(self, epochs: int, epoch: Epoch | None) -> Finish:
-        """Learn the log for a number of further epochs, then finish."""
+        """Learn the log for a number of further epochs, then run the finishing step."""
         if self.warmup.active and self.warmup.labelled:
             self._freeze()
-        # Where examples fade, an epoch would bring back what has left with full weight. Finishing optimises what is
-        # held.
+        # Where examples fade, an epoch would bring back the examples that have left, with full weight. Finishing
+        # optimises only over the current points.
         for _ in range(epochs if self.configuration.half_life is None else 0):
-            assert epoch is not None  # noqa: S101  an event with epochs is applied with the log
+            assert epoch is not None  # noqa: S101  an event with epochs is always applied with the log
             with self.warmup.encoder.from_the_first() if self.warmup.encoder is not None else nullcontext():
                 self._learn_again(epoch())
         self._wait_for_kernels()
         return self.solver.finish()
 
     def _wait_for_kernels(self) -> None:
-        """Wait, in the first seconds on a machine, until the functions that a new model does not need are compiled."""
+        """Wait until all functions of the solver are compiled, even the functions that a new model does not need. This
+        happens only in the first seconds on a machine.
+        """
         wait_for_rest(self.configuration.solver, self.configuration.dtype)
 
     def _learn_again(self, events: Iterator[ExamplesLearned]) -> None:
@@ -174,7 +183,7 @@ class ModelLearner:
         for event in events:
             keys = event.keys
             rows = self._encoded(self.rows(event.inputs))
-            # Examples that were dropped come back as long as there is room, unless they were too old.
+            # Dropped examples come back as long as there is room, unless they are too old.
             held = np.isin(keys, self.solver.keys())
             fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
             self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
@@ -184,7 +193,9 @@ class ModelLearner:
         return self.configuration.features.is_fit(inputs, self.configuration)
 
     def rows(self, inputs: Inputs) -> Inputs:
-        """Return rows in the form that the configuration needs; records unchanged. BadRow for a row that is too big."""
+        """Return rows in the form that the configuration needs. Records stay unchanged. Raise BadRow for a row that is
+        too big.
+        """
         return self.configuration.features.fit(inputs, self.configuration)
 
     # -- unlearning -----------------------------------------------------------------------------------------------
@@ -199,7 +210,7 @@ class ModelLearner:
             self.solver.fade(factor)
 
     def _drop_from(self, left: Left) -> None:
-        """Drop the examples with these numbers; of a long range, only those that the solver knows."""
+        """Drop the examples with these numbers. Of a long range, drop only the examples that the solver knows."""
         self._wait_for_kernels()
         if len(left) <= DROPPED_MAX:
             self.solver.drop(np.arange(left.start, left.stop))
@@ -208,7 +219,9 @@ class ModelLearner:
         self.solver.drop(known[(known >= left.start) & (known < left.stop)])
 
     def forget(self, keys: Sequence[int]) -> None:
-        """Remove these examples' points; if the learner is `exact`, as if they had never been learned."""
+        """Remove the points of these examples. If the learner is `exact`, the result is as if they had never been
+        learned.
+        """
         gone = np.array(keys, np.int64)
         if self.warmup.active:
             self._leave_out(np.flatnonzero(np.isin(self.warmup.keys, gone)))
@@ -217,27 +230,27 @@ class ModelLearner:
         self.solver.compact()
 
     def forget_candidates(self, ids: Collection[str]) -> None:
-        """Remove candidates from the warm-up, while it lasts."""
+        """Remove candidates from the warm-up while it is active."""
         places = [place for place, given in enumerate(self.warmup.ids) if given in ids]
         if places:
             self._leave_out(np.array(places))
 
     def _leave_out(self, places: Array) -> None:
         self.warmup.leave_out(places)
-        if self.warmup.begun:  # the columns must forget their words
+        if self.warmup.begun:  # the columns must forget the words of these candidates
             self._freeze()
 
     def relabel(self, key: int, number: int) -> None:
-        """Give an example another class, exactly; only if the learner is `exact`. Does nothing if the example is not
-        held.
+        """Give an example a different class, with an exact result. Only possible if the learner is `exact`. Do nothing
+        if the example is not a point.
         """
         assert isinstance(self.solver, ExactSVM)  # noqa: S101
         if np.isin(key, self.solver.keys()):
             self.solver.relabel(key, number)
 
     def learn_again(self, key: int, number: int) -> None:
-        """Drop an example's point, if there is one, and learn it with this class; for a log that no longer has the
-        example.
+        """Drop the point of an example, if there is one, and learn the example with this class. Use this method if the
+        log no longer contains the example.
         """
         self.warmup.classes[self.warmup.keys == key] = number
         held, weight = self.solver.row_of(key), self.solver.weight_of(key)
@@ -251,9 +264,9 @@ class ModelLearner:
                 self.solver.learn_weighted(*example, np.array([weight]))
 
     def forget_words(self, key: int, x: Inputs | None) -> None:
-        """Forget the names and values of features that only this example has; called before it is dropped.
+        """Forget the names and values of features that only this example has. Call this before the example is dropped.
 
-        x: the example's, if known. Only needed if the log no longer has it.
+        x: the example's x, if known. The x is only needed if the log no longer has it.
         """
         encoder = self.warmup.encoder
         if encoder is None or not encoder.HAS_WORDS or encoder.warming:
@@ -268,7 +281,7 @@ class ModelLearner:
     def forget_strange_words(self, candidates: Inputs | None) -> None:
         """Forget the names and values of features that neither a point nor one of these candidates has.
 
-        For a forgotten candidate of which nothing else is known any more.
+        Use this for a forgotten candidate of which nothing else is known any more.
         """
         encoder = self.warmup.encoder
         if encoder is None or not encoder.HAS_WORDS or encoder.warming:
@@ -279,8 +292,8 @@ class ModelLearner:
         encoder.forget_but(held)
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """Adopt another configuration of the same solver in place; if the learner is `exact`, also another C, weights
-        or kernel.
+        """Adopt a new configuration of the same solver in place. If the learner is `exact`, C, the weights and the
+        kernel may change as well.
         """
         if isinstance(self.solver, ExactSVM):
             kernel = configuration.kernel.build(self.gamma)
@@ -297,7 +310,9 @@ class ModelLearner:
 
     @property
     def majority(self) -> int:
-        """The most frequent class during the warm-up, while nothing better is known; else UNKNOWN."""
+        """Return the most frequent class during the warm-up, as long as no better prediction is possible; otherwise
+        UNKNOWN.
+        """
         if self.warmup.begun:
             return UNKNOWN
         classes = self._warm_classes
@@ -308,7 +323,7 @@ class ModelLearner:
         return self.warmup.classes[self.warmup.learned]
 
     def _majorities(self, classes: Array) -> Array:
-        """Return the most frequent class right before each of these examples."""
+        """Return the most frequent class just before each of these examples."""
         counts = np.bincount(self._warm_classes, minlength=len(self.labels))
         found = np.full(classes.size, UNKNOWN, np.int32)
         for r, number in enumerate(classes):
@@ -323,7 +338,7 @@ class ModelLearner:
         return cast("Rows", inputs) if encoder is None else encoder.rows(inputs, self.solver.kernel, dim, dtype)
 
     def _freeze(self) -> None:
-        """Fix the columns by what the warm-up has shown so far, and learn it again."""
+        """Fix the columns according to what the warm-up has observed so far, and learn the observed examples again."""
         csr, places, classes, keys = self.warmup.freeze()
         self.gamma = self.warmup.gamma(self.configuration)
         self.solver = self._new_solver()
@@ -341,7 +356,7 @@ class ModelLearner:
 
     @property
     def gamma_used(self) -> float | None:
-        """The kernel's gamma, whether given or found; None for a linear kernel."""
+        """Return the kernel's gamma, whether given or found. None for a linear kernel."""
         return None if self.configuration.gamma is None else float(self.solver.kernel.gamma)
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -366,14 +381,14 @@ class ModelLearner:
         return facts | warm, arrays
 
     def copy(self) -> ModelLearner:
-        """Return another learner in the same state."""
+        """Return a new learner with the same state."""
         facts, arrays = self.state()
         # restore copies the arrays.
         return ModelLearner.restore(json.loads(json.dumps(facts)), arrays, self.cache_bytes)
 
     @classmethod
     def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> ModelLearner:
-        """Return the learner of a state. ValueError if it is inconsistent."""
+        """Return the learner of a state. Raise ValueError if the state is inconsistent."""
         configuration, gamma, labels = read_configuration(facts["configuration"]), facts["gamma"], Labels()
 
         def part(prefix: str) -> dict[str, Array]:
@@ -403,6 +418,6 @@ class ModelLearner:
         return learner
 
     def numbers(self) -> Array:
-        """Return the numbers of all examples that the learner holds in any form, or that have left its window."""
+        """Return the numbers of all examples that the learner contains in any form, or that have left its window."""
         left = [self.ages.newest] if self.ages.newest else []
         return np.concatenate((self.solver.known(), self.warmup.keys[self.warmup.learned], np.array(left, np.int64)))

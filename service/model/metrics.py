@@ -1,7 +1,8 @@
-"""Prequential metrics: each example is predicted before it is learned, and that prediction counts.
+"""Prequential metrics: each example is predicted before it is learned, and this prediction counts.
 
-They are kept apart by source: streamed examples, examples asked for because they looked informative, and examples asked
-for at random. Only the random examples are an unbiased sample. Only the streamed examples count for the drift flag.
+The metrics are kept separately for each source: streamed examples, examples queried because they looked informative,
+and examples queried at random. Only the random examples are an unbiased sample. Only the streamed examples count for
+the drift flag.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ from hinged.solvers.scores.tally import (
 Array = np.ndarray[Any, Any]
 Figures = dict[str, Any]
 
-UNKNOWN = -1  # no prediction: no class was known yet
+UNKNOWN = -1  # no prediction, because no class was known yet
 STREAMED, QUERIED, RANDOM = range(3)
 SOURCES = ("streamed", "queried", "random")
 ALL = "all"
-CONFUSION_CLASSES_MAX = 32  # largest confusion matrix in the figures
-BINS = 10  # of a reliability diagram
+CONFUSION_CLASSES_MAX = 32  # maximum number of classes for which the figures contain a confusion matrix
+BINS = 10  # number of bins of a reliability diagram
 
 
 def _gauge(name: str, meaning: str) -> Any:
-    """Declare a figure of a glance that Prometheus gets as well."""
+    """Declare a figure that is part of a glance and that Prometheus gets as well."""
     return field(metadata={"gauge": name, "meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True)
 class SourceGlance:
-    """The figures of one source that cost next to nothing. NaN until there is a prediction."""
+    """The figures of one source that are cheap to compute. NaN until there is a prediction."""
 
     source: str
     predicted: int
@@ -56,29 +57,29 @@ class SourceGlance:
 EXPOSED: Mapping[str, tuple[str, str]] = {
     each.name: (each.metadata["gauge"], each.metadata["meaning"]) for each in fields(SourceGlance) if each.metadata
 }
-"""Figures that Prometheus gets for each source: their metric names and meanings."""
+"""The figures that Prometheus gets for each source: their metric names and meanings."""
 
 
 class Prequential:
-    """Figures of all predictions whose labels have come, together and by source, and the calibration of their
-    probabilities.
+    """Figures of all predictions whose labels have come, in total and by source. Also the calibration of the
+    predictions' probabilities.
     """
 
     def __init__(self, *, choosing: bool = True) -> None:
-        """choosing: whether the best of several calibrations gives the probabilities of three and more classes."""
+        """choosing: whether the best of several calibrations gives the probabilities for three and more classes."""
         self.classes = 0
-        self.added = 0  # examples, with or without a prediction
+        self.added = 0  # number of examples, with or without a prediction
         self.drift = Drift()
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
     @property
     def predicted(self) -> int:
-        """Predictions that were counted."""
+        """Return the number of predictions that were counted."""
         return self._tallies[ALL].seen
 
     def choose(self, *, choosing: bool) -> None:
-        """Set whether the best of several calibrations gives the probabilities of three and more classes."""
+        """Set whether the best of several calibrations gives the probabilities for three and more classes."""
         self._calibrations.choose(choosing=choosing)
 
     def add_class(self) -> None:
@@ -93,12 +94,12 @@ class Prequential:
     def add(self, columns: Array, numbers: Array, classes: Array, sources: Array) -> None:
         """Count a batch of predictions in order.
 
-        columns: (m, K) decision values from right before each example was learned, or from its late prediction; then K
-        may be smaller than now.
-        numbers, classes: (m,) predicted and true class; UNKNOWN predictions do not count.
+        columns: (m, K) decision values from just before each example was learned, or from its late prediction. In the
+        second case, K may be smaller than now.
+        numbers, classes: (m,) predicted and true class. UNKNOWN predictions do not count.
         sources: (m,) STREAMED, QUERIED or RANDOM.
 
-        ValueError if they are inconsistent, before anything changes.
+        Raise ValueError if the arrays are inconsistent, before anything changes.
         """
         m, k = columns.shape
         if not numbers.shape == classes.shape == sources.shape == (m,):
@@ -120,7 +121,8 @@ class Prequential:
         if least == UNKNOWN:
             known = np.flatnonzero(numbers != UNKNOWN)
             columns, numbers, classes, sources, at = (a[known] for a in (columns, numbers, classes, sources, at))
-        # Copies, because arrays read from a log are read-only, and numba would compile another version for them.
+        # Make copies: arrays read from a log are read-only, and numba would compile another version of the code for
+        # them.
         columns, numbers, classes = np.array(columns, np.float64), numbers.astype(np.int32), classes.astype(np.int32)
         losses = losses_of(self._calibrations.learn(columns, classes), classes)
         everything = np.arange(numbers.size)
@@ -140,32 +142,33 @@ class Prequential:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def calibration(self) -> Calibration:
-        """Return the present calibration, a function from columns and numbers to those classes' probabilities. It never
-        changes.
+        """Return the current calibration: a function that turns columns and class numbers into the probabilities of
+        these classes. The function never changes.
         """
         return self._calibrations.calibration()
 
     def probability(self, columns: Array, numbers: Array) -> Array:
-        """Return (m,) the probabilities of the predicted classes by the present calibration; NaN where unknown."""
+        """Return the probabilities (m,) of the predicted classes by the current calibration; NaN where unknown."""
         return self.calibration()(columns, numbers)
 
     def glance(self) -> tuple[SourceGlance, ...]:
-        """Return the figures that are cheap enough after each micro-batch: of all predictions, then of each source
-        seen.
+        """Return the figures that are cheap enough to compute after each micro-batch. The figures of all predictions
+        come first, then the figures of each source seen.
         """
         return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
     @property
     def fading_accuracy(self) -> float | None:
-        """Accuracy over all predictions, older predictions fading; None before the first."""
+        """Return the accuracy over all predictions, where older predictions fade. None before the first prediction."""
         faded = self._tallies[ALL].faded
         return accuracy(faded) if faded.any() else None
 
     def reliability(self) -> list[Figures]:
-        """Return how often the newest 1,000 predictions were right, by the probability that the present calibration
-        gives them.
+        """Return how often the newest 1,000 predictions were right, grouped by the probability that the current
+        calibration gives them.
 
-        A bin for each tenth that has any predictions: its bounds, its examples, their mean probability, their accuracy.
+        There is a bin for each tenth that has any predictions, with its bounds, number of examples, mean probability
+        and accuracy.
         """
         window = self._tallies[ALL].window
         whole = np.flatnonzero(~np.isnan(window.scores).any(axis=0))
@@ -188,11 +191,13 @@ class Prequential:
 
     @property
     def drifted(self) -> bool:
-        """Whether there was a drift among the newest 1,000 examples."""
+        """Return whether there was a drift among the newest 1,000 examples."""
         return bool(self.drift.last_at and self.added - self.drift.last_at < WINDOW)
 
     def figures(self, labels: Sequence[Label] = ()) -> Figures:
-        """Return the metrics as the server answers them; `labels` name the classes of the confusion matrices."""
+        """Return the metrics in the form of the server's answers. `labels` name the classes of the confusion
+        matrices.
+        """
         at = self.drift.last_at
         return {
             **_figures(self._tallies[ALL], labels),
@@ -208,7 +213,7 @@ class Prequential:
         }
 
     def memory_bytes(self) -> int:
-        """Return the bytes of all windows and counts."""
+        """Return the memory of all windows and counts, in bytes."""
         return sum(array.nbytes for array in self.state().values())
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -225,7 +230,7 @@ class Prequential:
         return {"counts": np.array([self.classes, self.added]), **arrays}
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a result of `state`. ValueError if arrays are inconsistent."""
+        """Restore the metrics from a result of `state`. Raise ValueError if arrays are inconsistent."""
 
         def part(name: str) -> dict[str, Array]:
             return {key.removeprefix(f"{name}."): a for key, a in state.items() if key.startswith(f"{name}.")}
@@ -264,7 +269,7 @@ class Prequential:
 
 
 def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:
-    """Return the smallest and the largest value, of which there must be at least one."""
+    """Return the smallest and the largest value. Raise ValueError if there is no value, or if one is out of range."""
     found = int(values.min()), int(values.max())
     if not least <= found[0] <= found[1] <= most:
         raise ValueError(f"{name} must be from {least} to {most}, got {found[0]} to {found[1]}")
@@ -272,27 +277,29 @@ def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:
 
 
 def accuracy(cells: Array) -> float:
-    """Return the share of (weighted) examples, by class (rows) and predicted class, that was right."""
+    """Return the share of (weighted) examples that were predicted correctly. cells: counts by class (rows) and
+    predicted class.
+    """
     return float(np.diagonal(cells).sum()) / float(cells.sum())
 
 
 def balanced_accuracy(cells: Array) -> float:
-    """Return the accuracy of each class that occurs, averaged over these classes."""
+    """Return the mean, over the classes that occur, of the accuracy in each class."""
     of_class = cells.sum(axis=1)
     present = of_class > 0
     return float((np.diagonal(cells)[present] / of_class[present]).mean())
 
 
 def cohen(cells: Array) -> float | None:
-    """Return Cohen's kappa: how far accuracy exceeds chance; None if chance is always right."""
+    """Return Cohen's kappa: how far the accuracy exceeds chance. None if chance would always be right."""
     total = float(cells.sum())
     chance = float((cells.sum(axis=1) * cells.sum(axis=0)).sum()) / (total * total)
     return (accuracy(cells) - chance) / (1 - chance) if chance < 1 else None
 
 
 def area(scores: Array, positive: Array) -> float:
-    """Return the area under the ROC curve: the share of pairs in which the positive example scores higher; ties count
-    half.
+    """Return the area under the ROC curve: the share of pairs in which the positive example has the higher score. Ties
+    count as half.
     """
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
@@ -301,10 +308,10 @@ def area(scores: Array, positive: Array) -> float:
 
 
 def auc(scores: Array, classes: Array) -> float | None:
-    """Return the AUC of the single column (K, n), or the mean over the present classes of each against the rest; None
-    without a pair.
+    """Return the AUC of the single column in `scores` (K, n). With several columns, return the mean AUC of each present
+    class against the rest. None without a pair.
 
-    Scores that are NaN, because the column came later than the example, are left out.
+    Scores that are NaN, because the column was added after the example, are left out.
     """
     areas = []
     for c, column in enumerate(scores):
@@ -320,18 +327,19 @@ OF_CELLS: Mapping[str, Callable[[Array], float | None]] = {
     "balanced_accuracy": balanced_accuracy,
     "kappa": cohen,
 }
-"""Figures from counts by class and predicted class: for the window, for its newer half, and for all predictions,
-fading."""
+"""Functions that compute figures from counts by class and predicted class. There are counts of the window, of its newer
+half, and of all predictions with fading.
+"""
 OF_WINDOW: Mapping[str, Callable[[PrequentialWindow], float | None]] = {
     "log_loss": lambda window: float(window.losses[:, LOG_LOSS].mean()),
     "brier": lambda window: float(window.losses[:, BRIER].mean()),
     "auc": lambda window: auc(window.scores, window.classes),
 }
-"""Figures from the newest predictions themselves."""
+"""Functions that compute figures from the newest predictions themselves."""
 
 
 def agreement(cells: Array) -> Figures:
-    """Return the figures of (weighted) examples by class (rows) and predicted class."""
+    """Return the figures of (weighted) examples, counted by class (rows) and predicted class."""
     return {name: of(cells) for name, of in OF_CELLS.items()} if cells.any() else dict.fromkeys(OF_CELLS)
 
 
@@ -339,7 +347,7 @@ def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
     window, classes = tally.window, tally.cells.shape[0]
     n, half = window.classes.size, min((tally.seen + 1) // 2, WINDOW)
     cells = _cells(window.classes, window.numbers, classes)
-    newer = (tally.seen - 1 - np.arange(half)) % WINDOW  # places in the ring, newest first
+    newer = (tally.seen - 1 - np.arange(half)) % WINDOW  # indices in the ring, newest first
     overall, recent = agreement(tally.cells), agreement(cells)
     return {
         "predicted": tally.seen,
@@ -362,7 +370,7 @@ def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
 
 
 def _cells(truth: Array, predicted: Array, classes: int) -> Array:
-    """Return (classes, classes) examples by class (rows) and predicted class."""
+    """Return counts of examples (classes, classes) by class (rows) and predicted class."""
     return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 

@@ -1,9 +1,9 @@
 """The model: a fold over its log, state = fold(apply, log).
 
-`apply` is deterministic: it does no I/O, reads no clock and draws from no generator but the solver's own. So the same
-events give the same state to the bit, whether they came one by one, in batches, or again after a crash. Only a further
-epoch reads earlier parts of the log: the learned batches, which the caller passes in. A rollback and an event that
-holds a whole state do not change the model but replace it.
+`apply` is deterministic: it does no I/O, reads no clock and uses no random generator except the solver's. The same
+events therefore give the same state to the bit, whether they came one by one, in batches, or again after a crash. Only
+a further epoch reads earlier parts of the log: the learned batches, which the caller passes in. A rollback, and an
+event that contains a whole state, do not change the model but replace it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from hinged.service.model.view import Published
 Array = np.ndarray[Any, Any]
 
 OLD_IDS_MIN = 10_000
-"""Ids beyond twice the points that are kept; then the ids of examples that are not points are dropped together. They
-are part of the state: if this is changed, old logs fold to other states."""
+"""Number of old ids (State.old_ids) that are kept in addition to twice the number of points. When there are more, the
+ids of all examples that are not points are dropped together. Old ids are part of the state: if this number is changed,
+old logs lead to different states.
+"""
 
 
 class Model(State):
@@ -45,19 +47,19 @@ class Model(State):
 
     @classmethod
     def begin(cls, name: str, position: int, first: ModelEvent, *, cache_bytes: int, answers_kept: int) -> Model:
-        """Return the model of the first event of its log, or of a stretch of the log.
+        """Create the model from the first event of its log, or from the first event of a later part of the log.
 
-        ValueError (BadFrame) if a model cannot begin with this event, or its state cannot be read.
+        Raise ValueError (BadFrame) if a model cannot begin with this event, or if its state cannot be read.
         """
         return first.begin(cls, name, position, cache_bytes=cache_bytes, answers_kept=answers_kept)
 
     def apply(self, position: int, event: ModelEvent, epoch: Epoch | None = None) -> Outcome:
-        """Apply the event at this position of the log. It was validated before it was logged.
+        """Apply the event at this position of the log. The event was checked before it was logged.
 
-        epoch: the learned batches before it, for a finishing step that learns them again.
+        epoch: the learned batches before the event, for a finishing step that learns them again.
 
-        ValueError for an event that replaces the model: a rollback (`come_back`), or an event that holds the whole
-        state (`begin`).
+        Raise ValueError for an event that replaces the model: a rollback (use `come_back`), or an event that contains
+        the whole state (use `begin`).
         """
         self._check_next(position)
         self.at_ms = max(self.at_ms, event.at_ms)
@@ -75,18 +77,20 @@ class Model(State):
             raise ValueError(f"model {self.name} is at position {self.position}, got the event at {position}")
 
     def mark(self, kind: str) -> None:
-        """Put a mark on the curves at the present position."""
+        """Add a mark to the curves at the current position."""
         self.curves.mark(kind, self.position, self.learned, self.at_ms)
 
     def pass_over(self, position: int, kind: str) -> None:
-        """Move past an event that was set aside, as if it had been undone."""
+        """Advance past an event that was set aside, as if the event had been undone."""
         self._check_next(position)
         self.undone = [*self.undone, (position - 1, position + 1)]
         self.set_aside = [*self.set_aside, (position, kind)][-limits.SET_ASIDE_KEPT :]
         self.position = position
 
     def come_back(self, position: int, event: ModelRolledBack) -> None:
-        """Move past a rollback at `position` to where the model is: the events in between are undone."""
+        """After the model has returned to an earlier state, advance past the rollback at `position`. The events in
+        between are undone.
+        """
         if self.position != event.to or not event.to < position:
             raise ValueError(
                 f"a rollback at {position} to {event.to} needs the state at {event.to}, got {self.position}"
@@ -98,12 +102,12 @@ class Model(State):
         self.mark(event.KIND)
 
     def counts(self, position: int) -> bool:
-        """Return whether the event at this position contributes to the state, and was not undone."""
+        """Return whether the event at this position contributes to the state and was not undone."""
         return not was_undone(self.undone, position)
 
     def configure_waiting(self) -> None:
-        """Adapt waiting candidates and predictions to the present configuration; those with an x that the kernel does
-        not take are dropped.
+        """Adapt waiting candidates and predictions to the current configuration. Drop the candidates and predictions
+        whose x the kernel does not accept.
         """
         labels = self.configuration.labels
         self.pool.limit(labels.pool_max, self.at_ms)
@@ -112,7 +116,7 @@ class Model(State):
         self.pending.change(self.learner.rows)
 
     def take_over(self, taught: ModelLearner, shadow: str | None) -> None:
-        """Let a retrained learner predict, or challenge under this name. Answers and figures carry over."""
+        """Let a retrained learner predict, or make it the challenger of this name. Answers and figures carry over."""
         if shadow is not None:
             former = self.shadows.get(shadow)
             if former is not None and former.configuration == taught.configuration:
@@ -141,7 +145,7 @@ class Model(State):
             numbers[begin:end] = found
             if columns.shape[1]:
                 scores[begin:end] = score_of(columns, found)
-            # A prediction by the most frequent class alone does not count.
+            # A prediction that is only the most frequent class does not count.
             counted = found if columns.shape[1] else np.full(found.size, UNKNOWN, np.int32)
             self._count(event, begin, columns, counted, late)
             begin = end
@@ -162,7 +166,7 @@ class Model(State):
         return Outcome(numbers, scores, drifted=self.metrics.drift.count > drifts)
 
     def _note_answers(self, event: ExamplesLearned, numbers: Array) -> None:
-        """Note the annotators' answers, while the pool still has the votes."""
+        """Record the annotators' answers while the pool still has the votes."""
         labels = self.labels.labels
         for r, annotator in enumerate(event.annotators):
             given = event.ids[r]
@@ -176,7 +180,7 @@ class Model(State):
                 self.annotators.answer(Given(given, annotator, label, said, event.at_ms))
 
     def _late(self, event: ExamplesLearned) -> dict[int, Prediction]:
-        """Return by row the predictions that have waited for these very examples' labels."""
+        """Return, by row, the predictions that have waited for exactly these examples' labels."""
         found = {}
         for r, given in enumerate(event.ids):
             prediction = self.pending.find(given, self.at_ms) if given is not None else None
@@ -189,7 +193,9 @@ class Model(State):
     def _count(
         self, event: ExamplesLearned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]
     ) -> None:
-        """Count a part of a batch in the metrics, in order; a late label counts with the prediction from back then."""
+        """Count a part of a batch in the metrics, in order. For a late label, the prediction that waited for the label
+        counts.
+        """
         end, at = begin + numbers.size, begin
         for r in [r for r in late if begin <= r < end] + [end]:
             part = slice(at - begin, r - begin)
@@ -214,19 +220,19 @@ class Model(State):
             self.old_ids = {number: given for number, given in self.old_ids.items() if number in live}
 
     def id_of(self, number: int) -> str:
-        """Return the id of an example: the client's, if it is known, else the server's."""
+        """Return the id of an example: the client's id if it is known, otherwise the server's id."""
         return self.answers.id_of(number) or self.old_ids.get(number) or f"{SERVER_ID}{number}"
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     def published(self) -> Published:
-        """Return the present state, for predictions."""
+        """Return the current state, for predictions."""
         return Published.of(self.learner, self.position, self.learned)
 
     def describe(self, now_ms: int = 0, *, full: bool = False) -> dict[str, Any]:
-        """Return the figures of the model. now_ms: the time for which leases are open; the newest event's if that is
-        later.
+        """Return the figures of the model. now_ms: the time at which leases are checked, or the newest event's time if
+        that is later.
 
-        full: with every default of its configuration.
+        full: whether to include every default of the configuration.
         """
         return described(self, now_ms, full=full)

@@ -1,7 +1,7 @@
-"""Pending predictions: predictions with an id whose labels have not come yet.
+"""Pending predictions: predictions that have an id and whose labels have not come yet.
 
-They are bounded in number and age; the oldest are dropped first. A prediction is kept as it was made, because the
-metrics count that prediction.
+Their number and age are limited, and the oldest are dropped first. A prediction is kept as it was made, because this
+prediction counts for the metrics.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A prediction of one example.
+    """The prediction for one example.
 
-    x: a batch of one; digest: of x.
+    x: a batch of one row. digest: the digest of x.
     columns: (K,) decision values; number: the predicted class, or UNKNOWN.
-    source: why its label was wanted, if it was (metrics.py).
-    at_ms: milliseconds since 1970.
+    source: why its label was wanted, if it was wanted (metrics.py).
+    at_ms: the time in milliseconds since 1970.
     """
 
     id: str
@@ -50,7 +50,7 @@ class Prediction:
 
 
 class Pending:
-    """At most `most` predictions by id, none older than `age_ms`."""
+    """At most `most` predictions by id. No prediction is older than `age_ms`."""
 
     def __init__(self, most: int, age_ms: int) -> None:
         self.most = most
@@ -64,7 +64,7 @@ class Pending:
         return iter(self._by_id.values())
 
     def keep(self, predictions: Sequence[Prediction]) -> None:
-        """Take in predictions, oldest first. If an id comes again with the same x, its first prediction stays."""
+        """Add predictions, oldest first. If an id is predicted again with the same x, its first prediction stays."""
         for prediction in predictions:
             former = self._by_id.get(prediction.id)
             if former is not None and former.digest == prediction.digest:
@@ -75,7 +75,7 @@ class Pending:
             self._by_id.popitem(last=False)
 
     def find(self, given: str, now_ms: int) -> Prediction | None:
-        """Return the prediction of an id, unless it is too old."""
+        """Return the prediction of an id, unless the prediction is too old."""
         prediction = self._by_id.get(given)
         return None if prediction is None or self._expired(prediction, now_ms) else prediction
 
@@ -87,13 +87,13 @@ class Pending:
         return self._by_id.pop(given, None)
 
     def limit(self, most: int, age_ms: int, now_ms: int) -> None:
-        """Set how many predictions may wait, and for how long."""
+        """Set the maximum number and the maximum age of waiting predictions."""
         self.most, self.age_ms = most, age_ms
         self.keep([])
         self.expire(now_ms)
 
     def change(self, refit: Refit) -> None:
-        """Put every x into another form; predictions whose x cannot take it are dropped."""
+        """Convert every x to another form. Drop predictions whose x cannot be converted."""
         none = Labels()
         fitted = [Made(prediction).fitted(none, refit) for prediction in self]
         self._by_id = OrderedDict((made.prediction.id, made.prediction) for made in fitted if made is not None)
@@ -111,7 +111,7 @@ class Pending:
         return predictions_state(list(self._by_id.values()))
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a result of `state`."""
+        """Restore the predictions from a result of `state`."""
         predictions = read_predictions(facts, arrays)
         if len({p.id for p in predictions}) < len(predictions):
             raise BadFrame("an id is listed twice")
@@ -119,7 +119,7 @@ class Pending:
 
 
 class Made(NamedTuple):
-    """A prediction, and the classes of the state that made it: its class numbers are indices into these."""
+    """A prediction, and the classes of the state that made it. The class numbers are indices into these classes."""
 
     prediction: Prediction
     classes: Sequence[Label] = ()
@@ -127,7 +127,8 @@ class Made(NamedTuple):
     def fitted(self, labels: Labels, refit: Refit) -> Made | None:
         """Return the prediction for a state with these classes.
 
-        None if its x cannot take the needed form, or its classes differ: a rollback has undone the state that made it.
+        Return None if its x cannot be converted to the needed form. Also return None if the classes differ, because a
+        rollback has undone the state that made the prediction.
         """
         prediction, known = self.prediction, labels.labels
         if not all(map(same_label, self.classes, known)) or len(self.classes) > len(known):
@@ -140,7 +141,7 @@ class Made(NamedTuple):
 
 
 def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return predictions as facts and arrays of a frame; decision values of different widths are concatenated."""
+    """Return predictions as facts and arrays of a frame. Decision values of different widths are concatenated."""
     facts: dict[str, Any] = {"ids": [p.id for p in predictions]}
     if not predictions:
         return facts, {}
@@ -156,7 +157,7 @@ def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any]
 
 
 def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Prediction]:
-    """Return the predictions of `predictions_state`."""
+    """Return the predictions of a result of `predictions_state`."""
     n = len(facts["ids"])
     if not n:
         return []
@@ -165,7 +166,7 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
         raise BadFrame(f"{n} predictions must have as many x, got {len(inputs)}")
     widths = read.take("widths", np.int32, (n,), 0, CLASSES_MAX)
     numbers = read.take("numbers", np.int32, (n,), -1, CLASSES_MAX - 1)
-    # One column tells two classes apart; without columns, the class is the most frequent class.
+    # One column distinguishes two classes. Without columns, the prediction is the most frequent class.
     if (numbers >= np.select([widths == 0, widths == 1], [CLASSES_MAX, 2], widths)).any():
         raise BadFrame("a prediction names a class without a column")
     ends = np.concatenate(([0], np.cumsum(widths)))

@@ -1,6 +1,6 @@
-"""The pool: candidates for a label, the leases on them, and the labels collected so far.
+"""The pool: candidates for labelling, the leases on them, and the labels collected so far.
 
-A lease is open until it expires, or is released, skipped or answered. Nothing here reads a clock: whether a lease is
+A lease is open until it expires, or is released, skipped or answered. No code here reads a clock: whether a lease is
 open depends on the time of an event. Candidates stay in the order in which they were offered.
 """
 
@@ -35,9 +35,10 @@ RANDOM = "random"
 
 @dataclass(slots=True)
 class Lease:
-    """A candidate lent to an annotator. score: its distance from the boundary then, None before a second class.
+    """A candidate lent to an annotator. score: the candidate's distance from the boundary at that time; None if fewer
+    than two classes were known.
 
-    skipped: for whom it was skipped, "me" or "all"; None if it was not skipped.
+    skipped: for whom the candidate was skipped, "me" or "all". None if the candidate was not skipped.
     """
 
     token: str
@@ -50,20 +51,22 @@ class Lease:
     skipped: Literal["me", "all"] | None = None
 
     def open_at(self, now_ms: int) -> bool:
-        """Return whether its annotator still holds it."""
+        """Return whether the lease is still open."""
         return not self.closed and self.expires_ms > now_ms
 
     @property
     def source(self) -> int:
-        """Why its label was asked for: 1 if it was chosen, 2 if it was drawn at random (see metrics.py)."""
+        """Return why the label was asked for: 1 if the candidate was chosen, 2 if it was drawn at random (see
+        metrics.py).
+        """
         return 2 if self.reason in (EXPLORE, RANDOM) else 1
 
 
 @dataclass(slots=True)
 class Candidate:
-    """An example without a label. label: a known label, which is used for selection alone. x: a batch of one.
+    """An example without a label. label: a known label, which is used for selection alone. x: a batch of one row.
 
-    show: JSON that people see instead of x; None: x itself. Learning ignores it.
+    show: JSON that people see instead of x. None means x itself. Learning ignores `show`.
     """
 
     id: str
@@ -78,7 +81,7 @@ class Candidate:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The `show` part of answers that list this candidate."""
+        """Return the `show` part of answers that list this candidate."""
         return {} if self.show is None else {"show": self.show}
 
     def open_leases(self, now_ms: int) -> list[Lease]:
@@ -90,7 +93,7 @@ class Candidate:
         return any(voter == annotator for voter, _ in self.votes)
 
     def may_be_asked(self, annotator: str | None, now_ms: int, overlap: int) -> bool:
-        """Return whether it may be leased to an annotator (None: to any new annotator)."""
+        """Return whether the candidate may be leased to an annotator (None: to any new annotator)."""
         if self.skipped_by_all:
             return False
         held = [lease for lease in self.open_leases(now_ms) if not self.voted(lease.annotator)]
@@ -109,12 +112,14 @@ class Candidate:
         return not mine and len(held) + len(self.votes) < self._most(overlap)
 
     def _most(self, overlap: int) -> int:
-        """Return how many annotators may label it: one more than have, if their labels do not decide yet."""
+        """Return the maximum number of annotators for the candidate: one more than have answered, if their labels do
+        not decide yet.
+        """
         return max(overlap, len(self.votes) + 1)
 
     @property
     def source(self) -> int:
-        """Why its label came: the source of the newest lease, 0 without a lease (see metrics.py)."""
+        """Return why the label came: the source of the newest lease, or 0 without a lease (see metrics.py)."""
         return self.leases[-1].source if self.leases else 0
 
 
@@ -127,14 +132,14 @@ class AnsweredQuery:
 
 
 class Pool:
-    """At most `most` candidates."""
+    """A pool of at most `most` candidates."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.answered = 0  # candidates whose label came through a lease
-        self.disagreed = 0  # candidates among them whose annotators gave different labels
+        self.answered = 0  # number of candidates whose label came through a lease
+        self.disagreed = 0  # number of those candidates for which annotators gave different labels
         self._by_id: dict[str, Candidate] = {}
-        self._lent: dict[str, Candidate] = {}  # candidates that were ever leased: few, so they are looked through
+        self._lent: dict[str, Candidate] = {}  # candidates that were ever leased; a linear search suffices
         self._by_token: dict[str, str] = {}
         self._asked: OrderedDict[str, AnsweredQuery] = OrderedDict()
 
@@ -161,7 +166,7 @@ class Pool:
         return list(left.values())
 
     def find_lease(self, token: str) -> tuple[Candidate, Lease] | None:
-        """Return a lease on a candidate that is still in the pool, whether open or not."""
+        """Return a lease on a candidate that is still in the pool, even if the lease is no longer open."""
         given = self._by_token.get(token)
         if given is None:
             return None
@@ -169,26 +174,26 @@ class Pool:
         return candidate, next(lease for lease in candidate.leases if lease.token == token)
 
     def held_by(self, annotator: str, now_ms: int) -> list[tuple[Candidate, Lease]]:
-        """Return an annotator's open leases, in the order in which they were given."""
+        """Return an annotator's open leases, in the order in which they began."""
         found = [self.lease(token) for token in self._by_token]
         return [(c, lease) for c, lease in found if lease.annotator == annotator and lease.open_at(now_ms)]
 
     def asked(self, annotator: str, request_id: str) -> AnsweredQuery | None:
-        """Return the kept answer to a request, if there is one."""
+        """Return the stored answer to a request, if there is one."""
         return self._asked.get(_request_key(annotator, request_id))
 
     def room_for(self, ids: Sequence[str], now_ms: int) -> tuple[list[str], list[str]]:
-        """Return the new ids that find room, and the ids of candidates that leave for them: the oldest without leases
-        or labels.
+        """Return the new ids for which there is room, and the ids of candidates that are removed to make room. The
+        oldest candidates without leases or labels are removed.
         """
         idle = (c.id for c in self if not c.votes and not c.open_leases(now_ms))
         needed = max(0, len(self) + len(ids) - self.most)
         leaving = list(islice(idle, needed))
-        # If that is not enough room, the newest of the offered candidates stay.
+        # If that does not free enough room, only the newest of the offered candidates are added.
         return list(ids[needed - len(leaving) :]), leaving
 
     def figures(self, now_ms: int) -> dict[str, Any]:
-        """Return the pool's figures; disagreement: the share of answered candidates with different labels."""
+        """Return the pool's figures. disagreement: the share of answered candidates that had different labels."""
         return {
             "size": len(self),
             "size_max": self.most,
@@ -199,7 +204,7 @@ class Pool:
         }
 
     def leased(self, now_ms: int) -> int:
-        """Return how many candidates are under a lease; may be called while the pool changes."""
+        """Return how many candidates have an open lease. May be called while the pool changes."""
         return sum(bool(c.open_leases(now_ms)) for c in list(self._lent.values()))
 
     # -- changing -------------------------------------------------------------------------------------------------
@@ -209,7 +214,7 @@ class Pool:
         self._by_id[given].show = show
 
     def offer(self, candidates: Sequence[Candidate], now_ms: int) -> None:
-        """Add new candidates; if there is no room, the oldest without leases or labels leave."""
+        """Add new candidates. If there is no room, remove the oldest candidates without leases or labels."""
         staying, leaving = self.room_for([c.id for c in candidates], now_ms)
         for given in leaving:
             self._remove(given)
@@ -217,7 +222,7 @@ class Pool:
         self._by_id.update((c.id, c) for c in candidates if c.id in kept)
 
     def lend(self, given: str, lease: Lease, now_ms: int) -> None:
-        """Lease a candidate. Of its ended leases, the newest are kept."""
+        """Lease a candidate. Of the candidate's ended leases, only the newest are kept."""
         candidate = self._lent[given] = self._by_id[given]
         candidate.leases.append(lease)
         self._by_token[lease.token] = given
@@ -227,13 +232,13 @@ class Pool:
             candidate.leases.remove(old)
 
     def remember(self, annotator: str, request_id: str, asked: AnsweredQuery) -> None:
-        """Keep a request's answer, for when the request comes again."""
+        """Store the answer to a request, for a repetition of the request."""
         self._asked[_request_key(annotator, request_id)] = asked
         while len(self._asked) > limits.REQUESTS_KEPT:
             self._asked.popitem(last=False)
 
     def skip(self, token: str, *, for_all: bool) -> None:
-        """Close a lease; its annotator, or nobody, is asked for its candidate again."""
+        """Close a lease. Its annotator, or every annotator, is not asked about the candidate again."""
         candidate, lease = self.lease(token)
         lease.closed = True
         lease.skipped = "all" if for_all else "me"
@@ -243,7 +248,7 @@ class Pool:
             del candidate.skipped_by[: -limits.SKIPPED_KEPT]
 
     def unskip(self, token: str, expires_ms: int) -> None:
-        """Open a skipped lease again, until expires_ms, as if it had never been skipped."""
+        """Open a skipped lease again until expires_ms, as if it had never been skipped."""
         candidate, lease = self.lease(token)
         lease.closed, lease.skipped, lease.expires_ms = False, None, expires_ms
         candidate.skipped_by_all = any(other.skipped == "all" for other in candidate.leases)
@@ -254,13 +259,13 @@ class Pool:
         self.lease(token)[1].closed = True
 
     def renew(self, token: str, expires_ms: int) -> None:
-        """Let a lease last until expires_ms."""
+        """Extend a lease until expires_ms."""
         self.lease(token)[1].expires_ms = expires_ms
 
     def vote(self, token: str, label: Label) -> None:
-        """Note an annotator's label, replacing an earlier label of the same annotator.
+        """Record an annotator's label. The new label replaces an earlier label of the same annotator.
 
-        Closes the lease, and any later lease of the annotator on the candidate.
+        This closes the lease, and any later lease of the annotator on the candidate.
         """
         candidate, lease = self.lease(token)
         for held in candidate.leases:
@@ -282,12 +287,14 @@ class Pool:
         self._remove(given)
 
     def forget(self, given: str) -> None:
-        """Remove a candidate; its labels do not count."""
+        """Remove a candidate. The candidate's labels do not count."""
         if given in self._by_id:
             self._remove(given)
 
     def limit(self, most: int, now_ms: int) -> None:
-        """Limit the number of candidates: the oldest without leases or labels leave first, then the oldest."""
+        """Limit the number of candidates. Candidates without leases or labels are removed first, in each case the
+        oldest first.
+        """
         self.most = most
         for given in self.room_for([], now_ms)[1]:
             self._remove(given)
@@ -295,7 +302,7 @@ class Pool:
             self._remove(given)
 
     def change(self, refit: Refit) -> None:
-        """Put every x into another form; candidates whose x cannot take it leave."""
+        """Convert every x to another form. Remove candidates whose x cannot be converted."""
         for candidate in list(self):
             try:
                 candidate.x, candidate.digest = refitted(candidate.x, candidate.digest, refit)
@@ -303,7 +310,7 @@ class Pool:
                 self._remove(candidate.id)
 
     def lease(self, token: str) -> tuple[Candidate, Lease]:
-        """Return a lease that the log names, and its candidate."""
+        """Return a lease that the log names, with its candidate."""
         found = self.find_lease(token)
         if found is None:
             raise ValueError("the log names a lease that was never given")
@@ -343,7 +350,7 @@ class Pool:
         return facts | inputs, arrays | {"digests": np.frombuffer(b"".join(c.digest for c in candidates), np.uint8)}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a result of `state`."""
+        """Restore the pool from a result of `state`."""
         self.answered, self.disagreed = facts["answered"], facts["disagreed"]
         self._asked = OrderedDict(
             (key, AnsweredQuery(fingerprint, tokens)) for key, fingerprint, tokens in facts["asked"]

@@ -1,6 +1,6 @@
-"""Revisions: when another program last changed an example that it keeps, so that older states of it are ignored.
+"""Revisions: when another program last changed its copy of an example. The model ignores older versions of the copy.
 
-That program's messages may come late, twice, or again after a restart, in any order.
+The messages of that program may come late, twice, or again after a restart, in any order.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from hinged.service.model.window import MS_MAX
 Array = np.ndarray[Any, Any]
 
 REVISIONS_KEPT = 10_000
-"""Ids that are kept, at some 200 bytes each. For an id that is no longer kept, an older state is taken for a newer
-state."""
+"""Maximum number of ids, at about 200 bytes each. If an id is no longer known, an older version of its example is
+mistaken for a newer version.
+"""
 REMOVED_MS = MS_MAX
-"""The time of a change that removed an example: later than any other time."""
+"""The time of a change that removed an example. This time is later than any other time."""
 
 
 class Revisions:
-    """The newest revision of each id, of the REVISIONS_KEPT ids that changed last."""
+    """The newest revision of each of the REVISIONS_KEPT ids that changed last."""
 
     def __init__(self) -> None:
         self._newest: OrderedDict[str, int] = OrderedDict()  # by id, in milliseconds since 1970, oldest first
@@ -33,26 +34,28 @@ class Revisions:
         return iter(self._newest)
 
     def of(self, given: str) -> int | None:
-        """Return when the known state of this id was changed, or None."""
+        """Return the time of the last known change of this id, or None."""
         return self._newest.get(given)
 
     def note(self, given: str, changed_ms: int) -> None:
-        """Note the time of a change."""
+        """Record the time of a change."""
         self._newest[given] = changed_ms
         self._newest.move_to_end(given)
         if len(self._newest) > REVISIONS_KEPT:
             self._newest.popitem(last=False)
 
     def forget(self, given: str) -> None:
-        """Forget the time of this id's change."""
+        """Forget the time at which this id changed."""
         self._newest.pop(given, None)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the state as facts; there are no arrays."""
+        """Return the state as facts. There are no arrays."""
         return {"newest": [*map(list, self._newest.items())]}, {}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002  there are no arrays
-        """Take over a result of `state`. ValueError if an id is repeated, or there are too many."""
+        """Restore the state from a result of `state`. Raise ValueError if an id is repeated, or if there are too
+        many.
+        """
         self._newest = OrderedDict((given, changed_ms) for given, changed_ms in facts["newest"])
         if len(self._newest) < len(facts["newest"]) or len(self._newest) > REVISIONS_KEPT:
             raise ValueError(f"revisions must have at most {REVISIONS_KEPT} ids, each listed once")

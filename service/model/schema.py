@@ -1,6 +1,6 @@
-"""Schemas of a snapshot's facts. Its arrays are checked by the parts that take them.
+"""Schemas of the facts of a snapshot. The parts that load the arrays check the arrays.
 
-A snapshot may come from a file that anybody wrote, so a valid checksum does not make a valid state.
+A snapshot may come from a file that anybody wrote, so a valid checksum does not make its state valid.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LeaseFacts(TypedDict):
 
 @with_config(STRICT)
 class CandidateFacts(TypedDict):
-    """A candidate; its x is in the arrays."""
+    """A candidate. Its x is in the arrays."""
 
     id: str
     label: AnyLabel | None
@@ -62,7 +62,7 @@ class PoolFacts(TypedDict):
 
 @with_config(STRICT)
 class AnswersFacts(TypedDict):
-    """First answers: the ids of the newest examples, the last of which has number `newest`."""
+    """First answers: the ids of the newest examples. The last of these examples has the number `newest`."""
 
     newest: Count
     ids: list[str | None]
@@ -77,7 +77,7 @@ class PendingFacts(TypedDict):
 
 @with_config(STRICT)
 class LearnerFacts(TypedDict):
-    """A learner. A vocabulary and a scaling check their own facts."""
+    """A learner. The vocabulary and the scaling check their own facts."""
 
     configuration: dict[str, Any]
     learned: Count
@@ -90,7 +90,7 @@ class LearnerFacts(TypedDict):
 
 @with_config(STRICT)
 class TombstonesFacts(TypedDict):
-    """Traces of forgotten examples."""
+    """Keyed hashes of the ids of forgotten examples."""
 
     salt: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     marks: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
@@ -113,7 +113,7 @@ class JobFacts(TypedDict):
 
 @with_config(STRICT)
 class CurvesFacts(TypedDict):
-    """Learning curves (curves.py): strides, for the model and by challenger, and marks."""
+    """Learning curves (curves.py): the strides for the model and for each challenger, and the marks."""
 
     stride: Annotated[int, Field(ge=1, lt=2**53)]
     shadows: dict[str, Annotated[int, Field(ge=1, lt=2**53)]]
@@ -133,7 +133,7 @@ class AnswerFacts(TypedDict):
 
 @with_config(STRICT)
 class TallyFacts(TypedDict):
-    """Figures of an annotator."""
+    """The figures of an annotator."""
 
     labelled: Count
     skipped: Count
@@ -146,7 +146,7 @@ class TallyFacts(TypedDict):
 
 @with_config(STRICT)
 class AnnotatorsFacts(TypedDict):
-    """The newest answers, and each annotator's figures."""
+    """The newest answers, and the figures of each annotator."""
 
     answers: list[AnswerFacts]
     tallies: list[Annotated[tuple[StrictStr, TallyFacts], Strict(strict=False)]]
@@ -154,7 +154,7 @@ class AnnotatorsFacts(TypedDict):
 
 @with_config(STRICT)
 class RevisionsFacts(TypedDict):
-    """Times at which another program changed its examples (revisions.py)."""
+    """The times at which another program changed its examples (revisions.py)."""
 
     newest: list[Annotated[tuple[StrictStr, Milliseconds], Strict(strict=False)]]
 

@@ -1,7 +1,8 @@
-"""The parts of a model, and its only binary form: the snapshot, written in one piece and checked when read.
+"""The parts of a model, and the only binary form of a model: the snapshot. A snapshot is written in one piece and
+checked when it is read.
 
 A snapshot may come from a file that anybody wrote. A state with inconsistent parts is refused, because compiled code
-later checks no bounds.
+does not check bounds later.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ Array = np.ndarray[Any, Any]
 Part = TypeVar("Part", Pool, Pending)
 
 SNAPSHOT = "model"
-FORMAT = 3  # of snapshots; CHANGELOG.md lists the changes
-LATER = ("curves", "annotators", "revisions")  # parts that older snapshots do not have
+FORMAT = 3  # format of snapshots; CHANGELOG.md lists the changes
+LATER = ("curves", "annotators", "revisions")  # parts that older snapshots lack
 
 
 class State:
-    """All parts of a model: learners, first answers, pool, pending predictions, jobs and the rest."""
+    """All parts of a model: its learners, first answers, pool, pending predictions, jobs and the rest."""
 
     def __init__(
         self,
@@ -52,15 +53,15 @@ class State:
         cache_bytes: int,
         answers_kept: int,
     ) -> None:
-        """learner: an already taught learner of this configuration; by default it is made here."""
+        """learner: a learner of this configuration that has already learned. By default, a new learner is made."""
         self.name = name
         self.cache_bytes = cache_bytes
         self.position = 0
         self.learned = 0
         self.at_ms = 0
-        self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: no event between the two counts
-        self.reads_back_at = 0  # position of the newest event that needs earlier events to be applied
-        self.floor = 0  # states before this position may not be folded again: an example was forgotten there
+        self.undone: list[tuple[int, int]] = []  # (to, at) of each rollback: no event between the two positions counts
+        self.reads_back_at = 0  # position of the newest event that is applied by reading earlier events
+        self.floor = 0  # earlier states must not be rebuilt from the log: an example was forgotten here
         self.learner = learner or ModelLearner(configuration, cache_bytes)
         self.shadows: dict[str, ModelLearner] = {}  # challengers, by name
         self.answers = FirstAnswers(answers_kept)
@@ -68,7 +69,7 @@ class State:
         self.pool = Pool(configuration.labels.pool_max)
         self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
         self.tombstones = Tombstones()
-        self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is different
+        self.corrections: dict[int, int] = {}  # by example number: classes that differ from the log's label
         self.jobs = Jobs()
         self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
         self.curves = Curves()
@@ -77,36 +78,36 @@ class State:
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration of the learner that predicts."""
+        """Return the configuration of the learner that predicts."""
         return self.learner.configuration
 
     @property
     def solver(self) -> Solver:
-        """The solver of the learner that predicts."""
+        """Return the solver of the learner that predicts."""
         return self.learner.solver
 
     @property
     def labels(self) -> Labels:
-        """The classes."""
+        """Return the classes."""
         return self.learner.labels
 
     @property
     def metrics(self) -> Prequential:
-        """The metrics of the model's predictions."""
+        """Return the metrics of the model's predictions."""
         return self.learner.metrics
 
     @property
     def learners(self) -> list[ModelLearner]:
-        """The learner that predicts, and the challengers."""
+        """Return the learner that predicts, and the challengers."""
         return [self.learner, *self.shadows.values()]
 
     @property
     def room(self) -> int:
-        """Examples that may still come before points_max is reached."""
+        """Return the number of examples that may still come before points_max is reached."""
         return self.learner.room
 
     def memory_bytes(self) -> int:
-        """Return the bytes of points, coefficients and kernel rows, of the challengers too."""
+        """Return the memory of points, coefficients and kernel rows in bytes, including the challengers' memory."""
         return sum(learner.solver.memory_bytes() for learner in self.learners)
 
     # -- writing and reading --------------------------------------------------------------------------------------
@@ -114,8 +115,9 @@ class State:
     def draft(self, own: Collection[str | None]) -> Self:
         """Return a copy of the state in which learners can be replaced.
 
-        The copy has its own pool, pending predictions, and learners of these names (None: the model's own). Everything
-        else is shared with the original: in the copy it may be assigned as a whole, but not changed in place.
+        The copy has its own pool and its own pending predictions. The copy also has its own copies of the learners that
+        `own` names; None names the learner that predicts. Everything else is shared with the original. In the copy, a
+        shared part may be replaced as a whole, but not changed in place.
         """
         draft = copy(self)
         draft.pool = _copied(self.pool, Pool(self.pool.most))
@@ -150,7 +152,7 @@ class State:
         return encode(SNAPSHOT, facts, arrays, long=True)
 
     def _parts(self) -> dict[str, Any]:
-        """Return the parts that have facts and arrays of their own."""
+        """Return the parts that have their own facts and arrays."""
         return {
             "learner": self.learner,
             "answers": self.answers,
@@ -164,7 +166,9 @@ class State:
 
     @classmethod
     def restore(cls, name: str, snapshot: bytes, *, cache_bytes: int, answers_kept: int) -> Self:
-        """Return the state of a snapshot. ValueError (BadFrame) if the bytes are not a snapshot or are inconsistent."""
+        """Return the state of a snapshot. Raise ValueError (BadFrame) if the bytes are not a snapshot or are
+        inconsistent.
+        """
         facts, arrays = decode(snapshot, SNAPSHOT)
         if facts.get("format") != FORMAT:
             raise BadFrame(f"the snapshot must have format {FORMAT}, got {facts.get('format')}")
@@ -260,13 +264,13 @@ class State:
             self._check_x(waiting)
 
     def _check_x(self, batches: list[Inputs]) -> None:
-        """Refuse an x with another form, width, precision or norm than the model's."""
+        """Refuse an x whose form, width, precision or norm differs from the model's."""
         if not self.configuration.features.check_held(batches, self.configuration, self.solver.kernel):
             raise ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
 
 
 def was_undone(undone: Iterable[tuple[int, int]], position: int) -> bool:
-    """Return whether an event was undone by one of these rollbacks, each as (the position it returns to, its own
+    """Return whether one of these rollbacks has undone an event. Each rollback is (the position it returns to, its own
     position).
     """
     return any(to < position < at for to, at in undone)

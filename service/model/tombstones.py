@@ -1,4 +1,4 @@
-"""Tombstones of forgotten examples: a keyed hash of each id, and the numbers of the examples that were learned."""
+"""Tombstones of forgotten examples: a keyed hash of each id, and the numbers of those examples that were learned."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from hinged.solvers.core.states import COUNT_MAX, StateReader
 Array = np.ndarray[Any, Any]
 
 SALT_BYTES, MARK_BYTES = 16, 16
-"""Bytes of the key and of a mark: enough that no two ids share a mark. Stored marks match only marks of the same
-length."""
+"""Length of the key and of a mark, in bytes. This length makes sure that no two ids share a mark. Stored marks match
+only marks of the same length.
+"""
 
 
 class Tombstones:
-    """Enough to refuse an example that comes again, and too little to tell what it was."""
+    """The information that is enough to refuse a forgotten example when a client sends it again, but too little to
+    reveal its contents.
+    """
 
     def __init__(self) -> None:
         self.salt = ""  # hex; drawn when the first example is forgotten
@@ -31,16 +34,16 @@ class Tombstones:
         return len(self._marks)
 
     def mark_of(self, given: str, salt: str | None = None) -> str:
-        """Return the mark of an id."""
+        """Return the mark of an id, which is its keyed hash."""
         key = bytes.fromhex(salt or self.salt)
         return hashlib.blake2b(given.encode(), key=key, digest_size=MARK_BYTES).hexdigest()
 
     def knows(self, given: str) -> bool:
-        """Return whether the example of this id was forgotten."""
+        """Return whether the example with this id was forgotten."""
         return bool(self._marks) and self.mark_of(given) in self._marks
 
     def known(self, ids: Iterable[str]) -> list[str]:
-        """Return those ids that were forgotten."""
+        """Return the ids whose examples were forgotten."""
         return [given for given in ids if self.knows(given)] if self._marks else []
 
     def add(self, salt: str, mark: str, number: int | None) -> None:
@@ -57,7 +60,7 @@ class Tombstones:
         return other
 
     def fresh_salt(self) -> str:
-        """Return the salt of the marks; a new salt if there are no marks yet."""
+        """Return the salt of the marks. Without any marks yet, return a new salt."""
         return self.salt or secrets.token_hex(SALT_BYTES)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -65,7 +68,7 @@ class Tombstones:
         return {"salt": self.salt, "marks": sorted(self._marks)}, {"numbers": np.array(sorted(self.numbers), np.int64)}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a result of `state`."""
+        """Restore the tombstones from a result of `state`."""
         numbers = StateReader(arrays).take("numbers", np.int64, (None,), 1, COUNT_MAX).tolist()
         marks = facts["marks"]
         if len(set(numbers)) < len(numbers) or len(set(marks)) < len(marks) or bool(marks) != bool(facts["salt"]):

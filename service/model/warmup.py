@@ -1,8 +1,9 @@
-"""The warm-up of a learner: finds its columns, their scales, and gamma.
+"""The warm-up of a learner. The warm-up finds the learner's columns, their scales, and gamma.
 
-It observes the first examples and, if the configuration says so, candidates without labels as soon as they are offered.
-A candidate whose label comes is not observed twice. When enough are there, the learner starts over with the new
-columns, and learns the labelled examples again, in their original order.
+The warm-up observes the first examples. If the configuration says so, it also observes candidates without labels when
+they are offered. The warm-up does not observe a candidate again when the candidate's label comes. When the warm-up has
+observed enough, the learner starts over with the new columns. The learner learns the labelled examples again, in their
+original order.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from hinged.solvers.estimators.scaling import CSR
 
 Array = np.ndarray[Any, Any]
 
-NO_CLASS, NO_KEY = -1, 0  # of a candidate
+NO_CLASS, NO_KEY = -1, 0  # class and key of a candidate
 
 
 class WarmUp:
-    """An encoder, and which examples it has observed, in step.
+    """An encoder, and the examples that it has observed.
 
-    classes: (n,) int32, keys: (n,) int64, and ids, of the observed examples. A candidate has NO_CLASS and NO_KEY, and
+    classes: (n,) int32, keys: (n,) int64, and ids of the observed examples. A candidate has NO_CLASS and NO_KEY, and
     only candidates have ids.
-    candidates: how many were ever observed.
+    candidates: the number of all candidates ever observed.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -46,34 +47,34 @@ class WarmUp:
 
     @property
     def active(self) -> bool:
-        """Whether the warm-up goes on."""
+        """Return whether the warm-up is still going on."""
         return self.encoder is not None and self.encoder.warming
 
     @property
     def begun(self) -> bool:
-        """Whether the encoder can already tell one x from another."""
+        """Return whether the encoder can already distinguish between different x."""
         return self.encoder is None or not self.encoder.warming or len(self.encoder) > 0
 
     @property
     def learned(self) -> Array:
-        """Places of the labelled examples among the observed, in the order in which they were learned."""
+        """Return the indices of the labelled examples among the observed examples, in the order of learning."""
         places = np.flatnonzero(self.keys != NO_KEY)
         return places[np.argsort(self.keys[places], kind="stable")]
 
     @property
     def labelled(self) -> int:
-        """How many of the observed have a label."""
+        """Return how many of the observed examples have a label."""
         return int(np.count_nonzero(self.keys))
 
     @property
     def until_freeze(self) -> int:
-        """Examples until `freeze` is due, 0 if the warm-up is over."""
+        """Return the number of examples until `freeze` is due, 0 if the warm-up is over."""
         return self.encoder.until_freeze if self.encoder is not None else 0
 
     # -- observing ------------------------------------------------------------------------------------------------
 
     def observe(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
-        """Take the next learned examples, at most `until_freeze`; return whether `freeze` is due."""
+        """Observe the next learned examples, at most `until_freeze`. Return whether `freeze` is due."""
         items, new = self._encoder.items(inputs), []
         for r, given in enumerate(ids):
             place = self._places.pop(given, None) if given is not None else None
@@ -85,7 +86,7 @@ class WarmUp:
         return self._take([items[r] for r in new], classes[new], keys[new], [None] * len(new))
 
     def offer(self, inputs: Inputs, ids: Sequence[str], begin: Callable[[], None]) -> None:
-        """Take candidates as long as the warm-up goes on; call `begin` whenever `freeze` is due."""
+        """Observe candidates while the warm-up is active. Call `begin` whenever `freeze` is due."""
         if not (self._takes_candidates and self.active):
             return
         new = [r for r, given in enumerate(ids) if given not in self._places][: self._encoder.left]
@@ -108,7 +109,7 @@ class WarmUp:
         return self._encoder.observe(items)
 
     def leave_out(self, places: Array) -> None:
-        """Forget the observed examples at these places."""
+        """Forget the observed examples with these indices."""
         kept = np.setdiff1d(np.arange(len(self.ids)), places)
         self._encoder.observed = [self._encoder.observed[r] for r in kept]
         self.classes, self.keys = self.classes[kept], self.keys[kept]
@@ -120,8 +121,8 @@ class WarmUp:
         self._places = {given: place for place, given in enumerate(self.ids) if given is not None}
 
     def freeze(self) -> tuple[CSR, Array, Array, Array]:
-        """Fix the columns. Return the observed as rows, and the places among them, classes and keys of the learned
-        examples.
+        """Fix the columns. Return the observed examples as rows, and the indices, classes and keys of the learned
+        examples among them.
         """
         learned = self.learned
         csr = self._encoder.freeze()
@@ -138,14 +139,14 @@ class WarmUp:
     # -- what was found -------------------------------------------------------------------------------------------
 
     def gamma(self, configuration: Configuration) -> float:
-        """Return the number to use for gamma "auto" or "scale"; 1 if nothing was found."""
+        """Return the number to use for gamma "auto" or "scale". The number is 1 if nothing was found."""
         if self.encoder is None:
             return 1.0
         shown = self.encoder.spread.gamma(configuration.kernel.type, former=configuration.gamma == AUTO)
         return min(shown, configuration.gamma_max)
 
     def gammas(self, configuration: Configuration) -> set[float]:
-        """Return the valid values of a learner's gamma: the found value, or 1 if none was found yet."""
+        """Return the valid values of a learner's gamma: the found value, or 1 if nothing was found yet."""
         shown = self.gamma(configuration)
         return {shown, 1.0} if self.encoder is None or self.encoder.spread == Spread(0.0, 0.0, 0.0) else {shown}
 
@@ -164,7 +165,9 @@ class WarmUp:
         return facts, arrays | {f"{name}.{key}": array for key, array in parts.items()}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array], classes: int) -> None:
-        """Take over a result of `state`, for this number of classes. ValueError if it is inconsistent."""
+        """Restore the warm-up from a result of `state`, for this number of classes. Raise ValueError if it is
+        inconsistent.
+        """
         observed = 0
         if self.encoder is not None:
             prefix = f"{self.encoder.NAME}."

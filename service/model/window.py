@@ -1,4 +1,4 @@
-"""The window of a model: which examples have become too old as the stream goes on, and how the rest fade."""
+"""The window of a model: which examples have become too old, and how the remaining examples fade."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from hinged.solvers.core.states import COUNT_MAX, StateReader
 Array = np.ndarray[Any, Any]
 
 Left: TypeAlias = range
-"""Numbers of examples that leave."""
+"""The numbers of the examples that leave."""
 
 NONE: Left = range(0)
-FADES = 64  # fadings per half-life of examples, for models without a step
-STEPS = 100  # moves per window of examples, at least, for models without a step
-GRAINS = 1_000  # times that a window of seconds distinguishes
+FADES = 64  # fading steps per half-life of examples, for models without a configured step
+STEPS = 100  # minimum number of moves per window of examples, for models without a configured step
+GRAINS = 1_000  # number of different times within a window of seconds
 LN_2 = 0.6931471805599453
-HALF_LIVES_MAX = 64.0  # at once: nothing is left after that, and no number is too small
+HALF_LIVES_MAX = 64.0  # maximum number of half-lives in one step: after this many, nothing is left
 MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
 
 class Ages:
-    """Finds the examples that leave the window, each once, in the same way however the stream is cut into batches.
+    """Finds the examples that leave the window, each once. The result does not depend on how the stream is cut into
+    batches.
 
-    With a half-life, examples leave after a number of half-lives; until then older examples count less and less.
+    With a half-life, examples leave after a number of half-lives. Until then, older examples have less and less weight.
     """
 
     def __init__(self, window: Window | None, half_life: HalfLife | None = None) -> None:
@@ -37,16 +38,17 @@ class Ages:
         self._half_life = half_life.examples if half_life is not None else None
         self._half_life_ms = 1000 * half_life.seconds if half_life is not None and half_life.seconds else None
         said = window.step if window is not None else None
-        self._step = said or max(1, (self._half_life or 0) // FADES)  # examples between two fadings
+        self._step = said or max(1, (self._half_life or 0) // FADES)  # examples between two fading steps
         self._examples = window.examples if window is not None else None
         self._ms = round(1000 * window.seconds) if window is not None and window.seconds is not None else None
-        self._stride = said or max(1, (self._examples or 0) // STEPS)  # examples that leave together
-        self.dropped = 0  # examples with numbers up to this have left
-        self._faded = 0  # steps by which the rest have faded
-        self._grains: list[tuple[int, int, int]] = []  # last number, first and last time of examples close in time
+        self._stride = said or max(1, (self._examples or 0) // STEPS)  # number of examples that leave together
+        self.dropped = 0  # all examples up to this number have left
+        self._faded = 0  # number of steps by which the remaining examples have faded
+        # For each group of examples close in time: (number of the last example, first time, last time).
+        self._grains: list[tuple[int, int, int]] = []
 
     def end_of_part(self, keys: Array, begin: int) -> int:
-        """Return where a part of a batch ends that begins at `begin`: there the window moves."""
+        """Return where the part of a batch that starts at `begin` ends: at the next place where the window moves."""
         if self._examples is None:
             return int(keys.size)
         strides = [self._stride] if self._half_life is None else [self._stride, self._step]
@@ -54,13 +56,17 @@ class Ages:
         return begin + int(np.searchsorted(keys[begin:], border))
 
     def fading_until(self, now_ms: int) -> float:
-        """Return the factor by which all has faded since the last example, with a half-life in seconds; else 1."""
+        """Return the factor by which everything has faded since the last example, for a half-life in seconds; otherwise
+        1.
+        """
         if self._half_life_ms is None or not self._grains or now_ms <= self._grains[-1][2]:
             return 1.0
         return _part_left((now_ms - self._grains[-1][2]) / self._half_life_ms)
 
     def fading_to(self, number: int) -> float:
-        """Return the factor by which all fades before example `number`, with a half-life in examples; else 1."""
+        """Return the factor by which everything fades before example `number`, for a half-life in examples; otherwise
+        1.
+        """
         steps = number // self._step
         if self._half_life is None or steps == self._faded:
             return 1.0
@@ -68,7 +74,9 @@ class Ages:
         return _part_left(steps * self._step / self._half_life)
 
     def add(self, last: int, at_ms: int) -> Left:
-        """Note that examples up to number `last` have been learned; return those that are now too many."""
+        """Record that examples up to number `last` have been learned. Return the examples that no longer fit the
+        window.
+        """
         if self._ms is not None:
             if self._grains and at_ms - self._grains[-1][1] < self._ms // GRAINS:
                 self._grains[-1] = (last, self._grains[-1][1], at_ms)
@@ -100,7 +108,7 @@ class Ages:
         return state | ({"faded": np.array([self._faded])} if self._half_life is not None else {})
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a result of `state`."""
+        """Restore the state from a result of `state`."""
         read = StateReader(state)
         dropped = int(read.take("dropped", np.int64, (1,), 0, COUNT_MAX)[0])
         grains = read.take("grains", np.int64, (None, 3), 0, COUNT_MAX)
@@ -115,15 +123,15 @@ class Ages:
 
     @property
     def newest(self) -> int:
-        """The newest example number known here."""
+        """Return the newest example number that is known here."""
         return self._grains[-1][0] if self._grains else self.dropped
 
     @property
     def newest_ms(self) -> int:
-        """The latest example time known here."""
+        """Return the latest time of an example that is known here."""
         return max((row[2] for row in self._grains), default=0)
 
 
 def _part_left(half_lives: float) -> float:
-    """Return what is left after a number of half-lives, the same bits on every processor."""
+    """Return the remaining share after a number of half-lives, with the same bits on every processor."""
     return float(exp(-LN_2 * min(half_lives, HALF_LIVES_MAX)))  # type: ignore[no-untyped-call]

@@ -18,5 +18,5 @@ def server():
 
 @pytest.fixture
 def free_url():
-    """A URL at which nothing listens."""
+    """Return a URL at which nothing listens."""
     return f"http://127.0.0.1:{free_port()}"

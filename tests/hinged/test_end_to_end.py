@@ -1,4 +1,4 @@
-"""The commands as a user runs them, against a real server."""
+"""Run the commands as a user does, against a real server."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ def cancer():
 
 
 def figure(output, name):
-    """The numbers of a line of the table that the command prints last."""
+    """Return the numbers in a line of the final table."""
     (line,) = re.findall(rf"^{name}\s+(.*)$", output, re.MULTILINE)
     return [float(v.replace(",", "")) for v in re.findall(r"[\d.,]+(?:e[+-]?\d+)?", line)]
 

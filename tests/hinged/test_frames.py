@@ -32,7 +32,7 @@ SMALL = encode("kind", {"n": 3, "word": "ä"}, {"a": np.arange(3, dtype=np.int32
 
 
 def frame_of(header, body=b""):
-    """A frame with a correct checksum and any contents."""
+    """Return a frame with a correct checksum and any contents."""
     data = header if isinstance(header, bytes) else json.dumps(header).encode()
     start = _PREFIX.size + len(data)
     content = data + bytes(_padded(start) - start) + body
@@ -52,7 +52,7 @@ def test_decoding_returns_what_was_encoded_to_the_bit(facts, arrays):
     for name, array in arrays.items():
         assert found_arrays[name].dtype == array.dtype
         assert found_arrays[name].shape == array.shape
-        assert found_arrays[name].tobytes() == array.tobytes()  # NaN included
+        assert found_arrays[name].tobytes() == array.tobytes()  # this includes NaN
         assert found_arrays[name].flags.writeable
 
 

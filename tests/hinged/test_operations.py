@@ -1,4 +1,4 @@
-"""Each operation is declared once. An invalid declaration is refused at import, before a server or client runs."""
+"""Each operation is declared only once. An invalid declaration is refused at import, before a server or client runs."""
 
 import pytest
 

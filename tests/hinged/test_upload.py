@@ -1,4 +1,4 @@
-"""Estimators and the models of a server are equal: upload, export, and further learning on either side."""
+"""An estimator and a model on a server are interchangeable: upload, export, and further learning on either side."""
 
 import json
 
@@ -35,13 +35,13 @@ def blobs(n=120, classes=3, seed=0):
 
 
 def scores(client, name, X):
-    """A server's decision values, of shape (m, classes)."""
+    """Return the decision values of a server, of shape (m, classes)."""
     results = client.predict(name, [{"x": row.tolist()} for row in X])["results"]
     return np.array([list(result["scores"].values()) for result in results])
 
 
 def columns(model, X):
-    """An estimator's decision values, of shape (m, classes)."""
+    """Return the decision values of an estimator, of shape (m, classes)."""
     values = model.decision_function(X)
     return np.column_stack((-values, values)) if values.ndim == 1 else values
 

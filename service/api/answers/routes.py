@@ -49,7 +49,7 @@ async def list_answers(
     ] = None,
     n: Annotated[int, Query(ge=1, le=1000, description="the most answers to return")] = 50,
 ) -> Response:
-    """List answers: the newest first, with each annotator's figures."""
+    """List the answers, newest first, and the figures of each annotator."""
     worker = registry_of(request).get(model)
     found = await worker.read(partial(given_answers, annotator=annotator, most=n))
     return JSON({"model": model, "position": worker.published.position, **found})
@@ -74,8 +74,8 @@ async def forget_answer(
     request: Request,
     annotator: Annotated[str, Query(min_length=1, max_length=256, description="the annotator who gave the answer")],
 ) -> Response:
-    """Forget an example that only this annotator has answered: 200, or 202 with a job. An annotator's key may do so
-    only under its own name.
+    """Forget an example that only this annotator has answered: 200, or 202 with a job. An annotator's key can do this
+    only under the annotator's own name.
     """
     worker = registry_of(request).get(model)
     check_name(request, annotator)
@@ -95,7 +95,7 @@ async def list_examples(
     cursor: Annotated[str | None, Query(pattern=CURSOR, description="`next` of the page before")] = None,
     n: Annotated[int, Query(ge=1, le=1000, description="the most examples to return")] = 100,
 ) -> Response:
-    """List learned examples: oldest first, a page at a time, with labels, answers, predictions and times."""
+    """List the learned examples, oldest first, one page at a time, with labels, answers, predictions and times."""
     worker = registry_of(request).get(model)
     from_ms, to_ms = (
         None if text is None else milliseconds(text, name) for text, name in ((begin, "from"), (end, "to"))
@@ -106,7 +106,9 @@ async def list_examples(
 
 @group.serves(ExampleOperations.example, EXAMPLE, Gone)
 async def show_example(model: str, example: str, request: Request) -> Response:
-    """Show one example, learned or in the pool: its x and its label, as far as model or log have them."""
+    """Show one example, learned or in the pool. The answer contains its x and its label if the model or the log still
+    has them.
+    """
     worker = registry_of(request).get(model)
     found = await worker.example(example)
     return JSON({"model": model, "position": worker.published.position, **found})
@@ -118,7 +120,7 @@ async def list_candidates(
     request: Request,
     n: Annotated[int, Query(ge=1, le=1000, description="the most candidates to return")] = 100,
 ) -> Response:
-    """List the candidates of the pool: the oldest first, each with the model's prediction."""
+    """List the candidates in the pool, oldest first, each with the model's prediction."""
     worker = registry_of(request).get(model)
     published, candidates, size = await worker.read(partial(first_candidates, most=n))
     shown = []

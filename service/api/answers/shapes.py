@@ -16,7 +16,7 @@ from hinged.service.data.features.catalogue import AnyX
 
 @with_config(STRICT)
 class AnswerChange(TypedDict):
-    """Another label for the same question, from the same annotator."""
+    """A new label for a question that the same annotator has already answered."""
 
     annotator: Name
     y: Y

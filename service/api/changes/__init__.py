@@ -1,1 +1,1 @@
-"""Changes to what was learned: forget, correct, reconfigure, challengers, and their jobs."""
+"""Routes that change what was learned: forget, correct, reconfigure, manage challengers, and show jobs."""

@@ -1,4 +1,4 @@
-"""Routes that change what was learned: forget, correct, reconfigure, challengers, and their jobs."""
+"""Routes that change what was learned: forget, correct, reconfigure, manage challengers, and show jobs."""
 
 from __future__ import annotations
 
@@ -45,15 +45,16 @@ from hinged.service.errors import (
 )
 
 CHANGE_WAIT_S = 5.0
-"""Seconds that an answer waits for a forgotten example to leave the store. After that, the client gets a job: in a
-large store erasing takes minutes."""
+"""Number of seconds that an answer waits until a forgotten example has left the store. After this time, the client gets
+a job instead, because erasing takes minutes in a large store.
+"""
 
 group = Group("changes")
 
 
 @group.serves(ExampleOperations.forget, CHANGED, QueueFull, StoreUnavailable, statuses=(200, 202))
 async def forget(model: str, example: str, request: Request) -> Response:
-    """Forget an example: 200 when it is gone, 202 with a job if that takes longer."""
+    """Forget an example: 200 when the example is gone, or 202 with a job if that takes longer."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.change(Forget(example)))
 
@@ -75,8 +76,8 @@ async def correct(model: str, example: str, request: Request) -> Response:
     ModelOperations.change_model, CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)
 )
 async def change_model(model: str, request: Request) -> Response:
-    """Change parts of a model's configuration: 200, or 202 with a job that retrains the model; until then the old state
-    serves.
+    """Change parts of a model's configuration: 200, or 202 with a job that retrains the model. The old state serves
+    until the job is done.
     """
     registry = registry_of(request)
     worker = registry.get(model)
@@ -85,7 +86,7 @@ async def change_model(model: str, request: Request) -> Response:
 
 
 async def changed(model: str, worker: Worker, answer: dict[str, Any]) -> Response:
-    """Return the answer to a change: 200 when it is done, 202 with the job that does it."""
+    """Return the answer to a change: 200 when the change is done, or 202 with the job that will do it."""
     if "at" not in answer:
         return JSON({"model": model, "position": answer["position"], "certificate": answer["certificate"]})
     at = answer["at"]
@@ -117,14 +118,16 @@ async def show_job(job: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.certificate, CERTIFICATE)
 async def certificate(model: str, request: Request) -> Response:
-    """Report how good the solution is: gap, violation of the optimality conditions, what the budget cost."""
+    """Report how good the solution is: its duality gap, how far it violates the optimality conditions, and what the
+    budget cost.
+    """
     position, found = await registry_of(request).get(model).read(figures.certificate)
     return JSON({"model": model, "position": position, "certificate": found})
 
 
 @group.serves(ModelOperations.leave_one_out, LEFT_OUT, Conflict)
 async def leave_one_out(model: str, request: Request) -> Response:
-    """Compute the exact solver's leave-one-out error: each example predicted by the machine without it."""
+    """Compute the exact solver's leave-one-out error: each example is predicted by a machine without that example."""
     registry = registry_of(request)
     position, copy = await registry.get(model).read(figures.copy_of_exact)
     examples, errors = await registry.beside(figures.left_out, copy)
@@ -137,7 +140,7 @@ async def leave_one_out(model: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.shadows, CHALLENGERS, tag="challengers")
 async def list_shadows(model: str, request: Request, full: Full = False) -> Response:
-    """List the challengers: the model and each challenger, with the metrics of their own predictions."""
+    """List the model and its challengers, each with the metrics of its own predictions."""
     return JSON(await registry_of(request).get(model).read(partial(figures.challengers, full=full)))
 
 
@@ -152,8 +155,8 @@ async def list_shadows(model: str, request: Request, full: Full = False) -> Resp
     tag="challengers",
 )
 async def challenge(model: str, shadow: str, request: Request) -> Response:
-    """Start a challenger: the model's configuration with these changes. 202 with a job, after which the challenger
-    learns along with the model.
+    """Start a challenger, with the model's configuration and the given changes: 202 with a job. When the job is done,
+    the challenger learns along with the model.
     """
     registry = registry_of(request)
     worker = registry.get(model)
@@ -163,12 +166,12 @@ async def challenge(model: str, shadow: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.retire, RETIRED, QueueFull, StoreUnavailable, tag="challengers")
 async def retire(model: str, shadow: str, request: Request) -> Response:
-    """Retire a challenger."""
+    """Retire a challenger. The challenger stops learning and is removed."""
     return JSON(await registry_of(request).get(model).command(Retire(shadow)))
 
 
 @group.serves(ModelOperations.promote, CHANGED, Conflict, QueueFull, StoreUnavailable, tag="challengers")
 async def promote(model: str, shadow: str, request: Request) -> Response:
-    """Promote a challenger: it takes the model's place."""
+    """Promote a challenger. The challenger replaces the model."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.command(Promote(shadow)))

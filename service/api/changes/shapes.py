@@ -15,7 +15,7 @@ from hinged.service.data.examples import STRICT, Y
 
 @with_config(STRICT)
 class Correction(TypedDict):
-    """The label that an example should have had."""
+    """The correct label of an example."""
 
     y: Y
 

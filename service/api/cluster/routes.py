@@ -1,4 +1,4 @@
-"""Routes for servers that share a store: which server owns which model, and moves."""
+"""Routes for servers that share a store: show which server owns which model, and move models."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ group = Group("cluster")
 
 
 class NodeFace(Protocol):
-    """This server as a node of a cluster (service/cluster/node.py)."""
+    """This server as a node of a cluster. service/cluster/node.py implements this protocol."""
 
     async def overview(self, request: Request) -> dict[str, Any]:
-        """Return the servers and the models."""
+        """Return the servers and the models of the cluster."""
 
     def figures(self) -> dict[str, Any]:
-        """Return this server and its models."""
+        """Return this server's figures and its models."""
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
         """Move a model to the server at `to`."""
@@ -36,15 +36,15 @@ class NodeFace(Protocol):
 
 @group.serves(ServerOperations.cluster, CLUSTER, Conflict, StoreUnavailable)
 async def show_cluster(request: Request) -> Response:
-    """List the servers that share the store: the memory and load of each; and each model's owner, epoch, position, lag
-    and memory.
+    """List the servers that share the store, with the memory and load of each server. Also list the owner, epoch,
+    position, lag and memory of each model.
     """
     return JSON(await _node(request).overview(request))
 
 
 @group.serves(Operation("GET", "/cluster/node", role="admin", covers=EVERY), NODE, Conflict)
 async def show_node(request: Request) -> Response:
-    """List this server's own models: state, position, memory and load of each."""
+    """List the models that this server owns: the state, position, memory and load of each model."""
     return JSON(_node(request).figures())
 
 
@@ -63,7 +63,7 @@ async def move_model(model: str, request: Request) -> Response:
     StoreUnavailable,
 )
 async def claim_model(model: str, request: Request) -> Response:
-    """Claim a model: no server owns it, or it was released for this server. This is the second half of a move."""
+    """Claim a model that no server owns or that was released for this server. This is the second half of a move."""
     return JSON(await _node(request).claim(model))
 
 

@@ -11,7 +11,7 @@ from hinged.service.api.openapi import Shape
 
 @with_config({"extra": "forbid", "strict": True})
 class MoveBody(TypedDict):
-    """The server that a model moves to."""
+    """The address of the server that a model moves to."""
 
     to: str
 

@@ -1,4 +1,4 @@
-"""Requests to learn: read and check their bodies, and make their answers."""
+"""Requests to learn: parse and check their bodies, and make their answers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ from hinged.service.errors import ServiceError, attempted
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
-"""Values of a result besides the classes, roughly. Decides whether an answer is made at once or in parts."""
+"""Rough number of values in a result, without the classes. The number decides whether an answer is made at once or in
+parts.
+"""
 
 
 async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
     """Learn the examples of each body."""
     requests: Sequence[LearnRequest | ServiceError]
-    if isinstance(bodies[0], Packed) or is_long(bodies[0]):  # such a body is alone
+    if isinstance(bodies[0], Packed) or is_long(bodies[0]):  # such a body is always alone
         try:
             requests = [await sliced(_read_slowly(context, bodies[0]))]
         except ServiceError as error:
@@ -52,7 +54,7 @@ async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Ou
 
 
 def may_bring_x(context: Context, _: Raw) -> bool:
-    """Return whether the key may send an x. If so, a body's examples are all that has to be checked."""
+    """Return whether the key may send an x. If so, only the examples of a body need to be checked."""
     return context.key.plays("writer")
 
 
@@ -68,8 +70,8 @@ def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
 
 
 def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
-    """Return the request of each body, or the error that refuses it. Bodies are read as one if nothing is wrong with
-    them.
+    """Return the request of each body, or the error that refuses the body. The bodies are parsed as a single body if
+    none of them has an error.
     """
     configuration, settings = context.worker.published.configuration, context.settings
     features, most, brings_x = configuration.features, settings.batch_examples_max, context.key.plays("writer")
@@ -90,7 +92,9 @@ def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnReques
 def _as_one(
     read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
 ) -> list[LearnRequest]:
-    """Return the requests of parsed bodies, made in one step; none if they have to be made one by one."""
+    """Return the requests of parsed bodies, made in one step. Return an empty list if the requests must be made one by
+    one.
+    """
     if len(read) < 2:
         return []
     every = [*chain.from_iterable(examples for _, examples in read)]
@@ -123,7 +127,7 @@ def read_request(
     key: Key | None = None,
     elsewhere: Sequence[Provenance] = (),
 ) -> Slices[LearnRequest]:
-    """Read the request of a body. Invalid; Forbidden if the key may not send its contents."""
+    """Parse the request of a body. Raise Invalid, or Forbidden if the key may not send the contents of the body."""
     features, parts = configuration.features, []
 
     def read(portion: Body) -> Slices[None]:
@@ -143,7 +147,7 @@ def read_request(
 
 
 def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], LearnRequest]) -> Slices[LearnRequest]:
-    """Join requests into one, which is read again as a whole."""
+    """Join requests into one request. The joined request is parsed again as a whole."""
     inputs = [part.inputs for part in parts if part.inputs is not None]
     leased = any(part.leases for part in parts)
     return LearnRequest(
@@ -177,7 +181,7 @@ def learn_request(
     settings: Settings,
     elsewhere: Sequence[Provenance] = (),
 ) -> LearnRequest:
-    """Make a checked request from a body's parsed examples. Invalid."""
+    """Make a checked request from the parsed examples of a body. Raise Invalid."""
     ids = [example.get("id") for example in examples]
     check_ids(ids)
     labels = [example["y"] for example in examples]
@@ -191,7 +195,7 @@ def learn_request(
     if len(places) < len(examples):
         of_place = dict(zip(places, contents, strict=True))
         contents = [of_place.get(index) for index in range(len(examples))]
-    # The body is kept for reading it again: it is a fraction of the size of the parsed examples.
+    # Keep the body in order to parse it again: the body is much smaller than the parsed examples.
     reread = reader(body, settings, elsewhere)
     return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
 
@@ -199,7 +203,7 @@ def learn_request(
 def reader(
     body: Body, settings: Settings, elsewhere: Sequence[Provenance] = ()
 ) -> Callable[[Configuration], LearnRequest]:
-    """Return a function that reads the request of a body again, for another configuration."""
+    """Return a function that parses the request of a body again, for a different configuration."""
     return partial(_read_again, body, settings=settings, elsewhere=elsewhere)
 
 

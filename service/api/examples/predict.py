@@ -1,4 +1,4 @@
-"""Requests to predict: read and check their bodies, and make their answers."""
+"""Requests to predict: parse and check their bodies, and make their answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITH_ALL = Details(probabilities=True)
 
 
 async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Predict the examples of each body; bodies that are read as one are predicted from one state."""
+    """Predict the examples of each body. Bodies that are parsed together are predicted from the same state."""
     worker, settings = context.worker, context.settings
     if len(bodies) > 1:
         return [*await _predict_together(worker, settings, cast("Sequence[Body]", bodies))]
@@ -55,7 +55,9 @@ async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | 
 
 
 def is_short(context: Context, body: Raw) -> bool:
-    """Return whether the answer to a small body is short: each example has a brace, and each class two values."""
+    """Return whether the answer to a small body is short. Each example in the body has a brace, and each class two
+    values.
+    """
     size = answer_size(context.worker.published, WITH_ALL)
     # An example has at least eight characters; for most bodies this first estimate is enough.
     return len(body) * size <= 8 * VALUES_MAX or body.count(b"{") * size <= VALUES_MAX
@@ -83,7 +85,9 @@ async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence
 async def _as_one(
     worker: Worker, published: Published, read: Sequence[tuple[list[UnlabelledExample], Details]]
 ) -> list[Outcome]:
-    """Return the answers to parsed bodies, made in one step; none if they have to be made one by one."""
+    """Return the answers to parsed bodies, made in one step. Return an empty list if the answers must be made one by
+    one.
+    """
     features, every = published.configuration.features, [*chain.from_iterable(examples for examples, _ in read)]
     tells_since = features.in_order  # values depend on the time since the previous x of the same request
     is_much = answer_size(published, Details()) * len(every) > VALUES_MAX
@@ -91,7 +95,7 @@ async def _as_one(
         return []
     try:
         answer = await predict_examples(worker, published, every, Details())
-    except Invalid:  # refused before anything was done: read one by one
+    except Invalid:  # refused before anything was done: parse one by one
         return []
     except ServiceError as error:
         return [error] * len(read)
@@ -107,7 +111,7 @@ async def _as_one(
 def _read_predict(
     body: Body, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[list[str | None], Inputs, Details]]:
-    """Return the ids and the x of a long body, and the details that the answer shall have."""
+    """Return the ids and the x of a long body, and the details that the answer must contain."""
     ids: list[str | None] = []
     parts: list[Inputs] = []
     details = Details()
@@ -129,7 +133,7 @@ def _read_predict(
 async def predict_examples(
     worker: Worker, published: Published, examples: list[UnlabelledExample], details: Details
 ) -> Answer:
-    """Predict parsed examples; they were parsed for the state `published`. Invalid before anything else is done."""
+    """Predict examples that were parsed for the state `published`. Raise Invalid before anything else is done."""
     ids = _ids(examples)
     _check_explained(details, len(examples))
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
@@ -161,7 +165,7 @@ async def _predict(
 
 
 def answer_size(published: Published, details: Details) -> int:
-    """Return roughly how many values the answer for one example has."""
+    """Return roughly how many values the answer contains for one example."""
     return RESULT_VALUES + len(published.names) * (2 if details.probabilities else 1) + 3 * details.explain
 
 

@@ -63,13 +63,15 @@ group = Group("examples")
 
 @group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
-    """Learn examples; each is predicted right before it is learned. Answers when all are durable and learned."""
+    """Learn examples. Each example is predicted just before it is learned. The server answers when all examples are
+    durable and learned.
+    """
     return await examples_dispatched(request, ExampleOperations.learn, model)
 
 
 @group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn_default(request: Request) -> Response:
-    """Learn examples with the default model; the first call creates it, under the name "default"."""
+    """Learn examples with the model named "default". The first call creates this model."""
     registry = registry_of(request)
     try:
         registry.get(DEFAULT)
@@ -96,7 +98,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
 
 
 def _xs_of(body: Body, features: Features, request: Request) -> Slices[tuple[list[Any], int]]:
-    """Return the x of the first example, and how many examples have none."""
+    """Return the x of the first example, and the number of examples without x."""
     settings = registry_of(request).settings
     xs: list[Any] = []
     lacking = 0
@@ -119,8 +121,8 @@ def _xs_of(body: Body, features: Features, request: Request) -> Slices[tuple[lis
 
 @group.serves(ModelOperations.finish, FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True)
 async def finish(model: str, request: Request) -> Response:
-    """Finish the model: optimise over its points until no pair violates by more than tol; before that, learn the log
-    again `epochs` times.
+    """Finish the model: optimise over its points until no pair of points violates the optimality conditions by more
+    than tol. If `epochs` is given, the model first learns its log that many times again.
     """
     registry = registry_of(request)
     worker = registry.get(model)
@@ -133,7 +135,7 @@ async def finish(model: str, request: Request) -> Response:
 
 @group.serves(ExampleOperations.predict, PREDICTED, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
-    """Predict examples: from the state published last; an example with an id waits for its label."""
+    """Predict examples from the state published last. An example with an id then waits for its label."""
     _check_position(registry_of(request).get(model), min_position)
     return await examples_dispatched(request, ExampleOperations.predict, model)
 
@@ -166,7 +168,7 @@ async def predict_one_default(
 
 
 def _check_position(worker: Worker, wanted: int) -> None:
-    """Raise Invalid for a position beyond the newest that was acknowledged."""
+    """Raise Invalid if a position lies beyond the newest acknowledged position."""
     newest = worker.published.position
     if wanted > newest:
         raise Invalid(f"min_position must be at most {newest}, the position of model {worker.model.name}, got {wanted}")

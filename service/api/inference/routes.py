@@ -1,10 +1,10 @@
-"""Routes of the Open Inference Protocol (KServe's version 2): health, metadata and prediction, for platforms that speak
-it.
+"""Routes of the Open Inference Protocol (KServe's version 2): health, metadata and prediction, for platforms that use
+the protocol.
 
-A model takes one tensor x of shape [n, dim]; of shape [n, 1] for texts; or, with named features, one tensor per name.
-It returns the predicted class of each row, the scores, the classes that the columns of the scores stand for, and which
-values of each row lie outside everything learned. Its only version is 1. The protocol has no ids of examples, so an
-example that is predicted here waits for no label.
+A model takes one tensor x of shape [n, dim]. For texts, the shape is [n, 1]; with named features, there is one tensor
+per name. The model returns the predicted class and the scores of each row, and the class that each column of the scores
+represents. The model also returns the values of each row that lie outside everything learned. A model has only version
+1. The protocol has no ids for examples, so an example that is predicted here does not wait for a label.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ VERSION = "1"
 LENGTH_HEADER = "Inference-Header-Content-Length"
 EXTENSIONS = ["binary_tensor_data"]
 RECORDS = 50
-"""Records that are made of columns before the event loop gets a turn; wide records take about a millisecond."""
+"""Number of records that are made from columns before the event loop gets a turn. This many wide records take about a
+millisecond.
+"""
 WANTED = "the input must be one tensor of numbers 'x' of shape [n, {}]"
 
 
@@ -102,7 +104,7 @@ async def server_live() -> Response:
 
 
 def _put_ready(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
-    """Report the server as ready if all its processes are."""
+    """Report that the server is ready if all its processes are ready."""
     late = [answer.number for answer in (mine, *others) if answer.status != HTTPStatus.OK]
     if late:
         raise Invalid(f"the server is starting: process {late[0]} is not ready")
@@ -113,7 +115,7 @@ def _put_ready(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response
     Operation("GET", "/v2/health/ready", role=None, probe=True), SERVER_READY, Invalid, put_together=_put_ready
 )
 async def server_ready(request: Request) -> Response:
-    """Report whether models are loaded: 200 once they are, 400 before, as the protocol demands."""
+    """Report whether models are loaded: 200 once they are, 400 before. The protocol demands these codes."""
     if not registry_of(request).ready:
         raise Invalid("the server is starting: it compiles kernels and loads models")
     return JSON({"ready": True})
@@ -150,7 +152,7 @@ async def model_metadata(model: str, request: Request) -> Response:
 @group.serves(Operation("GET", "/v2/models/{model}/ready", role="reader"), MODEL_READY)
 @group.serves(Operation("GET", "/v2/models/{model}/versions/{version}/ready", role="reader"), MODEL_READY)
 async def model_ready(model: str, request: Request) -> Response:
-    """Report whether a model can predict: 200 if it is loaded and has learned an example, 400 if not."""
+    """Report whether a model can predict: 200 if the model is loaded and has learned an example, 400 if not."""
     if not _worker(request, model).published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
     return JSON({"name": model, "ready": True})
@@ -177,7 +179,7 @@ def _worker(request: Request, model: str) -> Worker:
     Operation("POST", "/v2/models/{model}/versions/{version}/infer", role="reader"), INFERRED, takes=INFER_BODY
 )
 async def infer(model: str, request: Request) -> Response:
-    """Predict the rows of tensors: from the state published last."""
+    """Predict the rows of tensors from the state published last."""
     worker = _worker(request, model)
     settings = registry_of(request).settings
     text, binary = await _read(request, settings.body_bytes_max)
@@ -211,10 +213,10 @@ async def infer(model: str, request: Request) -> Response:
 
 
 async def _read(request: Request, bytes_max: int) -> tuple[memoryview, memoryview]:
-    """Return the JSON of a request, and the bytes behind it."""
+    """Return the JSON of a request, and the bytes after the JSON."""
     length = request.headers.get(LENGTH_HEADER)
     media_type = media_type_of(request)
-    # Many clients send no content type here. A page of a foreign origin is refused by its Origin instead.
+    # Many clients send no content type here. A page from a foreign origin is refused because of its Origin header.
     if media_type not in ("", JSON_TYPE, *([BINARY] if length is not None else [])):
         raise UnsupportedMediaType(f"Content-Type must be {JSON_TYPE}, got {media_type!r}")
     data = await read_bytes(request, bytes_max)
@@ -230,7 +232,7 @@ async def _read(request: Request, bytes_max: int) -> tuple[memoryview, memoryvie
 def _read_infer(
     text: memoryview, binary: memoryview, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[InferBody, Inputs]]:
-    """Return the parsed request, and its inputs. Invalid."""
+    """Return the parsed request and its inputs. Raise Invalid."""
     long = len(text) > SMALL_BYTES
     body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER, bytes(text))
     _wanted(body)
@@ -250,7 +252,7 @@ def _let_go(body: InferBody) -> Slices[None]:
 
 
 def _read_long(text: memoryview, configuration: Configuration, settings: Settings) -> Slices[Any]:
-    """Parse a long body. Its tensors are checked without their data, which is checked tensor by tensor."""
+    """Parse a long body. First check its tensors without their data, then check the data tensor by tensor."""
     rows = settings.batch_examples_max
     most = rows * (configuration.features.dim if configuration.features.IN_ROWS else 1)
     told = yield from long_body(text, {"": ELEMENTS_MAX, "inputs": FIELDS_MAX, "data": most})
@@ -271,7 +273,7 @@ def _read_long(text: memoryview, configuration: Configuration, settings: Setting
 
 
 def _wanted(body: InferBody) -> dict[str, bool]:
-    """Return the wanted outputs, in order, and for each whether it is sent as bytes."""
+    """Return whether each wanted output is sent as bytes. The outputs are in the order of the request."""
     as_bytes = body.get("parameters", {}).get("binary_data_output") is True
     if not body.get("outputs"):
         return dict.fromkeys(OUTPUTS, as_bytes)

@@ -35,7 +35,7 @@ class InferBody(TypedDict):
 
 
 class ServerLive(TypedDict):
-    """Whether the process runs."""
+    """Whether the process is running."""
 
     live: bool
 
@@ -47,7 +47,7 @@ class ServerReady(TypedDict):
 
 
 class ServerMetadata(TypedDict):
-    """Name, version and extensions of the server."""
+    """The name, version and extensions of the server."""
 
     name: str
     version: str
@@ -55,7 +55,7 @@ class ServerMetadata(TypedDict):
 
 
 class TensorMetadata(TypedDict):
-    """A tensor that a model takes or returns; -1 in its shape means any number."""
+    """A tensor that a model takes or returns. A -1 in its shape means any number."""
 
     name: str
     datatype: str

@@ -1,7 +1,7 @@
-"""Tensors of the Open Inference Protocol, as JSON or as bytes behind the JSON (the binary extension), to and from
-NumPy.
+"""Convert tensors of the Open Inference Protocol to and from NumPy. A tensor is sent as JSON, or as bytes after the
+JSON (the binary extension).
 
-A tensor has a name, a datatype, a shape and its data: row by row, flat or nested like the shape.
+A tensor has a name, a datatype, a shape and its data. The data is in row order, either flat or nested like the shape.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLOSED = ConfigDict(strict=True)
 
 
 def _check_parameters(found: dict[str, Any]) -> dict[str, Any]:
-    """Refuse values that are not parameters, with one error for all of them."""
+    """Refuse invalid parameters, with one error that names all of them."""
     if len(found) > PARAMETERS_MAX:
         raise PydanticCustomError("parameters", "at most {most} are allowed", {"most": PARAMETERS_MAX})
     for name, value in found.items():
@@ -66,7 +66,7 @@ Number = Annotated[float, Field(strict=True)]
 
 @with_config(_CLOSED)
 class InputTensor(TypedDict):
-    """A tensor of a request. data is absent if `parameters.binary_data_size` gives the number of its bytes."""
+    """A tensor in a request. If `parameters.binary_data_size` gives the number of its bytes, `data` is absent."""
 
     name: str
     datatype: Datatype
@@ -77,7 +77,7 @@ class InputTensor(TypedDict):
 
 @with_config(_CLOSED)
 class OutputTensor(TypedDict):
-    """A tensor of an answer."""
+    """A tensor in an answer."""
 
     name: str
     datatype: Datatype
@@ -92,11 +92,13 @@ def _data_of(kind: Any) -> TypeAdapter[Any]:
 
 _FLOATS, _INTEGERS, _TRUTHS, _TEXTS = (_data_of(kind) for kind in (float, int, bool, str))
 AT_ONCE, TEXTS_AT_ONCE = 20_000, 2_000
-"""Elements that are checked, and texts that are decoded, before the event loop gets a turn: about a millisecond."""
+"""Number of elements that are checked, or texts that are decoded, before the event loop gets a turn. This many take
+about a millisecond.
+"""
 
 
 def read_tensor(tensor: InputTensor, binary: memoryview | None) -> Slices[Array | list[str]]:
-    """Return a tensor's values in its shape, or its strings as a list. Invalid says what is wrong."""
+    """Return a tensor's values in the tensor's shape, or its strings as a list. Raise Invalid."""
     name, datatype, shape = tensor["name"], tensor["datatype"], tensor["shape"]
     size = math.prod(shape)
     where = f"input {name[:80]!r}"
@@ -137,8 +139,8 @@ def read_tensor(tensor: InputTensor, binary: memoryview | None) -> Slices[Array 
 
 
 def _in_a_row(data: list[Any], shape: list[int], where: str) -> Iterator[list[Any]]:
-    """Yield the elements as flat lists, of nested data some rows at a time. Invalid if the nesting contradicts the
-    shape.
+    """Yield the elements as flat lists. Nested data is flattened a few rows at a time. Raise Invalid if the nesting
+    contradicts the shape.
     """
     if not (data and isinstance(data[0], list)):
         yield data
@@ -190,7 +192,7 @@ def _from_bytes(data: memoryview, datatype: str, shape: Sequence[int], where: st
 def write_tensor(
     name: str, datatype: Datatype, values: Array | list[str], *, binary: bool
 ) -> tuple[OutputTensor, bytes]:
-    """Return a tensor of an answer, and its bytes if they go behind the JSON."""
+    """Return a tensor for an answer, and its bytes if they are sent after the JSON."""
     shape = list(values.shape) if isinstance(values, np.ndarray) else [len(values)]
     tensor: OutputTensor = {"name": name, "datatype": datatype, "shape": shape}
     if not binary:

@@ -1,1 +1,1 @@
-"""Routes for labels: the pool, questions and leases, ranking, suspects."""
+"""Routes for labels: the pool, questions and leases, ranking, and suspects."""

@@ -1,4 +1,4 @@
-"""Routes for labels: the pool, questions and leases, ranking, suspects."""
+"""Routes for labels: the pool, questions and leases, ranking, and suspects."""
 
 from __future__ import annotations
 
@@ -76,10 +76,13 @@ from hinged.service.settings import Settings
 from hinged.solvers.scores.selection import ACTIVE
 
 LEASE_S = 600.0
-"""Default duration of a lease, in seconds. If an annotator leaves, the question waits this long; if an annotator thinks
-for longer, somebody else is asked the same question."""
+"""Default duration of a lease, in seconds. If an annotator leaves, the question is blocked for this long. If an
+annotator thinks for longer, somebody else is asked the same question.
+"""
 SEARCHED = 1_000
-"""Candidates that a question looks at by default. More take longer, fewer make worse questions."""
+"""Default number of candidates among which a question is chosen. More candidates take longer; fewer make worse
+questions.
+"""
 
 group = Group("labels")
 
@@ -117,7 +120,7 @@ async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[
     takes_batch=True,
 )
 async def offer(model: str, request: Request) -> Response:
-    """Offer candidates to the pool. A candidate that is in the pool or learned already is not added again."""
+    """Offer candidates to the pool. A candidate that is already in the pool or already learned is not added again."""
     return await examples_dispatched(request, LabelOperations.offer, model)
 
 
@@ -126,7 +129,7 @@ def _change(worker: Worker, command: Command) -> Change:
 
 
 def _checked(offer: Offer) -> Offer:
-    """Return an offer after checking that no id is reserved for the server. Invalid."""
+    """Check that no id in an offer is reserved for the server, and return the offer. Raise Invalid."""
     for index, given in enumerate(offer.ids):
         if given.startswith(SERVER_ID):
             raise Invalid(
@@ -194,7 +197,7 @@ def _read_batch_offer(body: Raw, configuration: Configuration, settings: Setting
 
 
 async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Lease candidates as each body asks."""
+    """Lease the candidates that each body asks for."""
 
     def read(body: Brought) -> Change | Outcome:
         try:
@@ -215,9 +218,7 @@ async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Cha
     takes=ASK_BODY,
 )
 async def ask(model: str, request: Request) -> Response:
-    """Ask for labels: leases the candidates whose labels are worth most; leases that the annotator already holds come
-    first.
-    """
+    """Ask for labels: lease the candidates whose labels are worth most. The annotator's open leases come first."""
     worker = registry_of(request).get(model)
     return JSON(await dispatched(request, LabelOperations.query, worker, await read_command(request)))
 
@@ -247,13 +248,13 @@ async def peek(
     n: Annotated[int, Query(ge=1, le=1000, description="the most questions to return")] = 1,
     strategy: Annotated[Strategy, Query(description="how candidates are chosen")] = "active",
 ) -> Response:
-    """Show the next questions; with the leases and the pool's size. Nothing changes."""
+    """Show the next questions, the open leases and the pool's size. Nothing changes."""
     return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
 
 
 @group.serves(LabelOperations.heartbeat, RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
 async def heartbeat(model: str, lease: str, request: Request) -> Response:
-    """Extend a lease: it lasts `lease_s` from now."""
+    """Extend a lease. The lease then lasts `lease_s` seconds from now."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, HEARTBEAT)
@@ -263,13 +264,13 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
 
 @group.serves(LabelOperations.release, RELEASED, QueueFull, StoreUnavailable)
 async def release(model: str, lease: str, request: Request) -> Response:
-    """Release a lease: the candidate may be asked again."""
+    """Release a lease. The server may ask about the candidate again."""
     return JSON(await registry_of(request).get(model).command(Release(lease)))
 
 
 @group.serves(LabelOperations.skip, SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True)
 async def skip(model: str, lease: str, request: Request) -> Response:
-    """Skip a leased candidate: it is not asked again of this annotator (me), or of any annotator (all)."""
+    """Skip a leased candidate: this annotator (`me`) or every annotator (`all`) is not asked about it again."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, SKIP)
@@ -278,13 +279,13 @@ async def skip(model: str, lease: str, request: Request) -> Response:
 
 @group.serves(LabelOperations.unskip, RENEWED, Conflict, QueueFull, StoreUnavailable)
 async def unskip(model: str, lease: str, request: Request) -> Response:
-    """Take a skip back: the lease is open again."""
+    """Undo a skip. The lease is open again."""
     return JSON(await registry_of(request).get(model).command(Unskip(lease)))
 
 
 @group.serves(ExampleOperations.rank, RANKED, takes=RANK)
 async def rank_examples(model: str, request: Request) -> Response:
-    """Rank examples by how much their labels are wanted; nothing changes."""
+    """Rank examples by how useful their labels would be. Nothing changes."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body = await read_json(request, settings.body_bytes_max)
@@ -298,7 +299,7 @@ async def rank_examples(model: str, request: Request) -> Response:
 def _read_rank(
     body: Raw, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[RankBody, list[str | None], Inputs, list[Label | None]]]:
-    """Return a body without its examples, and the examples' ids, x and labels."""
+    """Return a body without its examples, and the ids, x and labels of the examples."""
     ids: list[str | None] = []
     labels: list[Label | None] = []
     inputs: list[Inputs] = []
@@ -329,8 +330,8 @@ async def suspects(
     request: Request,
     n: Annotated[int, Query(ge=1, le=10_000, description="the most examples to return")] = 10,
 ) -> Response:
-    """List learned examples whose labels look wrong: those that contradict their label most, or that the ramp set
-    aside.
+    """List the learned examples whose labels look wrong: the examples that contradict their label most, and the
+    examples that the ramp set aside.
     """
     worker = registry_of(request).get(model)
     found = await worker.read(partial(reasons.suspects, most=n))

@@ -21,10 +21,11 @@ LeaseTime = Annotated[float, Field(ge=0.001, le=limits.LEASE_S_MAX)]
 
 @with_config(STRICT)
 class AskBody(TypedDict):
-    """A request for labels: how many, for whom, chosen how, for how long. A request_id is answered once; a retry gets
-    the same answer.
+    """A request for labels: how many, for which annotator, how to choose the candidates, and how long the leases last.
+    A retry with the same request_id gets the same answer.
 
-    held: leases that the client still holds; only these are repeated. null: all leases that the annotator has open.
+    held: leases that the client still has. Only these leases are repeated. null: all open leases of the annotator are
+    repeated.
     """
 
     n: NotRequired[Annotated[int, Field(ge=1)]]
@@ -38,7 +39,7 @@ class AskBody(TypedDict):
 
 @with_config(STRICT)
 class HeartbeatBody(TypedDict):
-    """How long a lease shall last from now, in seconds."""
+    """How long a lease lasts from now, in seconds."""
 
     lease_s: NotRequired[LeaseTime]
 

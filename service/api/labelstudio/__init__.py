@@ -1,1 +1,3 @@
-"""Routes for Label Studio as an ML backend: predictions for its tasks, and its annotations as labels."""
+"""Routes that make the server an ML backend of Label Studio. The server predicts tasks and learns annotations as
+labels.
+"""

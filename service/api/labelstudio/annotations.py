@@ -1,9 +1,9 @@
-"""Annotations of Label Studio as examples: each annotation becomes an example, with an id made from the annotation's
-id.
+"""Turn annotations of Label Studio into examples. Each annotation becomes one example, whose id is made from the
+annotation's id.
 
-A deletion in Label Studio names only annotations. Because the example's id is the annotation's, no table of tasks is
-needed. Two annotators of one task make two examples with the same x. An annotation whose example was forgotten is not
-learned again, like any forgotten example.
+A deletion in Label Studio names only annotations. The id of the annotation determines the id of the example, so the
+server needs no table of tasks. If two annotators label a task, the result is two examples with the same x. Like any
+forgotten example, a forgotten annotation is not learned again.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from hinged.service.settings import Settings
 log = logging.getLogger(__name__)
 
 SOON_S = 0.08
-"""Seconds after which a webhook is answered, even if its work goes on. A webhook is part of the annotator's own
-request, so a longer wait slows the annotator down."""
+"""Maximum number of seconds before a webhook is answered, even if its work continues. A webhook is part of the
+annotator's own request, so a longer wait slows the annotator down.
+"""
 WAITING_MAX = 1_000
 
 
 class Annotation(NamedTuple):
     """An annotation as last seen in Label Studio.
 
-    label, data: None if nothing was chosen, or the annotation is deleted.
-    source: as in metrics.py.
-    changed_ms: time of its last change; REMOVED_MS if it is deleted, None if unknown.
+    label, data: None if the annotator chose nothing, or if the annotation is deleted.
+    source: the source of the label, as defined in metrics.py.
+    changed_ms: time of the last change of the annotation. REMOVED_MS if the annotation is deleted, None if the time is
+    unknown.
     """
 
     id: int
@@ -52,12 +54,12 @@ class Annotation(NamedTuple):
 
     @property
     def given(self) -> str:
-        """The id of the annotation's example."""
+        """Return the id of the example that belongs to the annotation."""
         return f"ls-{self.id}"
 
 
 class Inbox:
-    """Webhooks whose work is still under way."""
+    """Webhooks whose work has not finished."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[list[str]]] = set()
@@ -65,12 +67,14 @@ class Inbox:
         self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
     def alone(self, model: str, annotation: Annotation) -> asyncio.Lock:
-        """Return the lock to hold while this annotation is taken in, so that the later of two changes stands."""
+        """Return the lock to hold while this annotation is processed. The lock makes sure that the later of two changes
+        wins.
+        """
         return self._locks.setdefault((model, annotation.id), asyncio.Lock())
 
     async def once(self, key: tuple[str, int], work: Callable[[], Coroutine[Any, Any, Counter[str]]]) -> Counter[str]:
-        """Return the result of `work`, which starts unless work for this key is under way. It goes on even if nobody
-        waits.
+        """Return the result of `work`. If work for this key is already running, wait for that work instead of starting
+        `work`. The work continues even if nobody waits.
         """
         task = self._under_way.get(key)
         if task is None:
@@ -81,10 +85,12 @@ class Inbox:
     def _ended(self, key: tuple[str, int], task: asyncio.Task[Counter[str]]) -> None:
         del self._under_way[key]
         if not task.cancelled():
-            task.exception()  # read, so that the event loop does not report an error that nobody waits for
+            task.exception()  # read the error, so that the event loop does not report an error that nobody waits for
 
     async def soon(self, work: Coroutine[Any, Any, list[str]]) -> list[str] | None:
-        """Return the result of `work` or raise its error; None if it goes on for longer than SOON_S. QueueFull."""
+        """Return the result of `work` or raise its error. Return None if the work takes longer than SOON_S. Raise
+        QueueFull.
+        """
         if len(self._tasks) >= WAITING_MAX:
             work.close()
             raise QueueFull(f"{WAITING_MAX} webhooks are already waiting")
@@ -98,7 +104,7 @@ class Inbox:
 
 
 def _log_failure(task: asyncio.Task[list[str]]) -> None:
-    """Log an error that no request waits for any more."""
+    """Log the error of a task for which no request waits any more."""
     error = None if task.cancelled() else task.exception()
     if isinstance(error, ServiceError):
         log.warning("an annotation was not taken in: %s", error.message)
@@ -107,7 +113,9 @@ def _log_failure(task: asyncio.Task[list[str]]) -> None:
 
 
 async def take_in(worker: Worker, settings: Settings, inbox: Inbox, annotations: Iterable[Annotation]) -> list[str]:
-    """Learn, correct or forget annotations one by one; pass over those that have changed since. Return the outcomes."""
+    """Learn, correct or forget annotations one by one, and return the outcomes. Skip annotations that have changed
+    since.
+    """
     outcomes = []
     for annotation in annotations:
         async with inbox.alone(worker.name, annotation):
@@ -136,7 +144,7 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
         elsewhere = [Provenance(annotation.annotator, annotation.source, changed_ms)]
         try:
             answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
-        except Conflict:  # the example has another label now, or another task
+        except Conflict:  # the example now has another label or another task
             if not same_label(label, (await worker.example(given))["label"]):
                 by = annotation.annotator
                 await worker.change(Correct(given, label, settings.classes_max, annotator=by, changed_ms=changed_ms))
@@ -144,7 +152,7 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
             if changed_ms is not None:
                 await worker.command(Hear(given, changed_ms))
             return "known"
-    except Gone:  # forgotten before
+    except Gone:  # the example was forgotten before
         return "ignored"
     except NotFound:  # never learned
         if changed_ms is not None:

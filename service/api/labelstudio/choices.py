@@ -1,5 +1,5 @@
-"""Choices of Label Studio: the <Choices> tag by which a labelling configuration gives a task one label, and its
-results.
+"""Choices of Label Studio. A labelling configuration uses a <Choices> tag to give a task one label; results contain the
+choice.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from hinged.service.data.classes import Label, score_name
 from hinged.service.errors import Invalid
 
 CONFIGURATION_CHARS_MAX, TAGS_MAX = 2**18, 5_000
-"""Characters and tags of a labelling configuration; enough for 1,024 choices of 200 characters. Reading this much takes
-10 ms of the event loop."""
+"""Maximum number of characters, and of tags, in a labelling configuration. This is enough for 1,024 choices of 200
+characters. Reading such a configuration takes 10 ms of the event loop.
+"""
 SINGLE = ("single", "single-radio", "")
 
 
 @dataclass(slots=True)
 class Control:
-    """A <Choices> tag. values: the possible choices; empty if they come from the task."""
+    """A <Choices> tag. values: the possible choices; empty if each task brings its own choices."""
 
     name: str
     to: str
@@ -28,7 +29,7 @@ class Control:
 
 
 class _Controls:
-    """Collects the <Choices> tags for a single label as expat finds them."""
+    """Collects the <Choices> tags for a single label while expat parses the configuration."""
 
     def __init__(self) -> None:
         self.found: list[Control] = []
@@ -58,15 +59,15 @@ class _Controls:
 
 
 def _refuse_declarations(*_: object) -> None:
-    """Refuse declarations: an entity could expand to any size."""
+    """Refuse declarations, because an entity could expand to any size."""
     raise Invalid("a labelling configuration must not have a <!DOCTYPE>")
 
 
 def control_of(configuration: str) -> Control | None:
-    """Return the first control of a labelling configuration for a single label; None if it has no such control, or is
-    not XML.
+    """Return the first control for a single label in a labelling configuration. Return None if there is no such
+    control, or if the configuration is not XML.
 
-    Invalid for a configuration that would keep the event loop busy for longer than some milliseconds.
+    Raise Invalid if parsing the configuration would keep the event loop busy for more than a few milliseconds.
     """
     if len(configuration) > CONFIGURATION_CHARS_MAX:
         raise Invalid(
@@ -83,15 +84,15 @@ def control_of(configuration: str) -> Control | None:
 
 
 def chosen(result: Sequence[Mapping[str, Any]], control: Control | None) -> str | None:
-    """Return the choice of an annotation's result in this control, or in its only control; None unless it is a single
-    choice.
+    """Return the choice that an annotation's result makes in this control. If `control` is None, the result must have
+    only one control. Return None unless the result has a single choice.
     """
     by_name: dict[str, list[str]] = {}
     for region in result:
         value = region.get("value")
         choices = value.get("choices") if isinstance(value, Mapping) else None
         if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices[:2]):
-            # Two choices already mean no label.
+            # Keep at most two choices: two already mean that there is no single label.
             by_name.setdefault(str(region.get("from_name")), []).extend(choices[:2])
     if control is not None:
         choices = by_name.get(control.name, [])
@@ -101,14 +102,16 @@ def chosen(result: Sequence[Mapping[str, Any]], control: Control | None) -> str 
 
 
 def label_of(choice: str, known: Sequence[Label]) -> Label:
-    """Return the label of a choice: the text itself, unless it names a number or a boolean that the model knows."""
+    """Return the label of a choice. The label is the text itself, unless the text names a number or boolean that the
+    model knows.
+    """
     if choice in [label for label in known if isinstance(label, str)]:
         return choice
     return next((label for label in known if not isinstance(label, str) and score_name(label) == choice), choice)
 
 
 def region_of(label: Label | None, control: Control, score: float) -> list[dict[str, Any]]:
-    """Return a predicted label as a Label Studio result; empty if the control has no such choice."""
+    """Return a predicted label as a Label Studio result. Return an empty list if the control has no such choice."""
     choice = label if isinstance(label, str) or label is None else score_name(label)
     if choice is None or (control.values and choice not in control.values):
         return []

@@ -1,8 +1,8 @@
-"""Bring a model up to date with a project of Label Studio. Webhooks are sent only once, so some may be lost.
+"""Reconciling: bring a model up to date with a Label Studio project. Webhooks are sent only once, so some may be lost.
 
-Annotations are taken in as if a webhook had brought them, so known annotations change nothing. An example whose
-annotation is in none of the project's tasks may belong to another project. So it is forgotten only if Label Studio says
-that there is no such annotation.
+Annotations are processed as if a webhook had sent them, so annotations that the model already knows change nothing.
+Some examples belong to annotations that are in none of the project's tasks. Such an annotation may belong to another
+project, so its example is forgotten only if Label Studio reports that the annotation does not exist.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ OF_AN_ANNOTATION = re.compile(r"ls-([0-9]{1,19})")
 
 
 async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: int) -> Reconciled:
-    """Return what became of the project's annotations.
+    """Reconcile the model with a project, and return the number of annotations for each outcome.
 
-    Conflict if the project is not connected to the model, or no Label Studio is configured. LabelStudioFailed. A second
-    caller waits for the run that is under way.
+    Raise Conflict if the project is not connected to the model, or if no Label Studio is configured. Raise
+    LabelStudioFailed. If a run is already going on, a second caller waits for that run.
     """
     url, token = settings.labelstudio_url, settings.labelstudio_token
     if url is None or token is None:
@@ -94,7 +94,7 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
 
 
 async def _aside(function: Callable[..., T], *args: Any) -> T:
-    """Run a function on a daemon thread, so that a Label Studio that hangs does not hold up the server's end."""
+    """Run a function on a daemon thread, so that an unresponsive Label Studio does not delay the server's shutdown."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -106,7 +106,7 @@ async def _aside(function: Callable[..., T], *args: Any) -> T:
         try:
             found = function(*args)
             result = partial(done.set_result, found)
-        except Exception as error:  # noqa: BLE001  the caller gets it
+        except Exception as error:  # noqa: BLE001  the caller gets the error
             result = partial(done.set_exception, error)
         with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(settle, result)
@@ -118,7 +118,9 @@ async def _aside(function: Callable[..., T], *args: Any) -> T:
 async def _take_task(
     worker: Worker, settings: Settings, inbox: Inbox, task: AnnotatedTask, project: Project
 ) -> Counter[str]:
-    """Take in the annotations of one task; an annotation that the model refuses does not stop the next."""
+    """Process the annotations of one task. If the model refuses an annotation, the server still processes the next
+    annotation.
+    """
     counts: Counter[str] = Counter()
     for annotation in task["annotations"]:
         one = {"id": task["id"], "data": task["data"]}
@@ -133,7 +135,7 @@ async def _take_task(
 
 
 async def _annotations(worker: Worker) -> set[int]:
-    """Return the annotations of Label Studio that the model has learned and not forgotten."""
+    """Return the Label Studio annotations that the model has learned and not forgotten."""
     found: set[int] = set()
     listing, at = worker.listing(), Cursor()
     while True:
@@ -146,7 +148,7 @@ async def _annotations(worker: Worker) -> set[int]:
 
 
 async def reconciled_if_known(worker: Worker, settings: Settings, inbox: Inbox, project: int | None) -> None:
-    """Reconcile if a Label Studio is configured; log errors instead of raising them."""
+    """Reconcile if a Label Studio is configured. Log errors instead of raising them."""
     if project is None or settings.labelstudio_url is None or settings.labelstudio_token is None:
         return
     try:

@@ -1,5 +1,5 @@
-"""The bodies and answers of the routes for Label Studio. Bodies declare only the fields that are used, because Label
-Studio's versions add fields.
+"""The bodies and answers of the routes for Label Studio. The bodies declare only the fields that the server uses,
+because newer versions of Label Studio add fields.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing_extensions import TypedDict
 from hinged.service.api.openapi import Shape
 
 SENT = ConfigDict(strict=True)
-"""For bodies from Label Studio: types are strict, but further fields are allowed."""
+"""Configuration of bodies from Label Studio. Types are checked strictly, but further fields are allowed."""
 Id = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Health(TypedDict):
-    """The model exists."""
+    """A model that exists."""
 
     status: Literal["UP"]
     model_class: str
@@ -27,19 +27,19 @@ class Health(TypedDict):
 
 @with_config(SENT)
 class SetupBody(TypedDict):
-    """A project that is being connected. The token that comes with it is not read."""
+    """A project that is being connected. The server ignores the token that is sent with the project."""
 
     schema: NotRequired[str | None]
 
 
 class Version(TypedDict):
-    """The model's version, which is its name."""
+    """The version of a model, which is the model's name."""
 
     model_version: str
 
 
 class Versions(TypedDict):
-    """All versions of the model."""
+    """All versions of a model."""
 
     versions: list[str]
 
@@ -54,14 +54,16 @@ class Task(TypedDict):
 
 @with_config(SENT)
 class TasksBody(TypedDict):
-    """Tasks to predict, and their labelling configuration."""
+    """Tasks to predict, and the labelling configuration of the tasks."""
 
     tasks: list[Task]
     label_config: str
 
 
 class TaskPrediction(TypedDict):
-    """The label predicted for a task. score: from 0 on the boundary towards 1; the lowest is asked first."""
+    """The label predicted for a task. score: 0 on the boundary, approaching 1 far from the boundary. Tasks with the
+    lowest score come first.
+    """
 
     result: list[dict[str, Any]]
     score: float
@@ -77,7 +79,7 @@ class TaskPredictions(TypedDict):
 
 @with_config(SENT)
 class SentAnnotation(TypedDict):
-    """An annotation as it is now. was_cancelled: whether the task was skipped."""
+    """The current state of an annotation. was_cancelled: whether the task was skipped."""
 
     id: Id
     result: NotRequired[list[dict[str, Any]] | None]
@@ -96,7 +98,7 @@ class DeletedAnnotation(TypedDict):
 
 @with_config(SENT)
 class Project(TypedDict):
-    """The project of an annotation."""
+    """The project that an annotation belongs to."""
 
     id: NotRequired[Id | None]
     label_config: NotRequired[str | None]
@@ -115,7 +117,7 @@ class WebhookBody(TypedDict):
 
 
 class Heard(TypedDict):
-    """The outcome for each annotation; empty while the work goes on."""
+    """The outcome for each annotation. The list is empty while the work continues."""
 
     model: str
     outcomes: list[Literal["learned", "known", "corrected", "forgotten", "ignored"]]
@@ -123,7 +125,7 @@ class Heard(TypedDict):
 
 @with_config(SENT)
 class AnnotatedTask(TypedDict):
-    """A task of a project, in the form of Label Studio's API."""
+    """A task of a project, in the format of Label Studio's API."""
 
     id: Id
     data: dict[str, Any]
@@ -132,7 +134,7 @@ class AnnotatedTask(TypedDict):
 
 @with_config(SENT)
 class TasksPage(TypedDict):
-    """A page of a project's tasks, and the number of all tasks."""
+    """One page of a project's tasks, and the total number of tasks."""
 
     tasks: list[AnnotatedTask]
     total: int
@@ -147,7 +149,7 @@ class Backend(TypedDict):
 
 @with_config(ConfigDict(extra="forbid", strict=True))
 class ReconcileBody(TypedDict):
-    """A project of Label Studio, by its number."""
+    """The number of a Label Studio project."""
 
     project: Id
 
@@ -158,7 +160,7 @@ LISTS: dict[str, TypeAdapter[Any]] = {
     "annotation": TypeAdapter(Annotated[list[SentAnnotation], Field(fail_fast=True)]),
     "annotations": TypeAdapter(Annotated[list[DeletedAnnotation], Field(fail_fast=True)]),
 }
-"""Parts of bodies that may be long lists."""
+"""Parts of bodies that can be long lists."""
 SETUP: TypeAdapter[SetupBody] = TypeAdapter(SetupBody)
 TASKS: TypeAdapter[TasksBody] = TypeAdapter(TasksBody)
 WEBHOOK: TypeAdapter[WebhookBody] = TypeAdapter(WebhookBody)

@@ -1,7 +1,7 @@
 """A client for the part of Label Studio's API that lists annotations.
 
-It asks only the address of the settings, never an address from a request; a redirect is an error. Its methods block, so
-they are called on a thread.
+The client asks only the address in the settings, never an address from a request. The client treats a redirect as an
+error. Its methods block, so they are called on a thread.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ ANNOTATED = {
         ],
     }
 }
-"""Filter for tasks that have an annotation, or were skipped."""
+"""Filter that selects the tasks that were annotated or skipped."""
 
 
 class LabelStudioFailed(ServiceError):
-    """Label Studio did not answer as it should when the server asked for its annotations."""
+    """Label Studio gave an unexpected answer, or none, when the server asked for annotations."""
 
     code = "labelstudio_failed"
     status = 502
 
 
 class Studio:
-    """Asks Label Studio as one of its users. LabelStudioFailed if it does not answer as it should.
+    """Sends requests to Label Studio as one of its users. Raises LabelStudioFailed after an unexpected answer, or none.
 
-    token: a lasting ("legacy") token, or a personal access token, with which short-lived tokens are obtained.
+    token: either a lasting ("legacy") token, or a personal access token with which the client obtains short-lived
+    tokens.
     """
 
     def __init__(self, url: str, token: str, bytes_max: int) -> None:
@@ -54,19 +55,19 @@ class Studio:
         self._authorization = ""
 
     def open(self) -> None:
-        """Connect, before the first request."""
+        """Connect. Call this before the first request."""
         import httpx  # noqa: PLC0415  importing takes a quarter of a second, and few servers need it
 
         self._http = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
         self._authorize()
 
     def close(self) -> None:
-        """Disconnect, after the last request."""
+        """Disconnect. Call this after the last request."""
         if self._http is not None:
             self._http.close()
 
     def project(self, project: int) -> Project:
-        """Return how a project is labelled."""
+        """Return a project with its labelling configuration."""
         found: Project = self._read(PROJECT, f"/api/projects/{project}/")
         return found
 
@@ -77,9 +78,10 @@ class Studio:
         return any(urlsplit(backend["url"]).path.rstrip("/").endswith(ends) for backend in backends)
 
     def pages(self, project: int) -> Iterator[TasksPage]:
-        """Yield the project's tasks that have annotations; a task may come twice.
+        """Yield the pages of the project's tasks that have annotations. A task may appear twice.
 
-        If tasks are deleted meanwhile, other tasks move to pages that were read already. Then all pages are read again.
+        If tasks are deleted meanwhile, other tasks move to pages that were already read. In this case, all pages are
+        read again.
         """
         more = {"project": project, "page_size": PAGE_TASKS, "fields": "all", "query": json.dumps(ANNOTATED)}
         again = True
@@ -95,7 +97,9 @@ class Studio:
                     break
 
     def is_deleted(self, annotation: int) -> bool:
-        """Return whether the annotation does not exist. A proxy may answer 404 too, but without Label Studio's body."""
+        """Return whether the annotation does not exist. A 404 counts only with Label Studio's body, because a proxy may
+        answer 404 too.
+        """
         path = f"/api/annotations/{annotation}/"
         status, body = self._get(path)
         if status == HTTPStatus.NOT_FOUND and _json(body).get("status_code") == HTTPStatus.NOT_FOUND:
@@ -112,7 +116,9 @@ class Studio:
             raise self._failed(f"{path} gave an answer that is not Label Studio's") from None
 
     def _get(self, path: str, **query: Any) -> tuple[int, bytes]:
-        """Return status and body of an answer. If a short-lived token has expired, get another and ask once more."""
+        """Return the status and the body of an answer. If a short-lived token has expired, get a new token and ask once
+        more.
+        """
         status, body = self._send("GET", path, params=query)
         if status == HTTPStatus.UNAUTHORIZED and self._lasts_shortly:
             self._authorize()
@@ -162,7 +168,7 @@ class Studio:
 
 
 def _json(body: bytes) -> dict[str, Any]:
-    """Return a JSON object, or an empty object if the body is anything else."""
+    """Return a JSON object. Return an empty object if the body is not a JSON object."""
     try:
         found = json.loads(body)
     except ValueError:

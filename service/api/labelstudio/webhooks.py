@@ -1,4 +1,4 @@
-"""Reads the annotations in a webhook's body."""
+"""Read the annotations in the body of a webhook."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from hinged.service.model.metrics import QUERIED, RANDOM, STREAMED
 from hinged.service.model.revisions import REMOVED_MS
 
 SAMPLINGS = {"Uncertainty sampling": QUERIED, "Uniform sampling": RANDOM}
-"""The source of a label by how the project chooses its tasks; any other way counts as a stream."""
+"""The source of a label, by the way in which the project chooses its tasks. Any other way counts as a stream."""
 AHEAD_S = 86_400.0
-"""Seconds that Label Studio's clock may be ahead. A later time is refused, because it would make the model ignore the
-annotation's changes until then."""
+"""Seconds by which Label Studio's clock may be ahead. Later times are refused, because such a time would make the model
+ignore changes of the annotation until then.
+"""
 UPSERTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 
 
 def told(body: WebhookBody, labels: Sequence[Label]) -> Slices[list[Annotation]]:
-    """Return the annotations in a webhook's body; most actions have no annotations. labels: those that the model knows.
-    Invalid.
+    """Return the annotations in the body of a webhook. Most actions have no annotations. labels: the labels that the
+    model knows. Raise Invalid.
     """
     if body["action"] == "ANNOTATIONS_DELETED":
         return [Annotation(annotation["id"], changed_ms=REMOVED_MS) for annotation in body.get("annotations") or []]
@@ -73,7 +74,7 @@ def _changed_ms(annotation: SentAnnotation) -> int | None:
 
 
 def _annotator(annotation: SentAnnotation) -> str | None:
-    """Return who made the annotation, as the user's number: neither name nor address."""
+    """Return the annotator as the number of the user, not as a name or an address."""
     by = annotation.get("completed_by")
     number = by.get("id") if isinstance(by, dict) else by
     return f"ls-user-{number}" if isinstance(number, int) and not isinstance(number, bool) else None

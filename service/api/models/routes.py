@@ -25,15 +25,15 @@ group = Group("models")
 
 @group.serves(ModelOperations.models, MODELS, put_together=put_models)
 async def list_models(request: Request, full: Full = False) -> Response:
-    """List all models in short: state, configuration, position in the log, examples, classes."""
+    """List all models with a short description: state, configuration, position in the log, examples and classes."""
     return JSON({"models": visible(request, registry_of(request).opened().summaries(full=full))})
 
 
 @group.serves(ModelOperations.create_model, CREATED, Conflict, StoreUnavailable, takes=MODEL, statuses=(200, 201))
 async def create_model(model: str, request: Request) -> Response:
-    """Create a model: 201; 200 if it exists with this configuration, 409 if with another.
+    """Create a model: 201. If the model exists: 200 with the same configuration, 409 with a different configuration.
 
-    `state` is `compiling` if the model's solver has to be compiled first.
+    The answer's `state` is `compiling` if the model's solver has to be compiled first.
     """
     registry = registry_of(request)
     body = await read_command(request)
@@ -44,8 +44,8 @@ async def create_model(model: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.model, DESCRIBED)
 async def describe_model(model: str, request: Request, full: Full = False) -> Response:
-    """Describe a model: configuration, position in the log, examples, classes, support vectors, duality gap, metrics,
-    memory.
+    """Describe a model: configuration, position in the log, examples, classes, support vectors, duality gap, metrics
+    and memory.
     """
     registry = registry_of(request)
     worker = registry.get(model)
@@ -58,7 +58,7 @@ async def describe_model(model: str, request: Request, full: Full = False) -> Re
 
 @group.serves(ModelOperations.overview, OVERVIEW, put_together=put_models)
 async def overview(request: Request) -> Response:
-    """List all models with a few figures: from the state that each published last, without waiting for any model."""
+    """List all models with a few figures, from the state that each model published last. No model delays the answer."""
     roster = registry_of(request).opened()
     found = visible(request, [*roster.summaries(configured=False), *roster.compiling()])
     workers = dict(roster.workers())
@@ -72,7 +72,7 @@ async def show_history(
     request: Request,
     after: Annotated[int, Query(alias="from", ge=0, lt=2**63, description="only points after this position")] = 0,
 ) -> Response:
-    """Return learning curves: of the model and its challengers, with the marks on them."""
+    """Return the learning curves of the model and its challengers, with the marks on the curves."""
     worker = registry_of(request).get(model)
     kept = await worker.snapshots()
     return JSON({**await worker.read(partial(curves_of, after=after)), "snapshots": kept})
@@ -80,6 +80,6 @@ async def show_history(
 
 @group.serves(ModelOperations.delete_model, DELETED, StoreUnavailable)
 async def delete_model(model: str, request: Request) -> Response:
-    """Delete a model with its log and its snapshots."""
+    """Delete a model, its log and its snapshots."""
     await registry_of(request).delete(model)
     return JSON({"model": model, "deleted": True})

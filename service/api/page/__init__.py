@@ -1,1 +1,1 @@
-"""Routes for the page in a browser, and for the description of the routes."""
+"""Routes for the browser pages: the page where people watch and label, and the description of the routes."""

@@ -1,4 +1,4 @@
-"""Routes for the page in a browser and the description of the routes. The files hold no data, so they need no key."""
+"""Routes for the browser pages. The files of the pages contain no data of models, so requests for them need no key."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ async def docs(request: Request) -> Response:
 @group.serves(Operation("GET", "/ui/", role=None))
 @group.serves(Operation("GET", "/docs/", role=None))
 async def without_slash(request: Request) -> Response:
-    """Redirect to the path without a slash: the page's links are relative, so it has only one path."""
+    """Redirect to the path without a slash. The page uses relative links, so it needs exactly one path."""
     return RedirectResponse(f"../{request.url.path.strip('/').rpartition('/')[2]}")
 
 
 @group.serves(Operation("GET", "/ui/{path:path}", role=None))
 async def page_file(path: str, request: Request) -> Response:
-    """Return a file of either page."""
+    """Return a file of one of the two pages."""
     return await _file(request, path)
 
 

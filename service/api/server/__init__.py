@@ -1,1 +1,1 @@
-"""Routes for the server itself: health, metrics, tickets."""
+"""Routes for the server itself: health, metrics, keys and tickets."""

@@ -1,7 +1,9 @@
-"""The server's metrics in the text format of Prometheus: the figures of each model, and how requests went.
+"""The server's metrics in the text format of Prometheus: the figures of each model, and the counts and durations of
+requests.
 
-Only requests are counted as they happen. All other figures are read at the scrape, without waiting for a model that is
-learning. They may therefore be from before or after its newest example, or mixed.
+Only requests are counted as they happen. All other figures are read when Prometheus asks for them, without waiting for
+a model that is learning. These figures may therefore come from before or after the newest example of the model, or be a
+mixture.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 def support_vectors(worker: Worker) -> int:
-    """Return the number of points with a coefficient in the state published last."""
+    """Return the number of points with a non-zero coefficient in the state published last."""
     alpha = getattr(worker.published.view, "alpha", None)
     return 0 if alpha is None else int(np.count_nonzero(alpha.any(axis=0)))
 
@@ -92,7 +94,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
 
 
 class Exposition:
-    """Counts requests, and writes all figures at a scrape."""
+    """Counts requests, and writes all figures when Prometheus asks for them."""
 
     def __init__(self, streams: Streams) -> None:
         self._registry = CollectorRegistry()
@@ -109,7 +111,7 @@ class Exposition:
         self._registry.register(self._requests)
 
     def watch(self, registry: Registry) -> None:
-        """Add the figures of this registry's models and of its store."""
+        """Also write the figures of a registry's models and store."""
         self._registry.register(ModelFigures(registry))
         self._registry.register(Disk(registry.store))
 
@@ -118,20 +120,20 @@ class Exposition:
         self._registry.register(collector)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request to a route. The route is its template, so that the number of series stays bounded."""
+        """Count a request to a route. `route` is the template of the path, so the number of series stays bounded."""
         self._requests.count(method if method in METHODS else "other", route, status, seconds)
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
-        """Return all figures as of now and their Content-Type, in the newest format that an Accept header allows."""
+        """Return all current figures and their Content-Type, in the newest format that the Accept header allows."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
 
 class Requests(Collector):
-    """Answered requests and their durations. Counted on the event loop, read in any thread.
+    """Answered requests and their durations, counted on the event loop and read in any thread.
 
-    Prometheus' own counter takes a lock at each count, and its histogram takes two and a search: together as long as
-    some answers.
+    Prometheus' own counter takes a lock for each count. Prometheus' histogram takes two locks and a search. Together
+    these take as long as some answers.
     """
 
     def __init__(self) -> None:
@@ -145,7 +147,7 @@ class Requests(Collector):
         times.add(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; a duration is counted per route, whatever the status."""
+        """Yield the metrics. Durations are counted per route; all statuses count together."""
         names = ("method", "route")
         requests = CounterMetricFamily("hinged_requests", "Requests answered.", labels=(*names, "status"))
         lengths = HistogramMetricFamily(
@@ -163,17 +165,17 @@ class Requests(Collector):
 
 
 class ModelFigures(Collector):
-    """The metrics of each model, read at the scrape."""
+    """The metrics of each model, read when Prometheus asks for them."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def describe(self) -> list[Metric]:
-        """Return no metrics in advance: models come and go."""
+        """Return no metrics in advance, because models are created and deleted."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric with a sample per model."""
+        """Yield every metric, with one sample per model."""
         roster, ready = self._registry.roster, float(self._registry.ready)
         workers = roster.workers()
         yield GaugeMetricFamily("hinged_ready", "1 once all models that can be loaded are loaded.", ready)
@@ -213,18 +215,18 @@ class Disk(Collector):
         self._store = store
 
     def describe(self) -> list[Metric]:
-        """Return no metrics in advance: they depend on the store."""
+        """Return no metrics in advance, because they depend on the store."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield how long appends take, and how much disk the store takes."""
+        """Yield the duration of appends and the disk space that the store uses."""
         yield _histogram(
             "hinged_store_append_duration_seconds", "Time until an append is durable.", self._store.appends
         )
         if self._store.commits is not None:
             meaning = "Time of a commit, with its fsync; appends of several models may share one."
             yield _histogram("hinged_store_commit_duration_seconds", meaning, self._store.commits)
-        with suppress(OSError):  # the folder was moved away, or the disk is gone
+        with suppress(OSError):  # the folder was moved away, or the disk is missing
             room = self._store.room()
             if room is not None:
                 yield GaugeMetricFamily(
@@ -241,14 +243,16 @@ def _histogram(title: str, meaning: str, times: Times) -> Metric:
 
 
 def _buckets(bounds_s: Sequence[float], every: Sequence[Seen]) -> tuple[list[tuple[str, float]], float]:
-    """Return the number of durations up to each bound, over all that were seen, and the sum of their seconds."""
+    """Return the number of durations up to each bound, and the sum of all durations in seconds."""
     counts = [float(sum(column)) for column in zip(*(seen.counts for seen in every), strict=True)]
     return list(zip([*map(str, bounds_s), "+Inf"], counts, strict=True)), sum(seen.seconds for seen in every)
 
 
 @contextmanager
 def _of_whole(worker: Worker) -> Iterator[None]:
-    """Skip what cannot be read from a model that has stopped: its state may be inconsistent."""
+    """Skip figures that cannot be read from a model that has stopped, because the state of the model may be
+    inconsistent.
+    """
     try:
         yield
     except Exception:

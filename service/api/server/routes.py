@@ -32,7 +32,7 @@ LINKS = {
 
 @group.serves(Operation("GET", "/", role=None))
 async def root(request: Request) -> Response:
-    """Point to the page (a browser is redirected) or to the routes (a program gets links)."""
+    """Redirect a browser to the page; give a program links to the routes."""
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("ui")
     return JSON({"name": request.app.title, "version": request.app.version, **LINKS})
@@ -43,7 +43,7 @@ async def root(request: Request) -> Response:
 
 @group.serves(Operation("GET", "/healthz", role=None, probe=True), ALIVE)
 async def healthz() -> Response:
-    """Report that the process runs."""
+    """Report that the process is running."""
     return JSON({"status": "ok"})
 
 
@@ -51,8 +51,8 @@ async def healthz() -> Response:
     Operation("GET", "/readyz", role=None, probe=True), READINESS, statuses=(200, 503), put_together=put_readiness
 )
 async def readyz(request: Request) -> Response:
-    """Report whether the server is ready: 200 once kernels are compiled and all models that can be loaded are, 503
-    before; with the number of models by state.
+    """Report whether the server is ready: 200 once kernels are compiled and all loadable models are loaded, 503 before.
+    The answer contains the number of models in each state.
     """
     registry = registry_of(request)
     ready, models = registry.ready, registry.roster.progress()
@@ -67,7 +67,7 @@ async def readyz(request: Request) -> Response:
     put_together=put_metrics,
 )
 async def metrics(request: Request) -> Response:
-    """Return metrics in the text format of Prometheus: the figures of models, and how requests went."""
+    """Return metrics in the text format of Prometheus: figures of models, and counts and durations of requests."""
     exposition: Exposition = request.app.state.exposition
     text, content_type = await asyncio.to_thread(exposition.text, request.headers.get("accept", ""))
     return Response(text, media_type=None, headers={"Content-Type": content_type})
@@ -78,12 +78,14 @@ async def metrics(request: Request) -> Response:
 
 @group.serves(ServerOperations.key, KEY, tag="access")
 async def show_key(request: Request) -> Response:
-    """Show the caller's key: its name, its role and its models."""
+    """Show the name, role and models of the caller's key."""
     key = caller(request)
     return JSON({"name": key.name, "role": key.role, "models": list(key.models)})
 
 
 @group.serves(ServerOperations.ticket, TICKET, QueueFull, tag="access")
 async def create_ticket(request: Request) -> Response:
-    """Issue a ticket: it opens one event stream or one WebSocket in a browser, with the rights of the caller's key."""
+    """Issue a ticket. With the ticket, a browser can open one event stream or one WebSocket. The ticket has the rights
+    of the caller's key.
+    """
     return JSON(request.app.state.access.issue_ticket(request))

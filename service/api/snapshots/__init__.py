@@ -1,1 +1,1 @@
-"""Routes for snapshots: keep, export, import, roll back, and pass over an event that cannot be applied."""
+"""Routes for snapshots: take, export, import, roll back, and skip an event that the model cannot apply."""

@@ -1,4 +1,4 @@
-"""Routes for snapshots: keep, export, import, roll back, and pass over an event that cannot be applied."""
+"""Routes for snapshots: take, export, import, roll back, and skip an event that the model cannot apply."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ group = Group("snapshots")
 
 @group.serves(SnapshotOperations.snapshot, SNAPSHOT, QueueFull, StoreUnavailable)
 async def keep_snapshot(model: str, request: Request) -> Response:
-    """Keep a snapshot now; the answer comes when the snapshot is durable."""
+    """Take a snapshot now. The answer comes when the snapshot is durable."""
     position = await registry_of(request).get(model).snapshot()
     return JSON({"model": model, "position": position})
 
@@ -55,7 +55,7 @@ async def export_model(
         Position | None, Query(description="position of the log: the model as it was there; by default as it is now")
     ] = None,
 ) -> Response:
-    """Export the model as one file: as it is, or as it was at a position of its log."""
+    """Export the model as one file, in its current state or in its state at a position of the log."""
     position, file = await registry_of(request).export(model, as_of)
     name = f'attachment; filename="{model}-{position}{SUFFIX}"'
     return Response(file, media_type=BINARY, headers={"Content-Disposition": name})
@@ -72,7 +72,7 @@ async def export_model(
     status_code=201,
 )
 async def import_model(model: str, request: Request) -> Response:
-    """Import a model from an exported file: 201; 409 if the name is taken."""
+    """Import a model from an exported file: 201, or 409 if the name is taken."""
     registry = registry_of(request)
     with await receive_file(request, limits.IMPORT_BYTES_MAX) as file:
         worker = await registry.import_file(model, file)
@@ -84,7 +84,7 @@ async def import_model(model: str, request: Request) -> Response:
 
 @group.serves(SnapshotOperations.rollback, ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK_BODY)
 async def roll_back(model: str, request: Request) -> Response:
-    """Roll a model back to its state at a position. Its log goes on; what is undone no longer counts."""
+    """Roll a model back to its state at a position. The log continues; the events that are undone no longer count."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = parsed(ROLL_BACK, await read_command(request))
@@ -93,7 +93,7 @@ async def roll_back(model: str, request: Request) -> Response:
 
 @group.serves(SnapshotOperations.skip_event, SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True)
 async def set_aside(model: str, request: Request) -> Response:
-    """Pass over the event that stops the model: the model could not apply it, and now learns on after it."""
+    """Skip the event that stopped the model because the model could not apply it. The model then continues to learn."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, PASS_OVER)

@@ -18,14 +18,14 @@ Position = Annotated[int, Field(ge=1, lt=2**53)]
 
 @with_config(STRICT)
 class RollBack(TypedDict):
-    """The position whose state shall come back."""
+    """The position of the state to which the model returns."""
 
     position: Position
 
 
 @with_config(STRICT)
 class PassOver(TypedDict):
-    """The position of the event before which the model has stopped; by default whichever event that is."""
+    """The position of the event at which the model stopped. By default, that event is skipped whatever its position."""
 
     position: NotRequired[Position]
 

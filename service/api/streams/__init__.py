@@ -1,1 +1,1 @@
-"""Routes that stay open: a model's event stream, and its WebSocket."""
+"""Routes that stay open: the event stream of a model, and its WebSocket."""

@@ -1,4 +1,4 @@
-"""Frames of a WebSocket: what a frame holds, what it may ask for, and how it is answered."""
+"""Frames of a WebSocket: their contents, their operations and their answers."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ REF_CHARS_MAX = 128
 
 
 class FrameLimits(NamedTuple):
-    """Limits of a frame: its bytes, and the elements of its arrays (trees.py)."""
+    """Limits of a frame: the number of its bytes, and of the elements of its arrays (trees.py)."""
 
     bytes_max: int
     elements: Mapping[str, int]
 
 
 class Read(NamedTuple):
-    """A frame after reading. refusal: why nothing can be done for it; op is then empty."""
+    """A parsed frame. refusal: the error that refuses the frame; op is then empty."""
 
     ref: str | None = None
     op: str = ""
-    body: dict[str, Any] = {}  # noqa: RUF012  never written to
+    body: dict[str, Any] = {}  # noqa: RUF012  never modified
     refusal: ServiceError | None = None
 
 
 def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | None = None) -> Slices[Read]:
-    """Read a frame into its parts, as far as possible. standing: why nothing is done for this client at the moment, or
+    """Parse as much of a frame as possible. standing: the error that currently refuses all frames of the client, or
     None.
     """
     long = len(data) > SMALL_BYTES
@@ -63,7 +63,7 @@ def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | 
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
-    """Return the answer to a frame for this outcome."""
+    """Return the answer to a frame with this outcome."""
     if isinstance(outcome, ServiceError):
         return {"ok": False, **outcome.body()}
     return {"ok": True, **outcome}

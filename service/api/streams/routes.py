@@ -1,8 +1,9 @@
-"""Routes for streams: a model's events, for a browser's EventSource and for programs that read lines, and its
-WebSocket.
+"""Routes for streams: the events of a model, for a browser's EventSource and for programs that read lines, and the
+model's WebSocket.
 
-An event's id is its position in the log. A client that reconnects with `Last-Event-ID` gets everything after it,
-however old. A client that reads too slowly is cut off, and reconnects in the same way.
+The id of an event is its position in the log. A client that reconnects with `Last-Event-ID` gets all later events,
+however old that position is. A client that reads too slowly is disconnected. A disconnected client reconnects in the
+same way.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from hinged.service.store.base import Damaged
 
 group = Group("events")
 
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies must not hold events back
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies must not buffer events
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events. FastAPI's own class insists on calling the route itself, and does not end with the server."""
+    """Server-sent events. FastAPI's own class always calls the route itself, and does not stop with the server."""
 
     media_type = "text/event-stream"
 
@@ -55,7 +56,7 @@ async def follow(
         Query(description="whether events carry their kind as a name; if not, a browser's `onmessage` gets all events"),
     ] = True,
 ) -> Response:
-    """Stream the events of a model as server-sent events; `id` is the position in its log."""
+    """Stream the events of a model as server-sent events. The `id` of an event is its position in the log."""
     registry = registry_of(request)
     follower = registry.get(model).follow(after if last_event_id is None else last_event_id)
     request.app.state.streams.check()
@@ -70,7 +71,7 @@ async def _lines(
     streams: Streams = request.app.state.streams
     try:
         with streams.one(follower.end):
-            yield KEEPALIVE_COMMENT  # shows a client that waits for the first byte that the stream is open
+            yield KEEPALIVE_COMMENT  # a client may wait for the first byte: show that the stream is open
             async with aclosing(follower.pages(heartbeat_s)) as pages:
                 async for page in pages:
                     if not access.knows(caller(request)):
@@ -81,7 +82,7 @@ async def _lines(
 
 
 def _block(news: Told, *, named: bool) -> bytes:
-    """Return an event as bytes. A note has no id, so no client resumes from it."""
+    """Return an event as bytes. A note has no id, so no client resumes after a note."""
     shown = json.dumps(news.shown(), ensure_ascii=False, separators=(",", ":"))
     kind, position = news.kind if named else None, None if news.note else str(news.position)
     return format_sse_event(event=kind, data_str=shown, id=position)
@@ -89,7 +90,9 @@ def _block(news: Told, *, named: bool) -> bytes:
 
 @group.opens(STREAM)
 async def stream(model: str, socket: WebSocket) -> None:
-    """Answer frames {"op", "ref", ...the body of the route} with {"ref", "ok", ...its answer}."""
+    """Answer frames. A frame {"op", "ref", ...the body of the route} gets the answer {"ref", "ok", ...the route's
+    answer}.
+    """
     worker = registry_of(socket).get(model)
     streams: Streams = socket.app.state.streams
     frames = Frames(socket, worker)

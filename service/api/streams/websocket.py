@@ -1,9 +1,10 @@
-"""The WebSocket of a model: frames ask what routes ask, many at once, and are answered in order.
+"""The WebSocket of a model. Frames request the same operations as routes. Many frames can be open at once; answers keep
+their order.
 
-Frames are read and given to the worker without waiting for their answers, so frames that arrive during an append share
-the next micro-batch and its fsync. Frames of one kind that arrive together are also read and answered together
-(dispatch.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers. Beyond that, or if the client does not read
-its answers, the server reads no more, and TCP slows the client down.
+The server reads frames and passes them to the worker without waiting for their answers. Frames that arrive during an
+append therefore share the next micro-batch and its fsync. Frames of the same kind that arrive together are also parsed
+and answered together (dispatch.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers. At this limit, or if
+the client does not read its answers, the server stops reading, and TCP slows the client down.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ from hinged.service.errors import (
 from hinged.service.store.base import Damaged
 
 TOGETHER_BYTES_MAX = 2**16
-"""Bytes of frames that are read together."""
+"""Maximum number of bytes in frames that are parsed together."""
 
 Begun: TypeAlias = Outcome | tuple[asyncio.Future[Any], Callable[[Any], Answer]]
-"""A change that has begun, with the function that makes its answer; or its outcome."""
+"""Either a change that has begun, with the function that makes its answer, or an outcome."""
 
 
 class Close(NamedTuple):
-    """Why the server closes a socket: a usual code, or 4000 plus an HTTP status."""
+    """Why the server closes a socket: a standard close code, or 4000 plus an HTTP status."""
 
     code: int
     reason: str
@@ -65,7 +66,7 @@ IDLE = 4408
 
 
 class FrameBatch(NamedTuple):
-    """Frames that are done together, and their outcomes."""
+    """Frames that are processed together, and their outcomes."""
 
     refs: Sequence[str | None]
     outcomes: asyncio.Task[list[Outcome]]
@@ -84,7 +85,7 @@ class Frames:
         self._room = asyncio.Semaphore(limits.FRAMES_IN_FLIGHT_MAX)
         self._asked: asyncio.Queue[FrameBatch | None] = asyncio.Queue()
         self._newest: FrameBatch | None = None
-        self._change: asyncio.Future[Any] | None = None  # the newest; predictions and subscriptions wait for it
+        self._change: asyncio.Future[Any] | None = None  # the newest change; predictions and subscriptions wait for it
         self._there: Callable[[], Any] = socket.scope.get(THERE, lambda: None)
         self._subscription: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -92,14 +93,14 @@ class Frames:
         self._left = False  # the client has left
 
     def stop(self) -> None:
-        """Read no more, answer what was read, then close."""
+        """Read no more frames, answer the frames that were read, then close."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Read and answer until the client leaves, the model is deleted, or the server stops."""
+        """Read and answer frames until the client leaves, the model is deleted, or the server stops."""
         reading, writing = asyncio.create_task(self._read()), asyncio.create_task(self._write())
         ends = [asyncio.create_task(end.wait()) for end in (self._stop, self._worker.journal.feed.over)]
-        over: Close | None = None  # set once the model is no longer here
+        over: Close | None = None  # set when the model is no longer on this server
         try:
             await asyncio.wait([reading, writing, *ends], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
@@ -123,12 +124,12 @@ class Frames:
         finally:
             await _cancelled(reading, writing, *ends, *([self._subscription] if self._subscription else []))
             left = [self._asked.get_nowait() for _ in range(self._asked.qsize())]
-            await _cancelled(*(asked.outcomes for asked in left if asked))  # the worker still does what it already has
+            await _cancelled(*(asked.outcomes for asked in left if asked))  # the worker still finishes its work
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def _read(self) -> Close | None:
-        """Read frames until the client leaves (None) or there is a reason to close."""
+        """Read frames until the client leaves (return None) or there is a reason to close (return the reason)."""
         while True:
             data = await self._receive()
             if data is None or isinstance(data, Close):
@@ -140,15 +141,15 @@ class Frames:
             read = [await sliced(read_frame(frame, within, standing)) for frame in frames]
             for (op, _), of_op in groupby(enumerate(read), _kind):
                 await self._submit(op, [frame for _, frame in of_op])
-            await asyncio.sleep(0)  # a client that sends without a pause must not keep the event loop from other work
+            await asyncio.sleep(0)  # a client that sends without a pause must not block the event loop
             if over:
                 return None
             if isinstance(standing, Unauthenticated):
                 return REVOKED
 
     async def _with_following(self, first: str | bytes) -> tuple[list[str | bytes], bool]:
-        """Return a frame and the frames that have arrived after it, as far as there is room; and whether the client has
-        left.
+        """Return (frames, left): the given frame and the frames that have arrived after it, up to the limits; and
+        whether the client has left.
         """
         frames, size = [first], len(first)
         while len(frames) < TOGETHER_MAX and size < TOGETHER_BYTES_MAX and not self._room.locked():
@@ -163,7 +164,7 @@ class Frames:
         return frames, False
 
     async def _receive(self) -> str | bytes | Close | None:
-        """Return the next frame; None if the client has left, a reason to close if it is idle."""
+        """Return the next frame. Return None if the client has left, or the reason to close if the client is idle."""
         while True:
             try:
                 async with asyncio.timeout(limits.STREAM_IDLE_S):
@@ -176,11 +177,11 @@ class Frames:
             return None if message["type"] == "websocket.disconnect" else _data(message)
 
     def _elements(self) -> Mapping[str, int]:
-        """Return how long the arrays of a frame may be."""
+        """Return the maximum lengths of the arrays in a frame."""
         return limits_of(self._worker.published.configuration, self._settings)
 
     def _standing(self) -> ServiceError | None:
-        """Return why nothing is done for the client, now or any more; None if its key is valid."""
+        """Return the error that currently refuses all frames of the client, or None if the client's key is valid."""
         try:
             return None if self._access.knows(caller(self._socket)) else Unauthenticated(REVOKED.reason)
         except ServiceError as error:
@@ -189,7 +190,7 @@ class Frames:
     # -- doing --------------------------------------------------------------------------------------------------------
 
     async def _submit(self, op: str, run: Sequence[Read]) -> None:
-        """Begin what frames with the same op ask for, before the next frame is looked at."""
+        """Start the requests of consecutive frames with the same op, before the next frame is processed."""
         operation = FRAMES.get(op)
         try:
             if operation is not None:
@@ -203,23 +204,25 @@ class Frames:
             for frame in run:
                 answered = asyncio.Event()
                 self._put([frame], self._subscribed(frame, self._change, answered), answered)
-        elif operation is ExampleOperations.predict:  # it changes nothing, so the next frame need not wait for it
+        elif operation is ExampleOperations.predict:  # it changes nothing, so the next frame need not wait
             self._put(run, self._predicted([frame.body for frame in run], self._change))
         else:
             await self._changed(operation, run)
 
     async def _changed(self, operation: Operation[..., Any], run: Sequence[Read]) -> None:
-        """Begin the changes that frames ask for, in order."""
+        """Begin the changes that frames ask for, in the order of the frames."""
         found = await self._read_bodies(operation, [frame.body for frame in run])
         begun: list[Begun] = []
         try:
             for each in found:
-                begun.append(await self._begun(each) if isinstance(each, Change) else each)  # noqa: PERF401  it may be cut off halfway
-        finally:  # changes that the model has are answered, even if the server stops meanwhile
+                begun.append(await self._begun(each) if isinstance(each, Change) else each)  # noqa: PERF401  it may be cancelled
+        finally:  # changes that the worker has received are answered, even if the server stops
             self._put(run[: len(begun)], _ended(begun))
 
     async def _begun(self, change: Change) -> Begun:
-        """Begin a change. If the model's queue is full, first wait for this socket's own changes in it."""
+        """Begin a change. If the queue of the model is full, first wait for the changes of this socket that are in the
+        queue.
+        """
         try:
             try:
                 future = change.begin()
@@ -256,7 +259,7 @@ class Frames:
         outcomes: Coroutine[Any, Any, list[Outcome]],
         answered: asyncio.Event | None = None,
     ) -> None:
-        """Queue frames to be answered after the frames before them."""
+        """Queue the answers to frames, after the answers to earlier frames."""
         task = asyncio.create_task(outcomes)
         self._newest = FrameBatch([frame.ref for frame in run], task, answered or asyncio.Event())
         self._asked.put_nowait(self._newest)
@@ -264,7 +267,7 @@ class Frames:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        """Answer frames in order, until a None."""
+        """Answer frames in order. A None in the queue ends the loop."""
         while (asked := await self._asked.get()) is not None:
             answers = zip(asked.refs, await _foreseen(asked), strict=True)
             await self._send([{"ref": ref, **told(outcome)} for ref, outcome in answers])
@@ -273,7 +276,7 @@ class Frames:
                 self._room.release()
 
     async def _send(self, frames: Sequence[dict[str, Any]]) -> None:
-        """Send frames, unless the client has left. TimeoutError if the client does not read."""
+        """Send frames, unless the client has left. Raise TimeoutError if the client does not read."""
         if self._left:
             return
         try:
@@ -284,7 +287,7 @@ class Frames:
                         await self._socket.send({"type": "websocket.send", PIECES: pieces})
                     else:
                         await self._socket.send_text(json_bytes(frame).decode())
-        except WebSocketDisconnect:  # frames that it sent before leaving are still read and done
+        except WebSocketDisconnect:  # frames that the client sent before it left are still read and processed
             self._left = True
 
     # -- subscribing --------------------------------------------------------------------------------------------------
@@ -298,7 +301,7 @@ class Frames:
         return {"model": self._worker.model.name, "position": begins}
 
     async def _tell(self, ref: str | None, follower: Follower, answered: asyncio.Event) -> None:
-        """Send a follower's events, as long as the client keeps up."""
+        """Send a follower's events, as long as the client reads fast enough."""
         await answered.wait()
         try:
             async with aclosing(follower.pages(limits.HEARTBEAT_S)) as pages:
@@ -311,7 +314,7 @@ class Frames:
 
 
 def _kind(numbered: tuple[int, Read]) -> tuple[str, int]:
-    """Return a key that is equal for frames that are done together: the op; a long frame is done alone."""
+    """Return the op of a frame as a key that groups frames for processing. A long frame gets a key of its own."""
     number, frame = numbered
     return frame.op, number if is_long(frame.body) else -1
 
@@ -352,8 +355,8 @@ async def _over(before: asyncio.Future[Any] | None) -> None:
 
 
 async def _foreseen(asked: FrameBatch) -> list[Outcome]:
-    """Return the outcomes of frames. An unexpected error goes to the log, and the client gets an InternalError, as over
-    HTTP.
+    """Return the outcomes of frames. As over HTTP, an unexpected error is logged, and the client gets an
+    InternalError.
     """
     try:
         return await asked.outcomes
@@ -362,7 +365,7 @@ async def _foreseen(asked: FrameBatch) -> list[Outcome]:
 
 
 def _public(error: Exception) -> ServiceError:
-    """Return an error as a client may see it."""
+    """Return the form of an error that a client may see."""
     if isinstance(error, ServiceError):
         return error
     return StoreUnavailable(f"the log cannot be read: {error}")

@@ -1,1 +1,3 @@
-"""Forms of x: each kind of features, and each kind of column, parses, stores, checks and describes itself here."""
+"""Forms of x. Each kind of features, and each kind of column, does its own parsing, storing, checking and
+describing.
+"""

@@ -1,7 +1,7 @@
-"""The base of a kind of features. Everything particular to a kind is in its class.
+"""The base class of the kinds of features. Everything particular to a kind is in its class.
 
-A new kind is a class in a file of this folder, and an entry in the list of catalogue.py. A class that does not define
-what `Features` requires is refused at import.
+To add a new kind, write a class in a file of this folder, and add it to the list in catalogue.py. If a class does not
+define everything that `Features` requires, its import fails.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Candidates = Annotated[
 
 
 class Features(Part):
-    """The form of x in a model, as its configuration declares it.
+    """The form of x in a model, as the model's configuration declares it.
 
-    X: the type of an x in a body; ONE: parses a single x.
-    NEW: parts of features in a new model that leaves them out. Features from a log, or named in a change, have the
-    fields' defaults instead.
-    IN_ROWS: whether x is a row of numbers, which a client may send as bytes.
+    X: the type of an x in a body. ONE: parses a single x.
+    NEW: the features of a new model for the parts that its configuration leaves out. Features from a log, or features
+    named in a change, have the defaults of the fields instead.
+    IN_ROWS: whether x is a row of numbers. A client may send rows of numbers as bytes.
     """
 
     X: ClassVar[Any]
@@ -42,7 +42,7 @@ class Features(Part):
     NEW: ClassVar[Mapping[str, Any]] = {"warmup_candidates": True}
     IN_ROWS: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # fields, or properties that follow from them
+    if TYPE_CHECKING:  # fields, or properties that depend on fields
 
         @property
         def type(self) -> str: ...
@@ -54,29 +54,29 @@ class Features(Part):
     # -- as a part of a configuration -----------------------------------------------------------------------------
 
     def of_new_model(self, gamma: float | str | None) -> Mapping[str, Any]:
-        """Return the parts that a new model gets if the client leaves them out. gamma: the kernel's, as the client gave
-        it.
+        """Return the parts that a new model gets if the client leaves them out. gamma: the kernel's gamma, as given by
+        the client.
         """
         return self.NEW
 
     def check(self, dim_max: int) -> None:
-        """Raise Invalid if the features contradict each other, or are wider than this server allows."""
+        """Raise Invalid if the features contradict each other, or if they have more columns than this server allows."""
         if self.dim > dim_max:
             raise Invalid(f"features.dim must be at most {dim_max}, got {self.dim}")
 
     @property
     def scaled(self) -> bool:
-        """Whether x is kept as it came, in float64, and scaled for the solver."""
+        """Return whether x is stored unscaled, in float64, and scaled for the solver."""
         return False
 
     @property
     @abstractmethod
     def square_max(self) -> float | None:
-        """The largest x.x, up to rounding; None if x is used as it is."""
+        """Return the largest possible x.x, up to rounding. Return None if x is used as it is."""
 
     @abstractmethod
     def examples_of_warmup(self, configuration: Configuration) -> int:
-        """Return the number of examples of the warm-up, 0 if nothing has to be found by one."""
+        """Return the number of examples of the warm-up. Return 0 if no warm-up is needed."""
 
     def is_picture(self, rows: int, columns: int) -> bool:
         """Return whether an x may be shown as a picture with these rows and columns."""
@@ -84,45 +84,45 @@ class Features(Part):
 
     @property
     def in_order(self) -> bool:
-        """Whether the meaning of an x depends on the x before it in its request."""
+        """Return whether the meaning of an x depends on the previous x in its request."""
         return False
 
     @abstractmethod
     def encoder(self, configuration: Configuration) -> Encoder[Any, Any] | None:
-        """Return what turns x into rows for the solver; None if x is used as it is."""
+        """Return an encoder, which turns x into rows for the solver. Return None if x is used as it is."""
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def inputs(self, xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:
-        """Return the canonical form of a batch. Invalid says which example is wrong, and how. places: the index of each
-        x.
+        """Return the canonical form of a batch. The error Invalid says which example is wrong, and how. places: the
+        index of each x.
         """
 
     @abstractmethod
     def of_fields(self, data: Mapping[str, Any]) -> Any:
-        """Return the x of another program's task, from the fields of its data. Invalid if it has none."""
+        """Return the x of another program's task from the fields of the task's data. Raise Invalid if there is no x."""
 
     @abstractmethod
     def columns_of(self, configuration: Configuration, reader: Reader[Any]) -> list[tuple[str, str, Sequence[int]]]:
-        """Return the tensors in which x may come: for each its name, datatype (`FP64`, `BYTES`) and shape."""
+        """Return the name, datatype (`FP64`, `BYTES`) and shape of each tensor in which x may be sent."""
 
     # -- what is held ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def shown(self, inputs: Inputs, r: int) -> Any:
-        """Return the x of row r as it goes over the wire."""
+        """Return the x of row r in the form that clients get."""
 
     @abstractmethod
     def examples(self, configuration: Configuration) -> Inputs:
-        """Return a few x that no stream has brought, to try a state with."""
+        """Return a few artificial x, to test a state."""
 
     def is_fit(self, inputs: Inputs, configuration: Configuration) -> bool:
         """Return whether a batch has the form that the configuration needs."""
         return True
 
     def fit(self, inputs: Inputs, configuration: Configuration) -> Inputs:
-        """Return a batch in that form. BadRow for an x that cannot take it."""
+        """Return a batch in the form that the configuration needs. Raise BadRow for an x that cannot be converted."""
         return inputs
 
     @abstractmethod
@@ -131,6 +131,6 @@ class Features(Part):
 
     @abstractmethod
     def check_held(self, batches: Sequence[Inputs], configuration: Configuration, kernel: Kernel) -> bool:
-        """Return whether batches of a snapshot, at least one, have these features. ValueError for a row that is too
-        large.
+        """Return whether the batches of a snapshot, at least one, have these features. Raise ValueError for a row that
+        is too large.
         """

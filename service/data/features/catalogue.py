@@ -1,4 +1,4 @@
-"""All kinds of features: a kind exists if its class is in this union."""
+"""All kinds of features. To exist, a kind must be listed in this union."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hinged.service.data.features.text import TextFeatures
 
 AnyFeatures = RowFeatures | NamedFeatures | TextFeatures
 AnyX = XInRows | RecordX | TextX
-"""The x of any kind, for the OpenAPI document."""
+"""An x of any kind, for the OpenAPI document."""
 FeaturesPart = Annotated[AnyFeatures, Field(discriminator="type")]
 FEATURES: TypeAdapter[AnyFeatures] = TypeAdapter(FeaturesPart)
 
 
 def _known(*kinds: Any) -> tuple[type[Features], ...]:
-    """Return the kinds. TypeError for a class that leaves something undefined."""
+    """Return the kinds. Raise TypeError for a class with a missing declaration."""
     for kind in kinds:
         check_declared(kind, "kind of features", ("X", "ONE"))
     return kinds

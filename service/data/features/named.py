@@ -1,4 +1,4 @@
-"""Named features: x is an object of names and values, which a vocabulary turns into rows."""
+"""Named features: x is an object of names and values, which a vocabulary turns into a row."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:  # parts.py imports this module
 
 
 class RecordFeatures(Features):
-    """Features whose canonical form is a record, which the log keeps."""
+    """Features whose canonical form is a record. The log contains the records."""
 
     LONE: ClassVar[str | None] = None
-    """The name in the record, if x is a single value."""
+    """The name that a single value gets in the record."""
 
     if TYPE_CHECKING:
         warmup: int
@@ -48,11 +48,11 @@ class RecordFeatures(Features):
         return self.warmup
 
     def inputs(self, xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Records:
-        """Return a batch of records, which were checked when they were parsed."""
+        """Return a batch of records. The records were already checked when they were parsed."""
         return Records(tuple(xs))
 
     def record_of(self, x: Mapping[str, Any], index: int) -> Record:
-        """Return the record of values by column; index: of the x. Invalid."""
+        """Return the record of an x that is given as one value per column. index: the index of the x. Raise Invalid."""
         try:
             return self.record(x)
         except PydanticCustomError as error:
@@ -60,7 +60,7 @@ class RecordFeatures(Features):
 
     @abstractmethod
     def record(self, x: Mapping[str, Any]) -> Record:
-        """Return the record of values by column. PydanticCustomError."""
+        """Return the record of an x that is given as one value per column. Raise PydanticCustomError."""
 
     def examples(self, configuration: Configuration) -> Records:
         """Return an empty record, and a record with a new name."""
@@ -83,7 +83,7 @@ class Column(Part):
 
 
 class NamedFeatures(RecordFeatures):
-    """x is an object of names and values; its columns are found in the first `warmup` examples (vocabulary.py)."""
+    """x is an object of names and values. The first `warmup` examples determine the columns (vocabulary.py)."""
 
     X: ClassVar[Any] = RecordX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(RecordX)
@@ -120,17 +120,17 @@ class NamedFeatures(RecordFeatures):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kinds of names' strings, as far as they are declared."""
+        """Return the declared kinds of names' strings."""
         return {name: column.type for name, column in (self.columns or {}).items()}
 
     @property
     def _hashing(self) -> Counter[str]:
-        """The number of names per kind whose columns a hash finds."""
+        """Return the number of names of each kind that has hashed columns."""
         return Counter(kind for kind in self.kinds.values() if KINDS[kind].WIDTH)
 
     @property
     def dim(self) -> int:
-        """The width of the rows."""
+        """Return the width of the rows."""
         if self.columns is None:
             return self.columns_max
         return self.columns_max + sum(KINDS[kind].WIDTH for kind in self._hashing)
@@ -139,14 +139,14 @@ class NamedFeatures(RecordFeatures):
     def square_max(self) -> float:
         if not self.times and self.columns is None:
             return CLIP**2 * min(self.columns_max, FIELDS_MAX)
-        # The size of a number and a time, which has been used since names could have a kind.
+        # The size of a number and a time. This size has been used since names can have a kind.
         of_name = max([Moments.SQUARE_MAX, *(KINDS[kind].SQUARE_MAX for kind in self.kinds.values())])
-        # Strings that share a hash may fall into the same column.
+        # Strings with the same hash share a column.
         hashed = sum(KINDS[kind].SQUARE_MAX * names**2 for kind, names in self._hashing.items())
         return min(CLIP**2 * self.columns_max, of_name * FIELDS_MAX) + hashed
 
     def check(self, dim_max: int) -> None:
-        """Raise Invalid if the features are too wide, or `since` lists a name without times."""
+        """Raise Invalid if the features have too many columns, or if `since` lists a name that has no times."""
         if self.dim > dim_max:
             more = self.dim - self.columns_max
             behind = f": a column of texts needs {more} more" if more else ""
@@ -167,7 +167,7 @@ class NamedFeatures(RecordFeatures):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def inputs(self, xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Records:
-        """Return a batch of records. Invalid for a string that is longer than its name's kind allows."""
+        """Return a batch of records. Raise Invalid for a string that is longer than the kind of its name allows."""
         for r, x in enumerate(xs):
             for name, value in x.items():
                 if type(value) is str and len(value) > STRING_CHARS_MAX:
@@ -181,11 +181,13 @@ class NamedFeatures(RecordFeatures):
             raise Invalid(f"{place}: {too_long(name, value, most).message()}", index=index)
 
     def record(self, x: Mapping[str, Any]) -> Record:
-        """Return the canonical form."""
+        """Return the canonical form of an x."""
         return canonical(x, TEXT_CHARS_MAX)
 
     def record_of(self, x: Mapping[str, Any], index: int) -> Record:
-        """Return the canonical form, whose strings are no longer than their names' kinds allow. Invalid."""
+        """Return the canonical form of an x. Raise Invalid for a string that is longer than the kind of its name
+        allows.
+        """
         record = super().record_of(x, index)
         for name, value in record.items():
             if type(value) is str:
@@ -193,7 +195,7 @@ class NamedFeatures(RecordFeatures):
         return record
 
     def of_fields(self, data: Mapping[str, Any]) -> Any:
-        """Return the field `x` if it is an object, else all plain fields."""
+        """Return the field `x` if it is an object. Otherwise return all fields with plain values."""
         x = data.get("x")
         if isinstance(x, Mapping):
             return x

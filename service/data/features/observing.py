@@ -1,4 +1,4 @@
-"""The base of encoders: they observe the first examples, and then fix what their columns mean."""
+"""The base class of encoders. An encoder observes the first examples, and then fixes the meaning of its columns."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Item = TypeVar("Item")
 
 
 class Encoder(ABC, Generic[X, Item]):
-    """Turns x into rows for a solver, by what a warm-up of `warmup` examples, each an `Item`, has shown.
+    """Turns x into rows for a solver, according to a warm-up of `warmup` examples. Each observed example is an `Item`.
 
-    It says when to find the columns again from what it has observed. A model that relearns the warm-up at these moments
-    learns fewer than three times as many examples.
+    The encoder says when to find the columns again from the observed examples. A model that learns the warm-up again
+    each time learns fewer than three times as many examples in total.
     """
 
     NAME: ClassVar[str]
-    """The name of the subclass's state in a snapshot."""
+    """The name of this encoder's state in a snapshot."""
     ITEMS: ClassVar[str]
     FIRST: ClassVar[int]
-    """Examples after which the columns are found for the first time; a power of 2."""
+    """Number of examples after which the columns are found for the first time. The number is a power of 2."""
     HAS_WORDS: ClassVar[bool] = False
-    """Whether columns reveal names and values, which may have to be forgotten with an example."""
+    """Whether columns reveal names and values that may have to be forgotten together with an example."""
 
     def __init__(self, warmup: int) -> None:
         self.warmup = warmup
-        self.observed: list[Item] = []  # examples of the warm-up, while it lasts
+        self.observed: list[Item] = []  # the examples of the warm-up, while it is active
         self.warming = warmup > 0
-        self.spread = Spread(0.0, 0.0, 0.0)  # as the warm-up has shown; all 0 before
+        self.spread = Spread(0.0, 0.0, 0.0)  # the spread of the warm-up's rows; all 0 before the first freeze
 
     @abstractmethod
     def __len__(self) -> int:
@@ -50,12 +50,14 @@ class Encoder(ABC, Generic[X, Item]):
 
     @property
     def left(self) -> int:
-        """Examples that the warm-up still takes."""
+        """Return the number of examples that the warm-up still needs."""
         return self.warmup - len(self.observed) if self.warming else 0
 
     @property
     def until_freeze(self) -> int:
-        """Examples until `freeze` is due: after FIRST examples, twice as many, and so on, and at the warm-up's end."""
+        """Return the number of examples until `freeze` is due. `freeze` is due after FIRST examples, at each doubling,
+        and at the end.
+        """
         return until_found(len(self.observed), self.warmup, self.FIRST) if self.warming else 0
 
     @abstractmethod
@@ -63,7 +65,7 @@ class Encoder(ABC, Generic[X, Item]):
         """Return each x in the form in which it is observed."""
 
     def observe(self, items: Sequence[Item]) -> bool:
-        """Take the next examples of the warm-up, at most `left`; return whether `freeze` is due."""
+        """Observe the next examples of the warm-up, at most `left`. Return whether `freeze` is due."""
         if len(items) > self.left:
             raise ValueError(f"the warm-up takes {self.left} more {self.ITEMS}, got {len(items)}")
         due = self.warming and len(items) >= self.until_freeze
@@ -72,13 +74,14 @@ class Encoder(ABC, Generic[X, Item]):
 
     @abstractmethod
     def freeze(self) -> CSR:
-        """Fix the columns by what was observed, and return the observed examples as rows.
+        """Fix the columns according to the observed examples, and return these examples as rows.
 
-        Before the warm-up's end the columns are provisional, and the next `freeze` starts over. At its end they stay.
+        Before the end of the warm-up, the columns are provisional, and the next `freeze` starts over. At the end, the
+        columns become final.
         """
 
     def _end_if_whole(self) -> None:
-        """End the warm-up after a `freeze` if it is complete: the columns stay, and nothing more is observed."""
+        """If the warm-up is complete after a `freeze`, end it: the columns are final, and nothing more is observed."""
         if len(self.observed) == self.warmup:
             self.warming, self.observed = False, []
 
@@ -86,33 +89,33 @@ class Encoder(ABC, Generic[X, Item]):
 
     @abstractmethod
     def rows(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """Return a batch that is learned as rows for a kernel and a precision. May give columns to names or values that
-        have none.
+        """Return a batch that is being learned, as rows for a kernel and a precision. New names and values may get
+        columns.
         """
 
     @abstractmethod
     def reader(self) -> Reader[X]:
-        """Return a reader for predictions with the columns of this moment."""
+        """Return a reader for predictions, with the current columns."""
 
     def from_the_first(self) -> AbstractContextManager[None]:
-        """Return a context in which the log's examples are learned again, from the first on."""
+        """Return a context in which the examples of the log are learned again from the first example."""
         return nullcontext()
 
     @abstractmethod
     def examples(self, most: int) -> list[X]:
-        """Return batches of known values, to try a state with: `most` examples of each kind."""
+        """Return batches of known values, to test a state: `most` examples of each kind."""
 
     # -- what an example alone has shown --------------------------------------------------------------------------
 
     def columns_of(self, inputs: X) -> set[int]:
-        """Return the columns of names and values in a batch."""
+        """Return the columns of the names and values in a batch."""
         return set()
 
     def forget(self, columns: Iterable[int]) -> None:
-        """Forget what these columns mean."""
+        """Forget the meaning of these columns."""
 
     def forget_but(self, columns: Iterable[int]) -> None:
-        """Forget what all columns except these mean."""
+        """Forget the meaning of all columns except these."""
 
     # -- for people, and as a state -------------------------------------------------------------------------------
 
@@ -121,7 +124,7 @@ class Encoder(ABC, Generic[X, Item]):
         """Return what the warm-up has found, for people."""
 
     def warnings(self, examples: int) -> list[str]:
-        """Return warnings for people. examples: how many were learned."""
+        """Return warnings for people. examples: the number of learned examples."""
         return []
 
     @abstractmethod
@@ -130,4 +133,6 @@ class Encoder(ABC, Generic[X, Item]):
 
     @abstractmethod
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a result of `state`. ValueError if it is inconsistent; nothing changes then."""
+        """Restore the state from a result of `state`. Raise ValueError if the state is inconsistent; then nothing
+        changes.
+        """

@@ -1,4 +1,4 @@
-"""Reading records as rows of numbers, for learning and for predictions."""
+"""Read records as rows of numbers, for learning and for predictions."""
 
 from __future__ import annotations
 
@@ -23,32 +23,40 @@ Array = np.ndarray[Any, Any]
 X = TypeVar("X", bound=Inputs)
 
 Outside: TypeAlias = Mapping[int, Sequence[str | int]]
-"""By row of a batch, the names (or columns, for rows of numbers) whose values lie outside everything learned."""
+"""For each row of a batch, the names whose values lie outside everything learned. For rows of numbers, columns instead
+of names.
+"""
 OUTSIDE_SHOWN = 10
-"""Names or columns of a row that are listed. An answer of 10,000 rows grows by 10,000 times as many."""
+"""Maximum number of names or columns listed per row. An answer of 10,000 rows grows by 10,000 names for each increase
+of the limit by 1.
+"""
 
 Fields: TypeAlias = dict[str, dict[Value, int]]
 Unseen: TypeAlias = Callable[[str, Value, Any], int | None]
-"""Returns a new column for a name, value and number without one, or None."""
+"""A function that returns a new column for a name, value and number that have no column, or None."""
 
 LIMIT_MIN = min(measure.limit for measure in MEASURES.values())
 STANDARDISED = [value for value, measure in MEASURES.items() if measure.standardised]
 
 
 class Reader(ABC, Generic[X]):
-    """Turns x into rows for predictions, in any thread. It never changes."""
+    """Turns x into rows for predictions, in any thread. A reader never changes."""
 
     @abstractmethod
     def rows(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """Return a batch as rows for a kernel and a precision, each x by itself."""
+        """Return a batch as rows for a kernel and a precision. Each x is read by itself."""
 
     @abstractmethod
     def seen(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> tuple[Rows, Outside]:
-        """Return the batch of a predict request, in order, as rows; and what in it lies outside everything learned."""
+        """Return (rows, outside): the batch of a predict request, in order, as rows; and what lies outside everything
+        learned.
+        """
 
 
 class AsTheyCame(Reader[Rows]):
-    """A reader for rows that are used as they are. It knows nothing of what was learned, so nothing lies outside."""
+    """A reader for rows that are used as they are. This reader does not know what was learned, so nothing counts as
+    outside.
+    """
 
     def rows(self, inputs: Rows, kernel: Kernel, dim: int, dtype: type) -> Rows:
         return inputs
@@ -62,11 +70,11 @@ AS_THEY_CAME = AsTheyCame()
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The known names. Nothing is ever removed from it.
+    """The known names. Nothing is ever removed.
 
     fields: the columns of each name.
-    kinds: the kind of each name's strings, unless they are categories.
-    hashing: the kinds whose columns follow the `columns_max` columns of names.
+    kinds: the kind of each name's strings. Names with categories are left out.
+    hashing: the kinds whose hashed columns come after the `columns_max` columns of names.
     """
 
     fields: Fields
@@ -76,17 +84,18 @@ class Names:
 
     @property
     def hashed(self) -> frozenset[str]:
-        """The names whose columns a hash finds."""
+        """Return the names that have hashed columns."""
         return frozenset(name for kind in self.hashing for name in kind.names)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReader(Reader[Records]):
-    """A reader with the columns of one moment, for any thread, beside a writer that adds columns.
+    """A reader with the columns of one moment. Any thread may use it while a writer adds columns.
 
-    It shares the writer's dictionaries and arrays, in which nothing is ever changed or removed. Additions have columns
-    of `width` or above, which the reader treats as unknown. Freezing makes new dictionaries and arrays. The reader has
-    a copy of what kinds remember of the example before.
+    The reader shares the dictionaries and arrays of the writer. No entry of the dictionaries and arrays is ever changed
+    or removed. Columns that the writer adds have indices of `width` or above, which the reader treats as unknown.
+    Freezing creates new dictionaries and arrays. The reader has a copy of what the kinds remember of the previous
+    example.
     """
 
     names: Names
@@ -104,12 +113,16 @@ class RecordReader(Reader[Records]):
         return rows_from_csr(*csr, kernel, dim, dtype), outside
 
     def encode(self, records: Sequence[Record]) -> CSR:
-        """Return indptr, indices, values of the records, each by itself; values without a column are left out."""
+        """Return indptr, indices and values of the records. Each record is read by itself. Values without a column are
+        left out.
+        """
         found = looked_up(records, self.names, self.before, self.width, _unknown, notes=False)
         return standardised(*found, self.mean, self.scale, self.limit)
 
     def read(self, records: Sequence[Record]) -> tuple[CSR, Outside]:
-        """Return the same for the records of one request, where each precedes the next; and what lies outside."""
+        """Return the records of one request as rows, and what lies outside. Each record counts as the previous example
+        of the next.
+        """
         strange: list[tuple[int, str]] = []
         found = looked_up(records, self.names, dict(self.before), self.width, _unknown, notes=True, strange=strange)
         rows = standardised(*found, self.mean, self.scale, self.limit)
@@ -117,7 +130,7 @@ class RecordReader(Reader[Records]):
         return rows, {r: [name for _, name in told][:OUTSIDE_SHOWN] for r, told in groupby(outside, itemgetter(0))}
 
     def _far(self, records: Sequence[Record], rows: CSR) -> Iterator[tuple[int, str]]:
-        """Yield rows and names of numbers that were clipped to their limits."""
+        """Yield the row and the name of each number that was clipped to its limit."""
         indptr, indices, values = rows
         for p in np.flatnonzero(np.abs(values) >= LIMIT_MIN).tolist():  # numbers in hashed columns are smaller
             column = int(indices[p])
@@ -139,12 +152,13 @@ def looked_up(
 ) -> tuple[list[int], list[int], list[float], list[tuple[int, int, float]]]:
     """Look up the columns and numbers of records.
 
-    Returns where each record ends; the columns and raw numbers, without columns of `width` and above; and the entries
-    in hashed columns as (row, column, number).
+    Return three results: where each record ends; the columns and raw numbers, without columns of `width` and above; and
+    the entries in hashed columns as (row, column, number).
 
-    before: what kinds remember of the example before the first.
-    notes: whether each record counts as the example before the next.
-    strange: receives rows and names of values without a column, and of strings that their name's kind cannot read.
+    before: what the kinds remember of the example before the first record.
+    notes: whether each record counts as the previous example of the next record.
+    strange: receives the row and the name of each value without a column, and of each string that its name's kind
+    cannot read.
     """
     ends, columns, raw = [0], [], []
     hashed: list[tuple[int, int, float]] = []
@@ -177,11 +191,10 @@ def looked_up(
 def pieces(
     record: Record, names: Names, before: dict[str, float], unread: list[str], *, notes: bool
 ) -> Iterator[tuple[str, Value, float]]:
-    """Yield the parts of a record, except those in hashed columns: the name, what its column stands for, and the
-    number.
+    """Yield (name, meaning of the column, number) for each part of a record that is not in a hashed column.
 
     before, notes: as in `looked_up`.
-    unread: receives names whose string their kind cannot read.
+    unread: receives the names of strings that their kind cannot read.
     """
     kinds = names.kinds
     for name, value in record.items():
@@ -189,7 +202,7 @@ def pieces(
             yield name, value, 1.0
         elif type(value) is not str:
             yield name, None, float(value)
-        elif (kind := kinds.get(name)) is None:  # a category
+        elif (kind := kinds.get(name)) is None:  # the string is a category
             yield name, value, 1.0
         else:
             told = kind.told(name, value, before, notes=notes)
@@ -202,7 +215,7 @@ def pieces(
 def _hashed(record: Record, kind: ColumnKind, unread: list[str]) -> Iterable[tuple[int, float]]:
     """Return the hashed columns of a record's strings, and their numbers. unread: as in `pieces`.
 
-    Two strings may fall into the same column.
+    Two strings may share a column.
     """
     found: dict[int, float] = {}
     for name, value in record.items():
@@ -224,9 +237,9 @@ def standardised(
     scale: Array,
     limit: Array,
 ) -> CSR:
-    """Return what `looked_up` found as rows; in each row the columns of names come first, then the hashed columns.
+    """Return a result of `looked_up` as rows. In each row, the columns of names come first, then the hashed columns.
 
-    mean, scale, limit: by column; a number becomes (number - mean) / scale, clipped to limit.
+    mean, scale, limit: by column. A number becomes (number - mean) / scale, clipped to limit.
     """
     indptr, indices = np.array(ends, np.int64), np.array(columns, np.int64)
     with np.errstate(over="ignore"):  # infinities are clipped
@@ -244,4 +257,4 @@ def standardised(
 
 
 def _unknown(_name: str, _value: Value, _number: Any) -> None:
-    """Return None: a reader gives no columns."""
+    """Return None, because a reader adds no columns."""

@@ -1,8 +1,9 @@
 """Records: the named form of x, {"age": 39, "workclass": "State-gov", "member": true, "note": null}.
 
-In canonical form names ascend, nulls are left out, and a whole number is an int if a float64 holds it exactly; any
-other number is a float. Equal records have equal JSON, however they were spelled: names in any order, null or absent, 1
-or 1.0 or 1e0. true, 1, "1" and "true" are four values. Numbers are float64; further digits are lost.
+In canonical form, names are in ascending order and nulls are left out. A whole number is an int if a float64 represents
+it exactly; any other number is a float. Equal records have equal JSON, whatever their spelling: names in any order,
+null or absent, 1 or 1.0 or 1e0. true, 1, "1" and "true" are four different values. Numbers are float64; further digits
+are lost.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ TEXT = "text"
 FIELDS_MAX = 1000
 NAME_CHARS_MAX = 200
 STRING_CHARS_MAX = 1000
-TEXT_CHARS_MAX = 50_000  # of a name that is declared to hold texts; no kind of column allows more
+TEXT_CHARS_MAX = 50_000  # maximum length of a declared text; no kind of column allows longer strings
 NUMBER_MAX = LARGEST
-SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is no larger than the numbers, up to rounding
-EXACT_MAX = 2**53  # whole numbers up to here are exact floats
+SCALE_MAX = 1.001 * NUMBER_MAX  # no deviation is larger than the numbers, up to rounding
+EXACT_MAX = 2**53  # whole numbers up to this limit are exact floats
 
 
 def canonical(x: Any, chars_max: int = STRING_CHARS_MAX) -> Record:
-    """Return an x off the wire in canonical form. PydanticCustomError names the first problem.
+    """Return the canonical form of an x that a client sent. PydanticCustomError names the first problem.
 
-    chars_max: of a string.
+    chars_max: maximum length of a string.
     """
     if not isinstance(x, dict):
         raise _wrong("x must be an object of names and values", x)
@@ -47,7 +48,7 @@ def canonical(x: Any, chars_max: int = STRING_CHARS_MAX) -> Record:
             if len(value) > chars_max:
                 raise too_long(name, value, chars_max)
         elif kind is float or kind is int:
-            if not -NUMBER_MAX <= value <= NUMBER_MAX:  # refuses NaN too
+            if not -NUMBER_MAX <= value <= NUMBER_MAX:  # this test also refuses NaN
                 raise _wrong(
                     f"{name[:80]!r}: a number must be finite and at most {NUMBER_MAX:g} from 0", float_of(value)
                 )
@@ -65,7 +66,7 @@ def canonical(x: Any, chars_max: int = STRING_CHARS_MAX) -> Record:
 
 
 def text_record(x: Any) -> Record:
-    """Return a text off the wire as a record. PydanticCustomError if it is not a text."""
+    """Return a text that a client sent as a record. Raise PydanticCustomError if x is not a text."""
     if type(x) is not str:
         raise _wrong("x must be a text", x)
     if len(x) > TEXT_CHARS_MAX:
@@ -79,7 +80,7 @@ def too_long(name: str, value: str, most: int) -> PydanticCustomError:
 
 
 def float_of(value: float) -> float:
-    """Return the number as a float, infinite if it is too large."""
+    """Return the number as a float. Return infinity if the number is too large."""
     try:
         return float(value)
     except OverflowError:
@@ -108,18 +109,19 @@ RecordX = Annotated[
         }
     ),
 ]
-"""A record as a part of a body: checked and brought to canonical form while the body is parsed.
+"""A record in a body. The record is checked and converted to canonical form while the body is parsed.
 
-The configuration says how long a string of each name may be; named.py checks it."""
+The configuration limits the length of the strings of each name; named.py checks the length.
+"""
 
 TextX = Annotated[Record, PlainValidator(text_record), WithJsonSchema({"type": "string", "maxLength": TEXT_CHARS_MAX})]
-"""A text as a part of a body, as a record."""
+"""A text in a body, as a record."""
 
 
 def pack_records(records: Sequence[Record]) -> dict[str, Any]:
-    """Return records as JSON that lists each set of names once, for events and snapshots.
+    """Return records as JSON that lists each set of names only once, for events and snapshots.
 
-    names: the sets of names that occur. rows: for each record the number of its set, then its values.
+    names: the sets of names that occur. rows: for each record, the index of its set of names, then its values.
     """
     numbers: dict[tuple[str, ...], int] = {}
     rows = [[numbers.setdefault(tuple(record), len(numbers)), *record.values()] for record in records]
@@ -127,7 +129,7 @@ def pack_records(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def unpack_records(packed: dict[str, Any]) -> list[Record]:
-    """Return the records that `pack_records` packed. ValueError if it could not have packed them."""
+    """Return the records that `pack_records` packed. Raise ValueError if `pack_records` cannot have made `packed`."""
     try:
         names = packed["names"]
         records = [dict(zip(names[row[0]], row[1:], strict=True)) for row in packed["rows"]]

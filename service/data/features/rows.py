@@ -1,11 +1,11 @@
 """Dense and sparse features: rows of numbers, in the form that a configuration needs.
 
-x is an array of numbers (dense) or {"indices": [...], "values": [...]} (sparse); a model takes either. Learning,
+x is an array of numbers (dense) or {"indices": [...], "values": [...]} (sparse). A model accepts both. Learning,
 storing and comparing use one canonical form: the non-zero features in ascending order.
 
-If the server scales features, rows are kept as they came, in float64: (indptr, indices, values), with norms and selves
-0 and no measure, because no kernel sees them unscaled. Otherwise rows are kept as the kernel and the precision see
-them.
+If the server scales features, rows are stored unscaled, in float64, as (indptr, indices, values). The norms and selves
+of these rows are 0, and the rows have no measure, because no kernel reads unscaled rows. Otherwise, rows are stored in
+the form that the kernel and the precision use.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:  # parts.py imports this module
 
 Array = np.ndarray[Any, Any]
 
-WARMUP = 1000  # examples
-CENTRED_MAX = 2**14  # columns: centred columns are dense in every row
+WARMUP = 1000  # maximum number of examples in the warm-up
+CENTRED_MAX = 2**14  # maximum number of columns if they are centred, because centred columns are dense in every row
 CELL_CHARS_MAX = 2**18
-"""Characters of an x that is JSON in a text, which is parsed in one go: 3 ms."""
+"""Maximum length of an x that is given as a text with JSON, in characters. Such an x is parsed in one step of 3 ms."""
 X_IS = 'x must be an array of numbers or {"indices": [...], "values": [...]}'
 
-# A body is refused for its first wrong element: millions of errors would fill the memory.
+# Refuse a body at its first wrong element: millions of errors would fill the memory.
 Numbers = Annotated[list[float], Field(fail_fast=True)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -61,7 +61,7 @@ XInRows = Numbers | SparseX
 
 
 class RowFeatures(Features):
-    """The width of x, the form in which it usually comes (either is accepted), and how its numbers are scaled.
+    """The width of x, its usual form (both forms are accepted), and the scaling of its numbers.
 
     Configurations from before scaling existed mean no scaling.
     """
@@ -87,14 +87,14 @@ class RowFeatures(Features):
     # -- as a part of a configuration -----------------------------------------------------------------------------
 
     def of_new_model(self, gamma: float | str | None) -> Mapping[str, Any]:
-        """Return "auto" for scale, unless gamma is a number (which refers to unscaled x) or too many columns would be
-        centred.
+        """Return "auto" for scale, with two exceptions: gamma is a number (which refers to unscaled x), or too many
+        columns would be centred.
         """
         wide = self.type == "dense" and self.dim > CENTRED_MAX
         return {**self.NEW, "scale": None if wide or isinstance(gamma, float) else AUTO}
 
     def check(self, dim_max: int) -> None:
-        """Raise Invalid also if too many columns would be centred."""
+        """Raise Invalid as the base class does, and also if too many columns would be centred."""
         super().check(dim_max)
         if self.scaled and self.type == "dense" and self.dim > CENTRED_MAX:
             raise Invalid(
@@ -111,10 +111,10 @@ class RowFeatures(Features):
         return CLIP**2 * self.dim if self.scaled else None
 
     def examples_of_warmup(self, configuration: Configuration) -> int:
-        """Return the number of examples of the warm-up, 0 if nothing has to be found by one.
+        """Return the number of examples of the warm-up. Return 0 if no warm-up is needed.
 
-        The default is no more than the model may hold at once, so that all of them are still there when the warm-up
-        ends.
+        The default is at most the number of examples that the model can contain, so that the whole warm-up is still
+        there at its end.
         """
         if not self.scaled and not isinstance(configuration.gamma, str):
             return 0
@@ -136,8 +136,8 @@ class RowFeatures(Features):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def inputs(self, xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Rows:
-        """Return the canonical rows of a batch. Invalid says which example is wrong, and how. places: the index of each
-        x.
+        """Return the canonical rows of a batch. The error Invalid says which example is wrong, and how. places: the
+        index of each x.
         """
         dim = self.dim
         try:
@@ -168,7 +168,7 @@ class RowFeatures(Features):
             raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
 
     def of_fields(self, data: Mapping[str, Any]) -> Any:
-        """Return the field `x`, which may be JSON in a table's cell."""
+        """Return the field `x`, which may be JSON in the cell of a table."""
         x = data.get("x")
         if isinstance(x, str):
             if len(x) > CELL_CHARS_MAX:
@@ -192,7 +192,7 @@ class RowFeatures(Features):
     def shown(self, inputs: Inputs, r: int) -> Any:
         assert isinstance(inputs, Rows)  # noqa: S101  `check_form`
         first, last = inputs.indptr[r], inputs.indptr[r + 1]
-        # The shortest decimal that equals this number in the model's precision: 0.1, not 0.10000000149011612.
+        # Use the shortest decimal that equals this number in the model's precision: 0.1, not 0.10000000149011612.
         values = [float(str(value)) for value in inputs.values[first:last]]
         if self.type == "sparse":
             return {"indices": inputs.indices[first:last].tolist(), "values": values}
@@ -243,7 +243,7 @@ class RowFeatures(Features):
 
 
 def dense_rows(X: Array, configuration: Configuration) -> Rows:
-    """Return the rows of a matrix (m, dim). BadRow for a row that does not fit this configuration."""
+    """Return the rows of a matrix (m, dim). Raise BadRow for a row that does not fit this configuration."""
     dim = configuration.features.dim
     if not configuration.scaled:
         return rows_from_dense(X, configuration.kernel.build(), dim, configuration.dtype)
@@ -259,7 +259,9 @@ def dense_rows(X: Array, configuration: Configuration) -> Rows:
 
 
 def sparse_rows(indptr: Array, indices: Array, values: Array, configuration: Configuration) -> Rows:
-    """Return the rows of a CSR batch, columns in any order. BadRow for a row that does not fit the configuration."""
+    """Return the rows of a CSR batch with columns in any order. Raise BadRow for a row that does not fit the
+    configuration.
+    """
     dim = configuration.features.dim
     if not configuration.scaled:
         return rows_from_csr(indptr, indices, values, configuration.kernel.build(), dim, configuration.dtype)
@@ -269,8 +271,8 @@ def sparse_rows(indptr: Array, indices: Array, values: Array, configuration: Con
 
 
 def rows_of(X: Array, configuration: Configuration, begin: int = 0) -> Rows:
-    """Return the canonical rows of a matrix (m, dim). Invalid says which row is wrong, and how. begin: index of the
-    first.
+    """Return the canonical rows of a matrix (m, dim). The error Invalid says which row is wrong, and how. begin: the
+    index of the first row.
     """
     try:
         return dense_rows(X, configuration)
@@ -279,14 +281,14 @@ def rows_of(X: Array, configuration: Configuration, begin: int = 0) -> Rows:
 
 
 def _matrix(xs: Sequence[Sequence[float]], dim: int) -> Array:
-    """Return lists of dim floats as a matrix. NumPy itself takes nearly twice as long for lists."""
+    """Return lists of dim floats as a matrix. NumPy's own conversion takes nearly twice as long for lists."""
     matrix: Array = np.empty((len(xs), dim))
     struct.pack_into(f"{matrix.size}d", matrix.data, 0, *chain.from_iterable(xs))
     return matrix
 
 
 def _check_numbers(indptr: Array, indices: Array, values: Array) -> None:
-    wrong = np.flatnonzero(~(np.abs(values) <= NUMBER_MAX))  # true for NaN, too
+    wrong = np.flatnonzero(~(np.abs(values) <= NUMBER_MAX))  # this test also finds NaN
     if wrong.size:
         p = int(wrong[0])
         reason = f"numbers must be finite and at most {NUMBER_MAX:g} from 0"

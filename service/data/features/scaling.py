@@ -1,8 +1,8 @@
-"""Scaling of dense and sparse features, as the first examples show them.
+"""Scaling of dense and sparse features, determined by the first examples.
 
-The first `warmup` examples are observed. `freeze` fixes the scale of each column by what has been seen
-(solvers/estimators/scaling.py says how) after 1, 2, 4, 8 ... examples, and finally at the end. The same rows determine
-gamma. A scale of the form "plain" leaves the numbers as they are and only determines gamma.
+The first `warmup` examples are observed. After 1, 2, 4, 8 ... examples, and finally at the end, `freeze` fixes the
+scale of each column from the examples observed so far. solvers/estimators/scaling.py describes how. The same rows
+determine gamma. A scale of the form "plain" leaves the numbers unchanged and only determines gamma.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, DENSE, PLAIN,
 Array = np.ndarray[Any, Any]
 
 PARTS = ("columns", "middle", "unit", "mean", "scale")
-SPREAD_MAX = 1e80  # for rows whose norm, for the Laplacian |x|_1, is at most NORM_MAX
+SPREAD_MAX = 1e80  # for rows with a norm of at most NORM_MAX; for the Laplacian kernel the norm is |x|_1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class ScaleReader(Reader[Rows]):
 
 
 class Scaling(Encoder[Rows, Rows]):
-    """The encoder of a model with dense or sparse features: its scale, and the spread that determines gamma.
+    """The encoder of a model with dense or sparse features. The encoder has the scale, and the spread that determines
+    gamma.
 
     Each example is observed as a batch of one.
     """

@@ -1,4 +1,4 @@
-"""Text features: x is a string, kept as a record with one name."""
+"""Text features: x is a string, stored as a record with one name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # parts.py imports this module
 
 
 class TextFeatures(RecordFeatures):
-    """x is a text whose words and pairs of words are counted (texts.py)."""
+    """x is a text. The words and pairs of words of the text are counted (texts.py)."""
 
     X: ClassVar[Any] = TextX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(TextX)
@@ -44,7 +44,7 @@ class TextFeatures(RecordFeatures):
         return text_record(x.get(TEXT))
 
     def of_fields(self, data: Mapping[str, Any]) -> str:
-        """Return the field `x` or `text`, or the only string."""
+        """Return the field `x` or `text`. If both are missing, return the only string."""
         for name in ("x", TEXT):
             if isinstance(data.get(name), str):
                 return str(data[name])

@@ -1,25 +1,27 @@
-"""From records to rows of numbers: the meaning of the columns in a model with named features.
+"""Turn records into rows of numbers. A vocabulary knows the meaning of the columns in a model with named features.
 
-The first `warmup` records are observed, then `freeze` fixes the columns:
+The first `warmup` records are observed. Then `freeze` fixes the columns:
 
 - A name with numbers gets a column with (value - mean) / standard deviation over the warm-up, clipped to -CLIP..CLIP.
-  So an extreme value cannot outweigh the other fields.
+  An extreme value can therefore not outweigh the other fields.
 - A name with strings or booleans gets a column for each value, which is 1 if the record has that value.
-- A name with days and times (declared, or nearly all of its strings) gets the columns of moments.py. If the time since
-  the previous example is asked for, its column is clipped to -SINCE_CLIP..SINCE_CLIP.
-- A name whose strings nearly all differ (an identifier, a free text) gets no columns for them.
-- A name with values of several kinds gets the columns of each. A missing value has no entry, so a missing number counts
-  as the mean.
-- If all numbers of a name are equal, their absolute value is the scale, or 1 if it is 0.
-- If there are more than columns_max columns, the most frequent stay.
-- Texts (declared names) have hashed columns behind those, with fixed weights (texts.py).
+- A name with days and times (declared, or nearly all of its strings) gets the columns of moments.py. If the
+configuration
+  asks for the time since the previous example, its column is clipped to -SINCE_CLIP..SINCE_CLIP.
+- A name whose strings nearly all differ (an identifier, a free text) gets no columns for its strings.
+- A name with values of several kinds gets the columns of each kind. A missing value has no entry, so a missing number
+  counts as the mean.
+- If all numbers of a name are equal, the scale is their absolute value, or 1 if they are 0.
+- If there are more than columns_max columns, the most frequent columns stay.
+- Texts (declared names) have hashed columns after all other columns, with fixed weights (texts.py).
 
-Columns stand in the order in which the records show them, names ascending within a record. Once frozen, a column's
-meaning never changes. A later name or value gets the next free column; for a number, with the absolute first value as
-scale and mean 0. If no column is free, it is counted and ignored.
+Columns are in the order in which they occur in the records, with names in ascending order within a record. After the
+columns are final, the meaning of a column never changes. A new name or value gets the next free column. For a number,
+this column has mean 0, and its scale is the absolute value of the first number. If no column is free, the value is
+counted and ignored.
 
-`encode` adds columns and notes the times for the next record, so only a model's writer may call it. Predictions use a
-`Reader`, which knows the columns that existed when it was made.
+`encode` adds columns and remembers the times for the next record, so only a model's worker may call it. Predictions use
+a `Reader`, which knows the columns that existed when the reader was made.
 """
 
 from __future__ import annotations
@@ -56,15 +58,15 @@ Array = np.ndarray[Any, Any]
 
 STAGE_MIN = 16
 MANY_SHARE = 0.5
-"""Share of all examples, or of the columns, from which a name's different values lead to a warning."""
-SPREAD_MAX = 1e7  # for values within -CLIP..CLIP, in rows of at most FIELDS_MAX
+"""If more than this share of examples, or of columns, are different values of one name, people get a warning."""
+SPREAD_MAX = 1e7  # for values within -CLIP..CLIP, in rows of at most FIELDS_MAX values
 
 
 class Vocabulary(Encoder[Records, Record]):
     """The columns of a model whose x are records.
 
-    kinds: declared kinds of names' strings.
-    found: the kinds that the warm-up looks for among the other names.
+    kinds: the declared kinds of names' strings.
+    found: the kinds that the warm-up tries for the other names.
     since, buckets: as in `Said`.
     """
 
@@ -92,7 +94,7 @@ class Vocabulary(Encoder[Records, Record]):
 
     def _begin(self) -> None:
         self._fields: Fields = {}
-        self._columns: list[tuple[str | None, Value | int]] = []  # None: its meaning was forgotten
+        self._columns: list[tuple[str | None, Value | int]] = []  # None: the meaning of the column was forgotten
         self._mean = np.zeros(STAGE_MIN)
         self._scale = np.ones(STAGE_MIN)
         self._limit = np.full(STAGE_MIN, CLIP)
@@ -106,7 +108,7 @@ class Vocabulary(Encoder[Records, Record]):
         return [kind(self.said) for kind in KINDS.values()]
 
     def _take(self, kinds: Sequence[ColumnKind]) -> None:
-        """Adopt these kinds, whose names are found."""
+        """Use these kinds of columns. Each kind knows its names."""
         self._kinds = kinds
         self._kind_of = {name: k for k in kinds if not isinstance(k, Categories) for name in k.names}
         self._hashing = [kind for kind in kinds if kind.WIDTH and kind.names]
@@ -117,7 +119,7 @@ class Vocabulary(Encoder[Records, Record]):
 
     @property
     def names(self) -> Names:
-        """The known names, for readers."""
+        """Return the known names, for readers."""
         return Names(self._fields, self._kind_of, self._hashing, self.columns_max)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
@@ -126,9 +128,10 @@ class Vocabulary(Encoder[Records, Record]):
         return list(inputs.records)
 
     def freeze(self) -> CSR:
-        """Fix the columns by what was observed, and return the observed records as rows.
+        """Fix the columns according to the observed records, and return these records as rows.
 
-        Before the warm-up's end the columns are provisional, and the next `freeze` starts over. At its end they stay.
+        Before the end of the warm-up, the columns are provisional, and the next `freeze` starts over. At the end, the
+        columns become final.
         """
         records = self.observed
         self._begin()
@@ -162,8 +165,8 @@ class Vocabulary(Encoder[Records, Record]):
         return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
 
     def encode(self, records: Sequence[Record]) -> CSR:
-        """Return indptr, indices, values (float64) of the records. Gives new columns to unknown names and values while
-        some are free.
+        """Return indptr, indices and values (float64) of the records. Unknown names and values get new columns as long
+        as columns are free.
         """
         found = looked_up(records, self.names, self._before, self.columns_max, self._unseen, notes=True)
         limit = np.full(self._limit.size, CLIP) if self._clipped else self._limit
@@ -182,7 +185,7 @@ class Vocabulary(Encoder[Records, Record]):
         return RecordReader(self.names, dict(self._before), width, self._mean, self._scale, self._limit)
 
     def examples(self, most: int) -> list[Records]:
-        """Return some of the observed records, numbers, and strings of each kind."""
+        """Return some of the observed records, some numbers, and some strings of each kind."""
         numbered = [name for name, field in self._fields.items() if None in field][: most - 1]
         known: list[Record] = [{name: 1.0} for name in numbered]
         known += [{name: kind.EXAMPLE} for kind in self._kinds for name in sorted(kind.names)[:most]]
@@ -192,9 +195,10 @@ class Vocabulary(Encoder[Records, Record]):
         return set(self.reader().encode(inputs.records)[1].tolist())
 
     def forget(self, columns: Iterable[int]) -> None:
-        """Forget what these columns mean; they stay empty. Readers keep what they know.
+        """Forget the meaning of these columns. The columns stay empty. Existing readers keep what they know.
 
-        If only a name's time-since column would remain, it is forgotten too. So is the time of the newest example.
+        If a name has only its time-since column left, this column is forgotten too, as is the time of the newest
+        example.
         """
         self._mean, self._scale, self._limit = self._mean.copy(), self._scale.copy(), self._limit.copy()
         gone = {column for column in columns if column < len(self._columns)}  # hashed columns reveal no words
@@ -227,7 +231,7 @@ class Vocabulary(Encoder[Records, Record]):
 
     def _add(self, name: str, value: Value, mean: float, scale: float) -> int:
         column = len(self._columns)
-        if column == self._mean.size:  # into new arrays, because readers use the old arrays
+        if column == self._mean.size:  # make new arrays, because readers use the old arrays
             self._mean = np.concatenate((self._mean, np.zeros(column)))
             self._scale = np.concatenate((self._scale, np.ones(column)))
             self._limit = np.concatenate((self._limit, np.full(column, CLIP)))
@@ -261,9 +265,9 @@ class Vocabulary(Encoder[Records, Record]):
         }
 
     def warnings(self, examples: int) -> list[str]:
-        """Return a warning for each undeclared name whose strings nearly or mostly differ.
+        """Return a warning for each undeclared name whose strings all or mostly differ.
 
-        examples: how many were learned.
+        examples: the number of learned examples.
         """
         found = [warning for kind in self._kinds for warning in kind.warnings()]
         for name, field in list(self._fields.items()):
@@ -377,7 +381,7 @@ def _instead(field: dict[Value, int]) -> str:
 
 
 def _standard(values: list[float]) -> tuple[float, float]:
-    """Return mean and standard deviation, the same bits in whatever order the values come."""
+    """Return the mean and the standard deviation. The bits do not depend on the order of the values."""
     mean = math.fsum(values) / len(values)
     deviation = math.sqrt(math.fsum((v - mean) * (v - mean) for v in values) / len(values))
     if deviation <= FLAT * max(map(abs, values)):

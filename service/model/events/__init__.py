@@ -1,7 +1,7 @@
-"""The events of a model's log: everything that changes a model, in order.
+"""The events of a model's log. Everything that changes a model is an event, and the events are in order.
 
-Everything particular to a kind of event is in its class (base.py): how it is written and read, what must hold before it
-is appended, what it does, what followers get, and what erasing leaves of it.
+Everything particular to a kind of event is in its class (base.py). The class defines how the event is written and read,
+what must be true before it is appended, what it does, what followers get, and what remains of it after erasing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ __all__ = ["KINDS", "ModelEvent", "decode_event"]
 
 
 def _kinds(*modules: ModuleType) -> dict[str, type[ModelEvent]]:
-    """Return every event class by its kind. TypeError for a class that leaves something undefined, or a kind twice."""
+    """Return every event class by its kind. Raise TypeError for a class that lacks a definition, or if a kind occurs
+    twice.
+    """
     found: dict[str, type[ModelEvent]] = {}
     for module in modules:
         for value in vars(module).values():
@@ -36,7 +38,7 @@ KINDS = _kinds(states, learning, labelling, changes)
 
 
 def decode_event(kind: str, payload: bytes) -> ModelEvent:
-    """Return the event of a payload. BadFrame if this version does not know its kind."""
+    """Return the event of a payload. Raise BadFrame if this version does not know the kind."""
     if kind not in KINDS:
         raise BadFrame(f"unknown kind of event: {kind!r}")
     return KINDS[kind].decoded(payload)

@@ -1,7 +1,7 @@
-"""The base of the events. Everything particular to a kind of event is in its class.
+"""The base classes of the events. Everything particular to a kind of event is in its class.
 
-A new kind is a class in one of the files of this folder, and a command that makes it. A class that does not define what
-`ModelEvent` requires is refused at import.
+To add a new kind, write a class in a file of this folder, and a command that makes the event. If a class does not
+define everything that `ModelEvent` requires, its import fails.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of applying an event: for a learned batch the class numbers and scores from right before each example.
+    """The result of applying an event. For a learned batch, the result has the class numbers and scores from just
+    before each example.
 
-    drifted: whether the event brought a drift.
+    drifted: whether a drift was found while the event was applied.
     """
 
     predictions: Array
@@ -43,9 +44,10 @@ NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
 class Redacted(NamedTuple):
-    """The replacement for an event in the log after examples were forgotten: `event`, or None for an `erased`.
+    """The replacement for an event in the log whose examples were forgotten. `event` is the new event, or None for an
+    `erased` event.
 
-    ids: ids of the forgotten examples under which the store finds the event.
+    ids: the ids of the forgotten examples under which the store finds the event.
     """
 
     event: ModelEvent | None
@@ -55,8 +57,8 @@ class Redacted(NamedTuple):
 class ModelEvent(ABC):
     """An event of a model's log.
 
-    KIND: its name in the log. MARKED: whether the learning curves mark it.
-    at_ms: its time in milliseconds since 1970, 0 for none; it never decreases along a log.
+    KIND: the name of this kind in the log. MARKED: whether the learning curves mark the event.
+    at_ms: the time of the event in milliseconds since 1970, 0 for no time. The time never decreases along a log.
     """
 
     __slots__ = ()
@@ -73,11 +75,11 @@ class ModelEvent(ABC):
     @classmethod
     @abstractmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of a payload's parts. Parts that later versions added have defaults here."""
+        """Return the event that the parts of a payload describe. Parts added by later versions get defaults here."""
 
     @classmethod
     def decoded(cls, payload: bytes) -> Self:
-        """Return the event of a payload. BadFrame if this version cannot read it."""
+        """Return the event of a payload. Raise BadFrame if this version cannot read the payload."""
         facts, arrays = decode(payload, cls.KIND)
         try:
             return cls.read(facts, arrays)
@@ -86,49 +88,54 @@ class ModelEvent(ABC):
 
     @property
     def given_ids(self) -> Sequence[str]:
-        """The ids that clients gave, under which the store finds the event."""
+        """Return the ids that clients gave. The store finds the event under these ids."""
         return ()
 
     def record(self) -> Event:
-        """Return the event as the store keeps it."""
+        """Return the event in the form in which the store keeps it."""
         return Event(self.KIND, self.encode(), tuple(self.given_ids))
 
     @classmethod
     @abstractmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """Return the replacement for a payload's event after examples were forgotten; None: the event stays."""
+        """Return the replacement for the event of a payload after examples were forgotten. None means that the event
+        stays.
+        """
 
     @property
     def is_partial(self) -> bool:
-        """Whether some of its contents were forgotten."""
+        """Return whether some of the event's contents were forgotten."""
         return False
 
     # -- what it does ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def admit(self, coming: Coming) -> None:
-        """Raise ValueError, KeyError or TypeError if `apply` would fail on this model; otherwise count the event as
-        applied.
+        """Raise ValueError, KeyError or TypeError if `apply` would fail on this model. Otherwise record the effects of
+        the event in `coming`.
         """
 
     @abstractmethod
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Change the model. No I/O, no clock, and no random draws except by the model's own generator.
+        """Change the model. This method does no I/O, reads no clock, and draws random numbers only from the model's own
+        generator.
 
-        epoch: the learned batches before it, for an event that learns them again.
+        epoch: the learned batches before the event, for an event that learns them again.
         """
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """Return the model of a log that begins with this event. BadFrame if no log can."""
+        """Return the model of a log that begins with this event. Raise BadFrame if no log can begin with this event."""
         raise BadFrame(f"a log must begin with the event 'created' or 'imported', got {self.KIND!r}")
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """Return what followers and the page get besides the time: how many, never what."""
+        """Return what followers and the page get in addition to the time. The result contains numbers of examples,
+        never their contents.
+        """
 
 
 class Facts(ModelEvent):
-    """An event without arrays: its fields are its payload."""
+    """An event without arrays. The fields of the event are its payload."""
 
     __slots__ = ()
 
@@ -138,33 +145,35 @@ class Facts(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], _: dict[str, Array]) -> Self:
-        """Return the event of a payload's parts."""
+        """Return the event that the parts of a payload describe."""
         return cls(**facts)
 
 
 class NamesNoExample(ModelEvent):
-    """An event that names no example, and stays when examples are forgotten."""
+    """An event that names no example. Such an event stays when examples are forgotten."""
 
     __slots__ = ()
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """The event stays."""
+        """Return None, because the event stays."""
         return None
 
 
 class ErasedWhole(ModelEvent):
-    """An event about examples that is erased as a whole: once a whole state follows it, nobody reads it again."""
+    """An event about examples that is erased as a whole. Once an event with a whole state follows, nobody reads the
+    erased event.
+    """
 
     __slots__ = ()
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """An `erased` replaces it."""
+        """Return an `erased` event as the replacement."""
         return Redacted(None)
 
 
 def sixteens(array: Array) -> list[bytes]:
-    """Return an array's contents in pieces of 16 bytes."""
+    """Return the contents of an array in pieces of 16 bytes."""
     data = array.tobytes()
     return [data[at : at + 16] for at in range(0, len(data), 16)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Change(Facts):
-    """A change about which followers get no more than its kind."""
+    """A change of which followers get only the kind."""
 
     __slots__ = ()
 
@@ -30,9 +30,9 @@ class _Change(Facts):
 
 @dataclass(frozen=True, slots=True)
 class ExampleForgotten(_Change, NamesNoExample):
-    """An example was forgotten. mark: the trace of its id (tombstones.py); salt: the key of the first mark.
+    """An example was forgotten. mark: the keyed hash of its id (tombstones.py). salt: the key of the first mark.
 
-    number: the example's, None if it was never learned.
+    number: the number of the example. None if the example was never learned.
     """
 
     KIND: ClassVar[str] = "forgotten"
@@ -42,12 +42,12 @@ class ExampleForgotten(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Mark and salt must be valid."""
+        """Refuse an invalid mark or salt."""
         if (len(bytes.fromhex(self.mark)), len(bytes.fromhex(self.salt))) != (MARK_BYTES, SALT_BYTES):
             raise ValueError("mark and salt must have 16 bytes each")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Forget the example at once wherever possible, and begin the job that retrains everything else."""
+        """Forget the example at once where that is possible, and begin the job that retrains everything else."""
         model.tombstones.add(self.salt, self.mark, self.number)
         model.floor = position
 
@@ -65,7 +65,7 @@ class ExampleForgotten(_Change, NamesNoExample):
         folds = False
         for learner in model.learners:
             learner.forget_candidates(forgotten(given for given in learner.warmup.ids if given is not None))
-            # The candidate may have been among the examples from which the columns were found.
+            # The columns may have been found from examples that included the candidate.
             folds |= learner.warmup.candidates > 0 and not learner.warmup.active
         if self.number is not None:
             model.answers.forget(self.number)
@@ -82,9 +82,10 @@ class ExampleForgotten(_Change, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class LabelCorrected(_Change):
-    """An example got another label. label: class number; content: hex of the 16 bytes that now identify the example.
+    """The label of an example was changed. label: the class number. content: hex of the 16 bytes that now identify the
+    example.
 
-    annotator: who changed their own answer.
+    annotator: the annotator who changed their own answer.
     """
 
     KIND: ClassVar[str] = "corrected"
@@ -96,18 +97,18 @@ class LabelCorrected(_Change):
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """The event stays, unless its example is forgotten."""
+        """Return None (the event stays) unless its example was forgotten."""
         return Redacted(None) if cls.decoded(payload).number in tombstones.numbers else None
 
     def admit(self, coming: Coming) -> None:
-        """The example and the class must exist."""
+        """Refuse an unknown example or class."""
         if not (0 <= self.label < coming.classes and 1 <= self.number <= coming.learned):
             raise ValueError(f"there is no example {self.number}, or no class {self.label}")
         if len(bytes.fromhex(self.content)) != 16:
             raise ValueError("content must have 16 bytes")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Correct the label at once wherever possible, and begin the job that retrains everything else."""
+        """Correct the label at once where that is possible, and begin the job that retrains everything else."""
         former = model.corrections.get(self.number, model.answers.label_of(self.number))
         model.corrections[self.number] = self.label
         given = model.id_of(self.number)
@@ -128,9 +129,9 @@ class LabelCorrected(_Change):
 
 @dataclass(frozen=True, slots=True)
 class ChangeIntended(_Change, NamesNoExample):
-    """A configuration that has to be taught from the log before it takes effect.
+    """A configuration that takes effect only after a learner with this configuration has learned the log.
 
-    shadow: the name of the challenger that gets it, None for the model itself.
+    shadow: the name of the challenger that gets the configuration. None for the model itself.
     """
 
     KIND: ClassVar[str] = "intended"
@@ -139,7 +140,7 @@ class ChangeIntended(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """The configuration must be valid."""
+        """Refuse an invalid configuration."""
         read_configuration(self.configuration)
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
@@ -159,11 +160,11 @@ class ModelReconfigured(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """The configuration must be valid."""
+        """Refuse an invalid configuration."""
         read_configuration(self.configuration)
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Reconfigure the learner, and adapt what waits."""
+        """Reconfigure the learner, and adapt the waiting candidates and predictions."""
         model.learner.reconfigure(read_configuration(self.configuration))
         model.configure_waiting()
         return NOTHING
@@ -171,7 +172,7 @@ class ModelReconfigured(_Change, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class JobsSettled(_Change, NamesNoExample):
-    """These jobs (positions of the events that began them) are done, or failed because of `error`."""
+    """These jobs are done, or failed because of `error`. A job is named by the position of the event that began it."""
 
     KIND: ClassVar[str] = "settled"
     jobs: list[int]
@@ -180,7 +181,7 @@ class JobsSettled(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always possible: unknown jobs are ignored."""
+        """Accept always: unknown jobs are ignored."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """End the jobs."""
@@ -197,10 +198,10 @@ class ChallengerRetired(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always possible: an unknown challenger is ignored."""
+        """Accept always: an unknown challenger is ignored."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Drop the challenger, and end its jobs."""
+        """Remove the challenger, and end its jobs."""
         model.shadows.pop(self.shadow, None)
         running = [job.at for job in model.jobs.running() if job.shadow == self.shadow]
         model.jobs.settle(running, {}, "the challenger was retired")
@@ -209,7 +210,7 @@ class ChallengerRetired(_Change, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class ChallengerPromoted(_Change, NamesNoExample):
-    """A challenger took the model's place."""
+    """A challenger replaced the model."""
 
     KIND: ClassVar[str] = "promoted"
     MARKED: ClassVar[bool] = True
@@ -217,7 +218,7 @@ class ChallengerPromoted(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """The challenger must exist."""
+        """Refuse an unknown challenger."""
         if self.shadow not in coming.model.shadows:
             raise ValueError(f"there is no challenger {self.shadow!r}")
 

@@ -1,4 +1,4 @@
-"""Events of the pool: candidates, and what annotators do with them."""
+"""Events of the pool: candidates, and the actions of annotators on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _OfLease(Facts, ErasedWhole):
     token: str
 
     def admit(self, coming: Coming) -> None:
-        """The lease must exist."""
+        """Refuse an unknown lease."""
         if coming.model.pool.find_lease(self.token) is None:
             raise ValueError("there is no such lease")
 
@@ -48,10 +48,10 @@ class _OfLease(Facts, ErasedWhole):
 
 @dataclass(frozen=True, slots=True)
 class CandidatesOffered(ModelEvent):
-    """Candidates for the pool, m of them; labels: known labels, which are used for selection alone.
+    """m candidates for the pool. labels: known labels, which are used for selection alone.
 
-    rest: whether some candidates were forgotten, and these are left.
-    shows: what people see instead of each x, None for x itself; empty if it is x for all.
+    rest: whether some candidates of the original event were forgotten, so that this event contains only the rest.
+    shows: what people see instead of each x. None means x itself; empty if that is so for all candidates.
     """
 
     KIND: ClassVar[str] = "offered"
@@ -64,7 +64,7 @@ class CandidatesOffered(ModelEvent):
     shows: Sequence[Any] = ()
 
     def without(self, forgotten: Container[str]) -> Self:
-        """Return the event without these ids."""
+        """Return the event without the candidates of these ids."""
         kept = [r for r, given in enumerate(self.ids) if given not in forgotten]
         return type(self)(
             [self.ids[r] for r in kept],
@@ -86,7 +86,7 @@ class CandidatesOffered(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of a payload's parts."""
+        """Return the event that the parts of a payload describe."""
         inputs = read_inputs(facts, arrays)
         digests = sixteens(arrays["digests"])
         rest, shows = facts.get("rest", False), facts.get("shows", ())
@@ -104,11 +104,11 @@ class CandidatesOffered(ModelEvent):
 
     @property
     def is_partial(self) -> bool:
-        """Whether some of the candidates were forgotten."""
+        """Return whether some of the candidates were forgotten."""
         return self.rest
 
     def admit(self, coming: Coming) -> None:
-        """The candidates must have the form of this model, and all parts must be of the same length."""
+        """Refuse candidates that do not have this model's form, and parts of different lengths."""
         coming.check_x(self.inputs)
         if not len(self.ids) == len(self.digests) == len(self.labels) == len(self.inputs):
             raise ValueError("ids, digests and labels must have an entry for each candidate")
@@ -134,7 +134,7 @@ class CandidatesOffered(ModelEvent):
 
 @dataclass(frozen=True, slots=True)
 class CandidatesShown(Facts, ErasedWhole):
-    """Candidates of the pool, m of them, and what people see instead of each x from now on."""
+    """m candidates of the pool have a new `show`: people see it instead of each x from now on."""
 
     KIND: ClassVar[str] = "shown"
     ids: list[str]
@@ -142,12 +142,12 @@ class CandidatesShown(Facts, ErasedWhole):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """All candidates must be in the pool."""
+        """Refuse candidates that are not in the pool."""
         if len(self.shows) != len(self.ids) or None in map(coming.model.pool.find, self.ids):
             raise ValueError("shows must have an entry for each candidate, and all candidates must be in the pool")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Set what the candidates show."""
+        """Set what people see of the candidates."""
         for given, show in zip(self.ids, self.shows, strict=True):
             model.pool.show(given, show)
         return NOTHING
@@ -159,10 +159,10 @@ class CandidatesShown(Facts, ErasedWhole):
 
 @dataclass(frozen=True, slots=True)
 class CandidatesLeased(Facts, ErasedWhole):
-    """Candidates were lent. leases: id, token, expires_ms, reason and score of each. again: tokens that were held
-    already.
+    """Candidates were leased. leases: the id, token, expires_ms, reason and score of each lease. again: tokens of
+    leases that the annotator already had.
 
-    fingerprint: a digest of the request, if it has an id.
+    fingerprint: a digest of the request, if the request has an id.
     """
 
     KIND: ClassVar[str] = "leased"
@@ -174,13 +174,13 @@ class CandidatesLeased(Facts, ErasedWhole):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """All candidates must be in the pool."""
+        """Refuse candidates that are not in the pool."""
         for lease in self.leases:
             if coming.model.pool.find(lease["id"]) is None:
                 raise ValueError("there is no such candidate")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Lend the candidates, and remember the request."""
+        """Lease the candidates, and remember the request."""
         for lease in self.leases:
             rest = {key: value for key, value in lease.items() if key != "id"}
             model.pool.lend(lease["id"], Lease(annotator=self.annotator, **rest), self.at_ms)
@@ -211,7 +211,7 @@ class LeaseRenewed(_OfLease):
 
 @dataclass(frozen=True, slots=True)
 class LeaseReleased(_OfLease):
-    """A lease was given back."""
+    """A lease was released."""
 
     KIND: ClassVar[str] = "released"
     token: str
@@ -225,7 +225,7 @@ class LeaseReleased(_OfLease):
 
 @dataclass(frozen=True, slots=True)
 class LeaseSkipped(_OfLease):
-    """A lease was given back so that its annotator, or nobody, is asked again."""
+    """A lease was skipped. Its annotator, or every annotator, is not asked about the candidate again."""
 
     KIND: ClassVar[str] = "skipped"
     token: str
@@ -239,13 +239,13 @@ class LeaseSkipped(_OfLease):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return for whom it was skipped."""
+        """Return whether the candidate was skipped for one annotator or for all."""
         return {"for": "all" if self.for_all else "me"}
 
 
 @dataclass(frozen=True, slots=True)
 class SkipUndone(_OfLease):
-    """A skip was taken back: its lease is open again, until expires_ms."""
+    """A skip was undone. Its lease is open again, until expires_ms."""
 
     KIND: ClassVar[str] = "unskipped"
     token: str
@@ -253,7 +253,7 @@ class SkipUndone(_OfLease):
     at_ms: int
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Take the skip back."""
+        """Undo the skip."""
         model.annotators.unskip(model.pool.lease(self.token)[1].annotator)
         model.pool.unskip(self.token, self.expires_ms)
         return NOTHING
@@ -269,7 +269,7 @@ class VoteCast(_OfLease):
     at_ms: int
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Add the label to the candidate's."""
+        """Add the label to the labels of the candidate."""
         candidate, leased = model.pool.lease(self.token)
         model.pool.vote(self.token, self.label)
         model.annotators.vote(candidate.id, leased.annotator, self.label, self.at_ms)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClassAdded(Facts, NamesNoExample):
-    """A new label got the next class number. The only kind of event without a time."""
+    """A new label got the next class number. This is the only kind of event without a time."""
 
     KIND: ClassVar[str] = "class_added"
     label: Label
@@ -48,7 +48,9 @@ class ClassAdded(Facts, NamesNoExample):
         return encode(self.KIND, {"label": self.label}, {})
 
     def admit(self, coming: Coming) -> None:
-        """The label must be new, there must be room for it, and C times its weight must be a valid bound."""
+        """Refuse a known label, a label for which there is no room, and a label whose weight times C is not a valid
+        bound.
+        """
         key, model = label_key(self.label), coming.model
         if model.labels.number(self.label) is not None or key in coming.added or coming.classes >= CLASSES_MAX:
             raise ValueError(f"{key} is a class already, or there are {CLASSES_MAX} classes")
@@ -70,15 +72,15 @@ class ClassAdded(Facts, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class ExamplesLearned(ModelEvent):
-    """A micro-batch. Examples are numbered from 1 on; the first here has number `first`.
+    """A learned micro-batch. Examples are numbered from 1 on; the first example of the batch has the number `first`.
 
-    ids: (m,) ids from the client, None where the server gives one.
-    classes: (m,) int32. inputs: the m points.
+    ids: (m,) the ids from the client, None where the server gives the id.
+    classes: (m,) int32 class numbers. inputs: the m points.
     contents: m times 16 bytes that identify the example's x and y.
-    sources: (m,) uint8, why each label came (metrics.py).
-    numbers: (m,) int64, if some examples were forgotten: the numbers of those that are left.
-    annotators: (m,) who answered a question with the example, None for nobody; empty if all are None.
-    votes: (m,) each annotator's label if several were asked for; empty if that holds for no example.
+    sources: (m,) uint8, how each label was obtained (metrics.py).
+    numbers: (m,) int64, the numbers of the remaining examples, if some examples were forgotten.
+    annotators: (m,) the annotator who answered a question with the example, None for nobody. Empty if all are None.
+    votes: (m,) the label of each annotator, if several were asked. Empty if no example has several annotators.
     """
 
     KIND: ClassVar[str] = "learned"
@@ -95,11 +97,11 @@ class ExamplesLearned(ModelEvent):
 
     @property
     def keys(self) -> Array:
-        """(m,) the examples' numbers."""
+        """Return the numbers (m,) of the examples."""
         return np.arange(self.first, self.first + len(self.ids)) if self.numbers is None else self.numbers
 
     def part(self, begin: int, end: int) -> ExamplesLearned:
-        """Return the examples begin to before end as a batch."""
+        """Return the examples begin to end - 1 as a batch."""
         if end - begin == len(self.ids):
             return self
         return ExamplesLearned(
@@ -130,7 +132,7 @@ class ExamplesLearned(ModelEvent):
         )
 
     def with_inputs(self, inputs: Inputs) -> ExamplesLearned:
-        """Return the same examples with other rows."""
+        """Return the same examples with different rows."""
         return self if inputs is self.inputs else replace(self, inputs=inputs)
 
     def encode(self) -> bytes:
@@ -151,7 +153,7 @@ class ExamplesLearned(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of a payload's parts."""
+        """Return the event that the parts of a payload describe."""
         inputs, contents = read_inputs(facts, arrays), sixteens(arrays["contents"])
         sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
         first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
@@ -161,7 +163,7 @@ class ExamplesLearned(ModelEvent):
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """The ids that clients gave."""
+        """Return the ids that clients gave."""
         return tuple(i for i in self.ids if i is not None)
 
     def id_of(self, index: int) -> str:
@@ -171,7 +173,7 @@ class ExamplesLearned(ModelEvent):
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
         """Return the batch without the forgotten examples."""
-        given = peek(payload, cls.KIND)["ids"]  # takes a sixth of the time of reading the rows
+        given = peek(payload, cls.KIND)["ids"]  # this takes a sixth of the time of reading the rows
         if None not in given and not tombstones.known(given):
             return None
         event = cls.decoded(payload)
@@ -183,11 +185,13 @@ class ExamplesLearned(ModelEvent):
 
     @property
     def is_partial(self) -> bool:
-        """Whether some of its examples were forgotten."""
+        """Return whether some of the examples were forgotten."""
         return self.numbers is not None
 
     def admit(self, coming: Coming) -> None:
-        """The examples must follow the learned examples, be consistent, and fit the model and its solver."""
+        """Refuse examples whose numbers do not follow the learned examples. Also refuse examples that are inconsistent,
+        or do not fit the model and its solver.
+        """
         m, classes, model = len(self.ids), self.classes, coming.model
         if self.first != coming.learned + 1 or not m:
             raise ValueError(
@@ -208,20 +212,20 @@ class ExamplesLearned(ModelEvent):
         coming.held += m
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Predict each example, then learn it, and note the result on the learning curves."""
+        """Predict each example, then learn it. Add the result to the learning curves."""
         outcome = model.learn(self)
         model.curves.note(position, model.learned, model.at_ms, model.learner, model.shadows)
         return outcome
 
     def told(self) -> dict[str, Any]:
-        """Return the number of examples, and how many have been learned by then."""
+        """Return the number of examples, and the total number learned so far."""
         learned = int(self.keys[-1]) if len(self.ids) else self.first - 1
         return {"examples": len(self.ids), "learned": learned}
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleRevised(Facts, ErasedWhole):
-    """Another program changed what it keeps under this id at `changed_ms` (revisions.py)."""
+    """Another program changed its copy of the example with this id at `changed_ms` (revisions.py)."""
 
     KIND: ClassVar[str] = "revised"
     id: str
@@ -229,10 +233,10 @@ class ExampleRevised(Facts, ErasedWhole):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always possible."""
+        """Accept always."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Note the time."""
+        """Record the time of the change."""
         model.revisions.note(self.id, self.changed_ms)
         return NOTHING
 
@@ -251,7 +255,7 @@ class TrainingFinished(Facts, NamesNoExample):
     epochs: int = 0
 
     def admit(self, coming: Coming) -> None:
-        """Always possible."""
+        """Accept always."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Finish the learner that predicts, and the challengers."""
@@ -283,18 +287,18 @@ class PredictionsMade(ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of a payload's parts."""
+        """Return the event that the parts of a payload describe."""
         return cls(read_predictions(facts["predictions"], arrays), facts["at_ms"])
 
     def admit(self, coming: Coming) -> None:
-        """Each prediction must fit this model's form and classes."""
+        """Refuse predictions that do not fit this model's form and classes."""
         for prediction in self.predictions:
             coming.check_x(prediction.x)
             if prediction.columns.size > columns_of(coming.classes) or prediction.number >= coming.classes:
                 raise ValueError(f"a prediction must be of at most {coming.classes} classes")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Keep the predictions until their labels come."""
+        """Store the predictions until their labels come."""
         model.pending.keep(self.predictions)
         return NOTHING
 

@@ -1,4 +1,4 @@
-"""Events with which a state begins, or that replace it."""
+"""Events that start or replace a state."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 
 class _First(ModelEvent):
-    """An event that no other event may precede."""
+    """An event that can only be the first event of a log."""
 
     __slots__ = ()
 
     def admit(self, coming: Coming) -> None:
-        """Always refused."""
+        """Refuse always."""
         raise ValueError("this kind of event may not follow another event")
 
 
 class _AnotherModel(ModelEvent):
-    """An event that replaces the model before it."""
+    """An event that replaces the model before it with a new model."""
 
     __slots__ = ()
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Always refused: the reader of the log makes the new model."""
+        """Refuse always, because the reader of the log makes the new model."""
         raise ValueError(
             f"the event at {position}, {self.KIND!r}, replaces the model {model.name}, and cannot be applied to it"
         )
@@ -54,14 +54,14 @@ class _AnotherModel(ModelEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelCreated(_First, Facts, NamesNoExample):
-    """A model was created, with this configuration."""
+    """A model was created with this configuration."""
 
     KIND: ClassVar[str] = "created"
     configuration: dict[str, Any]
     at_ms: int
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """Return the model of this configuration."""
+        """Return a new model with this configuration."""
         model = kind(name, read_configuration(self.configuration), **sizes)
         model.apply(1, self)
         return model
@@ -77,7 +77,7 @@ class ModelCreated(_First, Facts, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class _Whole(ModelEvent):
-    """An event that holds a whole state: a snapshot."""
+    """An event that contains a whole state as a snapshot."""
 
     state: bytes
     at_ms: int
@@ -91,7 +91,7 @@ class _Whole(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of a payload's parts."""
+        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"])
 
     def told(self) -> dict[str, Any]:
@@ -101,19 +101,21 @@ class _Whole(ModelEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelImported(_Whole, _First):
-    """A model begins with another model's exported state. ids: of the examples that it knows."""
+    """A model begins with the exported state of another model. ids: the ids of the examples that the state knows."""
 
     KIND: ClassVar[str] = "imported"
-    ids: tuple[str, ...] = ()  # the state has them, too
+    ids: tuple[str, ...] = ()  # the state contains these ids, too
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """The ids of the examples that the state knows."""
+        """Return the ids of the examples that the state knows."""
         return self.ids
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """Return the event with no more of the state than its first answers, without those for forgotten examples."""
+        """Return the event with a state that contains only first answers. The first answers of forgotten examples are
+        left out.
+        """
         answers = answers_of(cls.decoded(payload).state)
         known = tombstones.known(answers.given_ids)
         for given in known:
@@ -123,7 +125,7 @@ class ModelImported(_Whole, _First):
         return Redacted(cls(state, 0), known)
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """Return the model of this state, without the positions of its former log."""
+        """Return the model of this state, without the positions of the log from which it was exported."""
         model = kind.restore(name, self.state, **sizes)
         model.position, model.at_ms = 1, max(model.at_ms, self.at_ms)
         model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
@@ -131,16 +133,17 @@ class ModelImported(_Whole, _First):
         return model
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Always refused."""
+        """Refuse always."""
         raise ValueError(f"model {model.name} exists: only a log's first event may import a state")
 
 
 @dataclass(frozen=True, slots=True)
 class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
-    """A whole new state, made from the log: without what was forgotten, and with what was corrected or intended.
+    """A whole new state was made from the log. The new state lacks what was forgotten, and includes what was corrected
+    or intended.
 
-    It replaces the results of all events before it; they are not applied again. champion: whether the learner that
-    answers was replaced, and not only challengers.
+    The state replaces the results of all earlier events, which are not applied again. champion: whether the learner
+    that answers was replaced, and not only challengers.
     """
 
     KIND: ClassVar[str] = "swapped"
@@ -151,14 +154,14 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """Return the event of a payload's parts."""
+        """Return the event that the parts of a payload describe."""
         return cls(arrays["state"].tobytes(), facts["at_ms"], facts.get("champion", True))
 
     def admit(self, coming: Coming) -> None:
-        """Always possible: `begin` has read the state before the event is appended."""
+        """Accept always, because `begin` has read the state before the event is appended."""
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """Return the model of this state. BadFrame if it is not the state right before the event."""
+        """Return the model of this state. Raise BadFrame if the state is not from just before the event."""
         model = kind.restore(name, self.state, **sizes)
         if model.position != position - 1:
             raise BadFrame(
@@ -172,14 +175,14 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
 @dataclass(frozen=True, slots=True)
 class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
-    """The state became again what it was at position `to`; the events in between no longer count."""
+    """The model returned to its state at position `to`. The events in between no longer count."""
 
     KIND: ClassVar[str] = "rolled_back"
     to: int
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """The state to return to must exist."""
+        """Refuse a state that does not exist."""
         if not (1 <= self.to <= coming.model.position and coming.model.counts(self.to)):
             raise ValueError(f"there is no state to return to at position {self.to}")
 
@@ -190,7 +193,9 @@ class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class EventSetAside(Facts, NamesNoExample):
-    """The event at position `event` was passed over: it could not be applied because of `error`. was: its kind."""
+    """The event at position `event` was skipped, because `error` made it impossible to apply. was: the kind of that
+    event.
+    """
 
     KIND: ClassVar[str] = "set_aside"
     MARKED: ClassVar[bool] = True
@@ -200,20 +205,22 @@ class EventSetAside(Facts, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always possible."""
+        """Accept always."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Do nothing: the event that it names is passed over when its turn comes."""
+        """Do nothing: the model skips the named event when it reaches that event."""
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Return the event's position and its kind."""
+        """Return the position and the kind of the skipped event."""
         return {"event": self.event, "was": self.was}
 
 
 @dataclass(frozen=True, slots=True)
 class EventErased(_First, Facts, NamesNoExample):
-    """The replacement of an event about forgotten examples; a later `swapped` has its effects without them."""
+    """The replacement of an event about forgotten examples. A later `swapped` event has its effects, without those
+    examples.
+    """
 
     KIND: ClassVar[str] = "erased"
     was: str
@@ -221,11 +228,11 @@ class EventErased(_First, Facts, NamesNoExample):
 
     @property
     def is_partial(self) -> bool:
-        """Always true: all of it was forgotten."""
+        """Return True, because all of the event was forgotten."""
         return True
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Always refused."""
+        """Refuse always."""
         raise ValueError(f"the event at {position} is erased: events before a {StateSwapped.KIND!r} cannot be folded")
 
     def told(self) -> dict[str, Any]:

@@ -1,14 +1,16 @@
-// The annotator's own answers, to change or to forget, and the figures of all annotators. Only a writer may forget an
+// The annotator's own answers, which the annotator can change or forget, and the figures of all annotators. Only a
+// writer may forget an answer that other annotators also gave, or an answer under a name that differs from the key's
+// name.
 // answer if other annotators answered the same example, or if the annotator's key has a different name.
 
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path, who } from "./api.js";
 import { announce, count, forgotten, Name, percent, Problem, usePolled } from "./parts.js";
 
-const PAIRS = 10; // pairs of annotators shown, the pairs with the most common examples
+const PAIRS = 10; // maximum number of pairs of annotators shown; those with the most common examples come first
 
-// The share of an annotator's labels that equal another annotator's label of the same example; null without any.
-// Counts settled and unsettled candidates.
+// Of the annotator's labels for examples that another annotator also labelled, the share that agrees. It is null if
+// there is no such label. Both settled and unsettled candidates count.
 function agreementOf(name, pairs) {
   const own = pairs.filter((pair) => pair.annotators.includes(name)), n = own.reduce((sum, pair) => sum + pair.examples, 0);
   return n ? own.reduce((sum, pair) => sum + pair.same, 0) / n : null;
@@ -19,9 +21,9 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   const [found, problem, again] = usePolled(() => ask("GET", `${to}/answers?n=50&annotator=${encodeURIComponent(annotator)}`), 10_000, [model, annotator, changes]);
   const [kept, setKept] = useState(null);
   const [error, setError] = useState(null);
-  if (found && found !== kept) setKept(found); // the list stays on the screen while it is fetched again
+  if (found && found !== kept) setKept(found); // the old list stays on the screen while a new list is fetched
   const shown = found ?? kept;
-  const chosen = useRef(null); // the answer to change once its x is fetched; null if the annotator changes another answer by then
+  const chosen = useRef(null); // the answer to change when its x is fetched; null if the annotator changes another answer instead
   if (disabled) chosen.current = null;
   const open = async (answer) => {
     chosen.current = answer;

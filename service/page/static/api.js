@@ -1,12 +1,12 @@
-// Requests to the server: the key, one request, requests that are repeated, and event streams opened with a ticket.
+// Requests to the server: the key, single requests, requests with retries, and event streams opened with a ticket.
 
 export const root = new URL("../", import.meta.url);
-const KEPT = "hinged-key"; // name in sessionStorage, used only if the user asked the page to remember the key
-const PAUSE_MS = [200, 500, 1000, 2000]; // waits before the 2nd, 3rd, 4th and each further try
+const KEPT = "hinged-key"; // name in sessionStorage; it is used only if the user asked the page to remember the key
+const PAUSE_MS = [200, 500, 1000, 2000]; // waits before the 2nd, 3rd, 4th and each further try, in milliseconds
 
 let key = sessionStorage.getItem(KEPT);
 
-// The name, role and models of the key. `signIn` fills it in.
+// The name, role and models of the key. `signIn` sets this value.
 export const who = { name: "", role: "reader", models: [] };
 const ROLES = ["reader", "annotator", "writer", "admin"];
 
@@ -23,7 +23,7 @@ export class Refused extends Error {
   }
 }
 
-// Sign in with a key; null: with the remembered key, or without a key. Throws Refused 401 if the server does not know
+// Sign in with a key. If it is null, use the remembered key, or no key. Throws Refused 401 if the server does not know
 // the key.
 export async function signIn(text, keep) {
   if (text !== null) key = text.trim() || null;
@@ -80,10 +80,10 @@ export async function insist(method, to, body, waiting = () => {}, stopped = () 
   }
 }
 
-const TOLD_EVERY_MS = 400; // shortest time between two calls of `tell`; shorter: more requests while a model learns
+const TOLD_EVERY_MS = 400; // minimum time between two calls of `tell`; if it is lower, the page sends more requests
 
 // Follow a model's events. Calls `tell(kinds)` with the Set of kinds since the last call, at most every TOLD_EVERY_MS,
-// and `state(true or false)` when the stream opens or closes. Returns a function that ends it.
+// and `state(true or false)` when the stream opens or closes. Returns a function that stops following.
 export function follow(model, tell, state = () => {}) {
   let source = null, ended = false, timer = null, tries = 0;
   let kinds = new Set();

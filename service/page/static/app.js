@@ -16,7 +16,7 @@ const NEEDS = { watch: "reader", label: "annotator", suspects: "writer", data: "
 const WORDS = { watch: "Watch", label: "Label", suspects: "Suspects", data: "Data" };
 const loaded = {};
 
-// The view that the address names: "#/models/NAME/VIEW", "#/data", or the overview.
+// The view that the address names: "#/models/NAME/VIEW" or "#/data"; any other address means the overview.
 function place() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
@@ -86,7 +86,7 @@ function App() {
   useEffect(() => {
     begin();
     const moved = () => { setAt(place()); scrollTo(0, 0); };
-    const back = (event) => { if (event.persisted) location.reload(); }; // the streams and leases of a page from the browser's cache have ended
+    const back = (event) => { if (event.persisted) location.reload(); }; // a page from the browser's cache has lost its streams and leases
     addEventListener("hashchange", moved);
     addEventListener("pageshow", back);
     return () => { removeEventListener("hashchange", moved); removeEventListener("pageshow", back); };

@@ -1,17 +1,18 @@
-// Charts of a learning curve, each with a table of the same figures. The server thins a curve to a few hundred points.
+// Charts of a learning curve. Each chart has a table with the same figures. The server thins a curve to a few hundred
+// points.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { count, figure } from "./parts.js";
 
-const HEIGHT = 200; // pixels of a chart
-const LABELS = 22; // pixels above a plot, where the words of marks stand
-const STEPS = 4; // steps of an axis, at most
-const ROWS = 60; // rows of a chart's table
+const HEIGHT = 200; // height of a chart in pixels
+const LABELS = 22; // pixels above a plot for the words of marks
+const STEPS = 4; // maximum number of steps on an axis
+const ROWS = 60; // maximum number of rows in a chart's table
 const TIME = new Intl.DateTimeFormat("en", { dateStyle: "short", timeStyle: "medium" });
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Join several curves over one x: [[x...], [y...], ...], null where a curve has no point.
+// Join several curves over a common x: [[x...], [y...], ...]. A curve is null where it has no point.
 export function joined(curves, x) {
   return curves.length === 1 ? [curves[0][x], curves[0].y] : uPlot.join(curves.map((c) => [c[x], c.y]));
 }
@@ -22,8 +23,8 @@ function stepOf(span) {
   return power * [1, 2, 2.5, 5, 10].find((k) => k * power >= least * (1 - 1e-9));
 }
 
-// The ends of an axis: multiples of its step at or below the least and at or above the largest value, so that no line
-// leaves the axis.
+// The ends of an axis. The ends are multiples of the axis's step, at or below the smallest value and at or above the
+// largest value, so that no line leaves the axis.
 function rangeOf(least, most, asPercent) {
   if (least === null || least === undefined) return [0, 1];
   let [low, high] = asPercent ? [least, most] : [Math.min(0, least), most];
@@ -45,7 +46,7 @@ function options(width, series, { time, asPercent, marks }) {
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
   const short = (v) => (Math.abs(v) >= 1e4 ? Intl.NumberFormat("en", { notation: "compact" }).format(v) : figure(v));
   return {
-    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 34 : 22, 0, 0], // pixels; the right side has room for half of the last number
+    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 34 : 22, 0, 0], // pixels; half of the last number of the x-axis must fit on the right
     cursor: { sync: { key: "hinged" }, drag: { x: true, y: false }, points: { size: 6 } },
     scales: { x: { time }, y: { range: (u, a, b) => rangeOf(a, b, asPercent) } },
     axes: [
@@ -59,7 +60,7 @@ function options(width, series, { time, asPercent, marks }) {
   };
 }
 
-// Draw marks: dashed lines over the plot, with their words above it. Words that would overlap become one text.
+// Draw marks: dashed lines over the plot, with words above. Words that would overlap become one text.
 function drawMarks(u, marks) {
   const { ctx, bbox } = u, dpr = devicePixelRatio, right = ctx.canvas.width - dpr;
   const there = marks.map(({ at, kind }) => ({ x: Math.round(u.valToPos(at, "x", true)), kind }))
@@ -78,7 +79,7 @@ function drawMarks(u, marks) {
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
     groups.push({ kinds: [kind], left: x });
-    // Merge it into the group on its left while their texts overlap.
+    // Merge the group with the group on its left while their texts overlap.
     for (let last = placed(ctx, groups.at(-1), right); groups.length > 1 && last.left < groups.at(-2).end + 6 * dpr; last = placed(ctx, groups.at(-1), right)) {
       const { kinds } = groups.pop();
       groups.at(-1).kinds.push(...kinds);
@@ -91,7 +92,7 @@ function drawMarks(u, marks) {
   ctx.restore();
 }
 
-// Set the text of a group of marks, and the pixels where the text starts and ends.
+// Set the text of a group of marks, and the pixels at which the text starts and ends.
 function placed(ctx, group, right) {
   const counts = new Map();
   for (const kind of group.kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
@@ -145,7 +146,7 @@ function Behind({ title, at, data, series, word, where }) {
       ${series.map((s, k) => html`<td class="number">${word(data[k + 1][i])}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
-// Count the changes between the light and the dark mode. A canvas has to be drawn again with the other colours.
+// Count the changes between light and dark mode. After a change, a canvas must be drawn again in the other colours.
 function useScheme() {
   const [turns, setTurns] = useState(0);
   useEffect(() => {
@@ -157,8 +158,8 @@ function useScheme() {
   return turns;
 }
 
-// A reliability diagram: the share of correct predictions against their predicted probability; a larger dot stands for
-// more examples.
+// A reliability diagram: it plots the share of correct predictions against their predicted probability. A larger dot
+// represents more examples.
 export function Reliability({ bins }) {
   const size = 180, at = (v) => (v * (size - 30) + 25).toFixed(1), up = (v) => ((1 - v) * (size - 30) + 5).toFixed(1);
   const most = Math.max(1, ...bins.map((b) => b.examples));

@@ -1,12 +1,12 @@
-// A model's configuration. An admin may change it, or try a change as a challenger first.
+// The configuration of a model. An admin can change it, or try a change in a challenger first.
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, Dialog, NAME, Problem } from "./parts.js";
 
-const FIXED = ["features", "classes"]; // parts that nobody can change after the model exists
+const FIXED = ["features", "classes"]; // parts that nobody can change after the model is created
 
-// said: the configuration without the defaults; whole: with the defaults, fetched when somebody wants to see them.
+// said: the configuration without its defaults. whole: the configuration with its defaults, fetched only when needed.
 export function Configuration({ model, configuration: said, changed }) {
   const [edited, setEdited] = useState(null), [whole, setWhole] = useState(null);
   const configuration = whole ?? said;

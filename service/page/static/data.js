@@ -1,4 +1,4 @@
-// Import data: preview a file, then send its rows to a model as examples or candidates, or get predictions for them.
+// Import data: show a preview of a file, then send its rows to a model as examples or candidates, or get predictions.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
@@ -6,8 +6,8 @@ import { announce, Bar, count, NAME, plural, Problem, Warnings } from "./parts.j
 import { guess, linesOf, open } from "./read.js";
 import { asCsv, configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
-const LOOKED_AT = 200; // rows read for the preview and to guess what each column holds
-const OUTSIDE_SHOWN = 10; // names of columns listed as outside of what was learned
+const LOOKED_AT = 200; // number of rows that are read for the preview and to guess the kind of each column
+const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
 const changed = () => { for (const tell of listeners) tell(); };

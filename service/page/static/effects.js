@@ -1,16 +1,16 @@
-// The effect of the answers: accuracy on random questions, changed predictions in the pool, distance to the goal, and
-// a hint whether to stop, with its reason.
+// The effect of the answers: the accuracy on random questions, the changed predictions in the pool, the distance to the
+// goal, and a hint on when to stop, with a reason.
 
 import { html, useCallback, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Bar, count, interval, percent, plural, same } from "./parts.js";
 
-const LOOKED_AT = 500; // candidates whose predictions are compared
-const LAST = 20; // newest answers from which the hint is computed
-const STILL = 0.005; // changed share of predictions per answer; below it the page suggests to stop
-const EVERY_MS = 700; // delay from an answer to the comparison, which covers all answers until then
+const LOOKED_AT = 500; // number of candidates whose predictions are compared
+const LAST = 20; // number of newest answers on which the hint is based
+const STILL = 0.005; // share of predictions that change per answer; below it, the page suggests to stop
+const EVERY_MS = 700; // delay between an answer and the comparison, which then covers all answers so far
 
-// After answers, compare the pool's predictions with the former predictions, and fetch the figures again.
+// After answers, compare the pool's predictions with the earlier predictions, and fetch the figures again.
 export function useEffects(model) {
   const [found, setFound] = useState({ figures: null, steps: [], size: 0, looked: 0 });
   const at = useRef({ before: null, answers: 0, busy: false, timer: null });
@@ -47,7 +47,7 @@ export function useEffects(model) {
   return [found, note];
 }
 
-// Whether to stop labelling: {stop, why}. random: examples and accuracy of the newer half of the random questions.
+// Whether to stop labelling: {stop, why}. random: the number and accuracy of the newer half of the random questions.
 export function hint(steps, random) {
   let answers = 0, share = 0;
   for (let i = steps.length - 1; i >= 0 && answers < LAST; i--) {
@@ -63,7 +63,7 @@ export function hint(steps, random) {
   return share / answers < STILL ? { stop: true, why: `More answers would change little. ${gain}` } : { stop: false, why: `Answers still change the predictions: go on labelling. ${gain}` };
 }
 
-// given: the annotator's answers since the page was opened; before: all answers until then.
+// given: the annotator's answers since the page was opened. before: all answers given before the page was opened.
 export function Effect({ model, figures, effects, given, before }) {
   const name = `hinged-goal-${model}`;
   const [goal, setGoal] = useState(() => Number(localStorage.getItem(name)) || 100);

@@ -3,11 +3,11 @@
 import { html, useLayoutEffect, useRef } from "./vendor/htm-preact.js";
 import { count, figure } from "./parts.js";
 
-const ROWS_MAX = 200; // rows of a table
+const ROWS_MAX = 200; // maximum number of rows in a table
 const SIDE = 280; // pixels, the longer side of a picture
-const TEXT_MIN = 60; // characters; among other values a shorter string stands in the table, a longer string above it
+const TEXT_MIN = 60; // minimum length in characters of a text that is shown above the table; shorter strings are shown in the table
 
-// The least, the largest and the mean value of each numeric feature, over the questions since the page was opened.
+// The minimum, maximum and mean of each numeric feature, over the questions since the page was opened.
 export class Usual {
   constructor() { this.seen = new Map(); this.known = new Set(); }
   add(id, x) {
@@ -59,7 +59,8 @@ function UsualBar({ value, usual }) {
     <rect class="value" x=${Math.max(0, at(value) - 1.5)} y="0" width="3" height="12" /></svg>`;
 }
 
-// The link or picture that a URL may become: only from this server or an origin that the configuration allows, else null.
+// Return {image} or {link} for a URL of this server or of an allowed origin, and for a picture in a data URL. Return
+// null for any other text.
 function allowed(text, origins) {
   if (!/^(https?:\/\/|data:image\/(png|jpeg|gif|webp);base64,)/.test(text)) return null;
   if (text.startsWith("data:")) return { image: text };
@@ -78,7 +79,7 @@ function Value({ value, origins }) {
   return html`<bdi>${value}</bdi>`;
 }
 
-// told: the `show` of a candidate, which the page shows instead of its x. show: `show` of the model's configuration.
+// told: the `show` of a candidate, which the page shows instead of its x. show: the part `show` of the configuration.
 export function Example({ x, told = null, show, usual = null, side = SIDE, most = ROWS_MAX }) {
   if (told !== null) return html`<${Example} x=${typeof told === "object" ? told : String(told)} show=${{ origins: show?.origins }} side=${side} most=${most} />`;
   if (x === null || x === undefined) return html`<p class="soft">The x of this example is no longer available.</p>`;

@@ -1,5 +1,5 @@
-// The keyboard shortcuts of labelling: a key for each class and each action. The annotator can change them; no two are
-// the same.
+// The keyboard shortcuts for labelling: a key for each class and each action. The annotator can change the keys, but no
+// two keys are the same.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { Dialog, Name, shownLabel } from "./parts.js";
@@ -25,7 +25,7 @@ export function keysOf(model, classes) {
   return { of: (action) => keys[action], ofClass: (label) => keys[nameOf(label)], all: keys };
 }
 
-// Call act[name] when its key is pressed. Keys do nothing while a field has the focus, a dialog is open or Ctrl, Alt or
+// Call act[name] when its key is pressed. Ignore keys while a field has the focus, a dialog is open, or Ctrl, Alt or
 // Meta is held.
 export function useKeys(keys, classes, act) {
   const now = useRef();

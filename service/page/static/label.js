@@ -1,4 +1,4 @@
-// The labelling view: one question at a time, answered with one key; the effect of the answers; undo.
+// The labelling view. The view shows one question at a time, which one key answers, and the effect of the answers.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, insist, path, who } from "./api.js";
@@ -38,11 +38,11 @@ function Work({ model, annotator, leave }) {
   const [undoing, setUndoing] = useState(null); // the answer that the annotator is changing: {id, label, x}
   const [said, setSaid] = useState(null); // the message under the question: {text, act}
   const [job, setJob] = useState(null); // the job that retrains the model with a changed answer
-  const [open, setOpen] = useState({}); // the parts that are unfolded, each with the id of its question
-  const [changes, setChanges] = useState(0); // counts answers and changes, so that the lists are fetched again
-  const changing = useRef(Promise.resolve()); // resolves when the last change was sent: changes go one after the other
-  const mine = useRef(new Set()), before = useRef(null); // ids of questions answered since the page was opened; the number of answers until then
-  const acts = useRef(0); // counts actions, so that the result of an earlier action never hides the message of a later action
+  const [open, setOpen] = useState({}); // the unfolded parts, each with the id of its question
+  const [changes, setChanges] = useState(0); // number of answers and changes; a new number makes the lists load again
+  const changing = useRef(Promise.resolve()); // resolves when the last change was sent; changes are sent in turn
+  const mine = useRef(new Set()), before = useRef(null); // ids of questions answered since the page was opened; number of earlier answers
+  const acts = useRef(0); // number of actions; the result of an earlier action must not hide a later message
   const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
   const [effects, noteEffect] = useEffects(model);
 
@@ -69,7 +69,7 @@ function Work({ model, annotator, leave }) {
   useEffect(() => { if (said) announce(said.text); }, [said]);
 
   before.current ??= figures?.pool.answered ?? null;
-  // Show no question before the classes are known, because its keys would do nothing.
+  // Show no question before the classes are known. The question's keys would do nothing.
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const classes = withNew(figures?.classes ?? [], more);
@@ -136,7 +136,7 @@ function Work({ model, annotator, leave }) {
     changing.current = new Promise((resolve) => { done = resolve; });
     try {
       await before;
-      await now.settled(answered.lease); // the server must take the answer before its change
+      await now.settled(answered.lease); // the server must receive the answer before the change of the answer
       const answer = await insist("PUT", `models/${path(model)}/answers/${path(answered.id)}`, { annotator, y: label });
       say({ text: `Changed to ${shownLabel(label)}` }, act);
       if (answer.job) setJob(answer.job);
@@ -202,13 +202,13 @@ function Work({ model, annotator, leave }) {
     ${open.keys && html`<${Keys} model=${model} classes=${classes} keys=${keys} changed=${again} close=${() => setOpen((was) => ({ ...was, keys: false }))} />`}`;
 }
 
-// The classes and the typed labels: numbers in numeric order, other labels in the order in which they came.
+// The classes and the typed labels. Numbers are in numeric order, other labels in the order in which they came.
 function withNew(classes, more) {
   const all = [...classes, ...more.filter((label) => !classes.some((known) => same(known, label)))];
   return all.every((label) => typeof label === "number") ? all.sort((a, b) => a - b) : all;
 }
 
-// The message about an answer that the server has taken: what the model had predicted.
+// The message about an answer that the server has accepted. The message tells what the model had predicted.
 function outcome(answer, result) {
   if (result.collected !== undefined && result.collected < result.needed) {
     return { text: `label ${result.collected} of ${result.needed}: the model learns after the last label` };

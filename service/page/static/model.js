@@ -1,4 +1,4 @@
-// The view of one model: figures, curves with marks, challengers, race, configuration and jobs.
+// The view of one model: its figures, curves with marks, challengers, race, configuration and jobs.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, follow, may, path } from "./api.js";
@@ -9,7 +9,8 @@ import { announce, Bar, count, figure, Instead, Name, percent, Problem, Warnings
 const SOURCES = ["streamed", "queried", "random"];
 const CERTIFICATE = { dual: "dual objective", primal: "primal objective", gap: "duality gap", kkt_violation: "KKT violation" };
 
-// A model's figures and history, refreshed while the model changes, with at most one request of each at a time.
+// The figures and history of a model. The view refreshes the figures and the history while the model changes, with one
+// request of each at a time.
 function useLive(model) {
   const [live, setLive] = useState({ figures: null, history: null, shadows: null, error: null, open: false });
   const again = useRef(() => {});
@@ -24,8 +25,8 @@ function useLive(model) {
         const from = history?.curve.position.at(-1) ?? 0;
         const [figures, news] = await Promise.all([ask("GET", to), ask("GET", `${to}/history?from=${from}`)]);
         const shadows = Object.keys(news.shadows).length || history?.challenged ? await ask("GET", `${to}/shadows`) : null;
-        // Each refresh adds one point, the present. Fetch the whole history when the curve has grown too long, when the
-        // server has thinned it, or after a rollback.
+        // Each refresh adds one point, for the present. Fetch the whole history again if the curve has grown too long,
+        // if the server has thinned it, or after a rollback.
         history = history && history.curve.position.length < 2 * news.points_max && news.stride === history.stride && news.position >= history.position && !undone(history, news)
           ? grown(history, news) : from ? await ask("GET", `${to}/history`) : news;
         history.challenged = Object.keys(history.shadows).length > 0;
@@ -40,7 +41,7 @@ function useLive(model) {
     read();
     const seen = () => { if (!document.hidden) read(); };
     document.addEventListener("visibilitychange", seen);
-    const slow = setInterval(read, 15_000); // for when the event stream cannot be opened
+    const slow = setInterval(read, 15_000); // this is needed if the event stream cannot be opened
     const end = follow(model, (kinds) => {
       if (kinds.has("drift")) announce("drift: the error rate of the stream rose");
       read();
@@ -135,7 +136,7 @@ function Charts({ history, overTime }) {
   </div>`;
 }
 
-// The examples and the time of the first point on the curve at or after a position of the log.
+// The number of examples and the time of the first point on the curve at or after a position of the log.
 function near(curve, position) {
   let i = curve.position.findIndex((p) => p >= position);
   if (i < 0) i = curve.position.length - 1;

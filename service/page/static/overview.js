@@ -1,13 +1,13 @@
-// The overview: every model that the key may see, refreshed once a second.
+// The overview of all models that the key may see. The overview is refreshed once a second.
 
 import { html } from "./vendor/htm-preact.js";
 import { ask, may } from "./api.js";
 import { count, Instead, link, percent, Problem, usePolled } from "./parts.js";
 
 const EVERY_MS = 1000;
-const WIDTH = 120, HEIGHT = 28; // pixels of a small curve
+const WIDTH = 120, HEIGHT = 28; // size of a small curve in pixels
 
-// A small curve without axes; values: numbers from 0 to 1, or null.
+// A small curve without axes. values: numbers from 0 to 1, or null.
 export function Spark({ values, label }) {
   const known = values.map((v, i) => [i, v]).filter(([, v]) => v !== null);
   if (known.length < 2) return html`<svg class="spark" width=${WIDTH} height=${HEIGHT} aria-hidden="true"></svg>`;

@@ -18,7 +18,8 @@ export const shownLabel = (label) =>
     ? label
     : JSON.stringify(label);
 export const same = (a, b) => typeof a === typeof b && a === b;
-// Read a typed label: an integer, true, false, or a string, which needs quotes if it looks like one of the former.
+// Read a typed label: an integer, true, false, or a string. A string that looks like an integer or a boolean needs
+// quotes.
 export function typedLabel(text) {
   const word = text.trim();
   if (/^(true|false|-?\d{1,15}|".*")$/.test(word)) {
@@ -38,8 +39,8 @@ export const NAME = "[A-Za-z0-9][A-Za-z0-9._\\-]*";
 // The address of a model's view.
 export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
 
-// Ask for confirmation, then forget an example, or an annotator's answer if an annotator is given. Returns whether the
-// user confirmed. Throws Refused.
+// Ask for confirmation, then forget an example. If an annotator is given, forget only this annotator's answer. Returns
+// whether the user confirmed. Throws Refused.
 export async function forgotten(model, id, annotator = null) {
   if (!confirm(`Forget ${id.slice(0, 80)} for good? The model can never learn it again.`)) return false;
   const to = annotator === null ? `examples/${path(id)}` : `answers/${path(id)}?annotator=${encodeURIComponent(annotator)}`;
@@ -47,25 +48,27 @@ export async function forgotten(model, id, annotator = null) {
   return true;
 }
 
-// Let screen readers say a text.
+// Make screen readers read a text aloud.
 export function announce(text) {
   if (told.push(text) > 1) return;
   queueMicrotask(() => { document.getElementById("status").textContent = told.splice(0).join(". "); });
 }
-const told = []; // texts of this moment, which screen readers get as one text
+const told = []; // the current texts, which screen readers get as one text
 
 export const Problem = ({ error, again }) => error && html`
   <p class="problem" role="alert">${error.message}
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
 
-// Warnings about columns, a sentence each.
+// Warnings about columns, one sentence each.
 export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings about columns">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
 
-// Shown instead of a view that is loading or failed. It has a heading, so that screen readers find it.
+// A placeholder for a view that is loading or has failed. The placeholder has a heading, so that screen readers find
+// it.
 export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>
   ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`}`;
 
-// Call `work` now and every `ms` while the tab is visible. Returns [last result, last error, function that calls it now].
+// Call `work` now, and then every `ms` while the tab is visible. Returns [last result, last error, function to call
+// now].
 export function usePolled(work, ms, on = []) {
   const [found, setFound] = useState(undefined);
   const [error, setError] = useState(null);
@@ -95,8 +98,9 @@ export function usePolled(work, ms, on = []) {
   return [found, error, () => run.current()];
 }
 
-// A modal dialog of the browser, which keeps the focus inside and gives it back. It opens in a layout effect, before the
-// browser handles another key; otherwise that key would act on the page behind it.
+// A modal dialog of the browser. The dialog keeps the focus inside, and returns the focus when it closes. The dialog
+// opens in a layout effect, before the browser handles another key. Otherwise that key would act on the page behind the
+// dialog.
 export function Dialog({ title, close, children }) {
   const box = useRef();
   useLayoutEffect(() => { box.current.showModal(); }, []);
@@ -108,7 +112,7 @@ export function Dialog({ title, close, children }) {
 
 export const Bar = ({ value, max = 1, label }) => html`<progress value=${value} max=${max} aria-label=${label}></progress>`;
 
-// The 95 % interval (Wilson) of a share that was measured on n examples.
+// The 95 % confidence interval (Wilson) of a share that was measured on n examples.
 export function interval(share, n) {
   if (!n || share === null) return null;
   const z = 1.96, denominator = 1 + (z * z) / n;

@@ -1,28 +1,29 @@
-// The questions of one annotator: fetches questions ahead, keeps their leases alive, and gives them back when the
-// annotator leaves. Sends answers one after the other until the server takes each answer or refuses it for good.
+// The questions of one annotator. The class fetches questions in advance, renews their leases, and returns the
+// questions when the annotator leaves. The class sends answers one after the other, until the server accepts or finally
+// refuses each.
 
 import { ask, insist, path, pause } from "./api.js";
 
-const AHEAD = 2; // questions fetched ahead of the question on the screen
-const LEASE_S = 120; // a lease without a heartbeat ends after this; a heartbeat goes out every third of it
-const LEAVING_S = 10; // how long leases stay after the page is left; a reloaded page takes them up again
-const NOTHING_MS = 3000; // wait before asking again when the pool has no question
+const AHEAD = 2; // number of questions fetched in addition to the question on the screen
+const LEASE_S = 120; // seconds that a lease lasts without a heartbeat; a heartbeat is sent every third of this
+const LEAVING_S = 10; // seconds that leases last after the page is left; a reloaded page renews them
+const NOTHING_MS = 3000; // milliseconds to wait before asking again if the pool has no question
 
 export class Questions {
-  // Calls changed() when the view has to be drawn again, taken(answer, result) when the server has taken an answer, and
-  // refused(answer, error) when it has refused an answer for good.
+  // Calls changed() when the view must be drawn again, taken(answer, result) when the server has accepted an answer,
+  // and refused(answer, error) when the server has finally refused an answer.
   constructor(model, annotator, strategy, { changed, taken, refused }) {
     Object.assign(this, { model, annotator, strategy, changed, taken, refused });
-    this.waiting = []; // fetched and not yet answered; the first is on the screen
+    this.waiting = []; // questions that are fetched and not yet answered; the first question is on the screen
     this.later = new Set(); // leases of questions that the annotator postponed
-    this.done = new Set(); // leases of questions that were answered, skipped or given back
-    this.skips = new Map(); // by lease: the request under way that skips the question or undoes the skip
+    this.done = new Set(); // leases of questions that were answered, skipped or returned
+    this.skips = new Map(); // by lease: the current request to skip the question or to undo the skip
     this.before = this.#left(); // leases that this tab had before it was reloaded
     this.outbox = this.#kept();
-    this.away = null; // why the server cannot be reached
+    this.away = null; // the reason why the server cannot be reached
     this.error = null;
     this.fetching = false;
-    this.asked = false; // whether the server has answered since the last question was taken
+    this.asked = false; // whether the server has answered since the last question was removed from the list
     this.ended = false;
     for (const answer of this.outbox) this.done.add(answer.lease);
     this.beating = setInterval(() => this.#beat(), (1000 * LEASE_S) / 3);
@@ -38,7 +39,8 @@ export class Questions {
     if (this.fetching || this.ended || this.waiting.length > AHEAD) return;
     this.fetching = true;
     try {
-      // `held` names this tab's leases, which the server answers again; another tab of the annotator has other leases.
+      // `held` names the leases of this tab, and the server repeats only these. Other tabs of the annotator have other
+      // leases.
       const body = {
         n: 1 + AHEAD, annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S, request_id: random(),
         held: [...this.waiting.map((q) => q.lease), ...this.before],
@@ -48,7 +50,7 @@ export class Questions {
       const found = queries.filter((q) => !held.has(q.lease) && !this.done.has(q.lease) && !going.has(q.id));
       if (this.ended) { for (const q of found) this.#release(q.lease); return; }
       this.waiting.push(...found);
-      if (this.before.length) this.#beat(); // #leave has shortened these leases
+      if (this.before.length) this.#beat(); // `#leave` has shortened these leases
       this.before = [];
       this.error = null;
       this.asked = true;
@@ -62,7 +64,7 @@ export class Questions {
   }
 
   // Answer the question on the screen. The next question is shown at once, and the answer is sent in the background.
-  // `act` is passed on to taken() and refused().
+  // `act` is passed to taken() and refused().
   answer(label, act) {
     const question = this.#take();
     this.outbox.push({ id: question.id, lease: question.lease, y: label, x: question.x, act, tried: false });
@@ -71,7 +73,7 @@ export class Questions {
     return question;
   }
 
-  // Take back an answer that has not been sent yet. Returns false if it has been sent.
+  // Take back an answer that has not been sent yet. Returns false if the answer has already been sent.
   recall(lease) {
     const at = this.outbox.findIndex((answer) => answer.lease === lease && !answer.tried);
     if (at < 0) return false;
@@ -83,7 +85,7 @@ export class Questions {
     return true;
   }
 
-  // Wait until the server has taken the answer under a lease, or has refused it for good.
+  // Wait until the server has accepted the answer under a lease, or has finally refused it.
   async settled(lease) {
     while (this.outbox.some((answer) => answer.lease === lease)) await pause(50);
   }
@@ -92,24 +94,25 @@ export class Questions {
   skip(whom) {
     const question = this.#take();
     this.#change(question.lease, () => this.#insist("POST", question.lease, { for: whom })).catch((error) => {
-      if (error.status !== 404) this.refused(null, error); // 404: the lease had run out, which does no harm
+      if (error.status !== 404) this.refused(null, error); // 404: the lease had expired, which does no harm
     });
     return question;
   }
 
-  // Undo a skip. The question is on the screen at once, and leaves again if another annotator has it by now.
+  // Undo a skip. The question is shown at once. The question is removed again if another annotator has it by now.
   unskip(question) {
     this.done.delete(question.lease);
     this.waiting.unshift(question);
     this.changed();
     this.#change(question.lease, () => this.#insist("DELETE", question.lease)).catch((error) => {
-      if (!this.waiting.includes(question)) return; // answered meanwhile: the answer's own request reports an error
+      if (!this.waiting.includes(question)) return; // answered meanwhile: the request with the answer reports errors
       this.#drop(question.lease);
       this.refused(null, error);
     });
   }
 
-  // Send the requests about the skip of a lease one after the other. The answer under the lease waits for them.
+  // Send the requests about the skip of a lease one after the other. The answer under the lease waits for these
+  // requests.
   #change(lease, work) {
     const done = (this.skips.get(lease) ?? Promise.resolve()).catch(() => {}).then(work);
     this.skips.set(lease, done);
@@ -121,7 +124,7 @@ export class Questions {
     return insist(method, `models/${path(this.model)}/queries/${path(lease)}/skip`, body, (error) => this.#say(error), () => this.ended);
   }
 
-  // Put the question on the screen behind the other fetched questions.
+  // Move the question on the screen to the end of the fetched questions.
   postpone() {
     const question = this.waiting.shift();
     this.later.add(question.lease);
@@ -129,13 +132,14 @@ export class Questions {
     this.changed();
   }
 
-  // Give all questions back.
+  // Return all questions to the pool.
   close() {
     if (!this.#end()) return;
     for (const { lease } of this.waiting) this.#release(lease);
   }
 
-  // The page is closed or reloaded; it cannot know which. Its leases end soon, unless the reloaded page renews them.
+  // The page is being closed or reloaded; the page cannot know which. Its leases end soon, unless a reloaded page
+  // renews them.
   #leave() {
     if (!this.#end() || !this.waiting.length) return;
     try { sessionStorage.setItem(this.#leases, JSON.stringify(this.waiting.map((q) => q.lease))); } catch { /* full */ }
@@ -163,7 +167,7 @@ export class Questions {
     const question = this.waiting.shift();
     this.done.add(question.lease);
     this.later.delete(question.lease);
-    if (!this.waiting.length) this.asked = false; // only the server's next answer tells whether questions are left
+    if (!this.waiting.length) this.asked = false; // only the server's next answer says whether questions are left
     this.changed();
     this.fill();
     return question;
@@ -203,7 +207,7 @@ export class Questions {
       try {
         if (!this.skips.has(lease)) await this.#renew(lease, LEASE_S);
       } catch (error) {
-        if (error.status === 404 && !this.skips.has(lease)) this.#drop(lease); // other errors: the server is away for a moment
+        if (error.status === 404 && !this.skips.has(lease)) this.#drop(lease); // other errors do not last
       }
       await pause(0);
     }
@@ -225,7 +229,7 @@ export class Questions {
     ask("POST", `models/${path(this.model)}/queries/${path(lease)}/release`, undefined, { keepalive: true }).catch(() => {});
   }
 
-  // Store the answers that are not sent yet, so that they survive a reload.
+  // Store the answers that have not been sent yet, so that they survive a reload.
   #keep() {
     try {
       sessionStorage.setItem(this.#name, JSON.stringify(this.outbox.map(({ x, act, ...answer }) => answer)));
@@ -243,5 +247,5 @@ export class Questions {
   get #leases() { return `hinged-leases-${this.model}-${this.annotator}`; }
 }
 
-// Not randomUUID, which browsers do not offer on plain HTTP pages other than localhost.
+// Do not use randomUUID: browsers do not offer it on plain HTTP pages other than localhost.
 const random = () => [...crypto.getRandomValues(new Uint32Array(4))].map((n) => n.toString(36)).join("-");

@@ -1,4 +1,5 @@
-// Read files of examples in CSV, JSONL or LIBSVM, piece by piece, so that a long file does not fill the memory.
+// Read files of examples in CSV, JSONL or LIBSVM. The files are read piece by piece, so that a long file does not fill
+// the memory.
 
 const PIECE = 2 ** 20; // bytes read at a time
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
@@ -10,7 +11,7 @@ export async function* linesOf(file) {
     const buffer = await file.slice(at, at + PIECE).arrayBuffer();
     rest += decoder.decode(buffer, { stream: at + PIECE < file.size });
     const lines = rest.split(/\r?\n/);
-    // A piece may end inside a line, or between "\r" and "\n".
+    // A piece may end in the middle of a line, or between "\r" and " ".
     rest = lines.pop();
     yield* lines;
   }
@@ -56,7 +57,7 @@ export const labelOf = (v) => (typeof v === "string" && /^-?\d{1,15}$/.test(v) ?
 // The formats of files that are not text, by their first bytes.
 const FORMATS = { PAR1: "Parquet", ARROW1: "Arrow", "PK\u0003\u0004": "a ZIP archive or a spreadsheet", "\u001f\u008b": "compressed with gzip" };
 
-// Refuse a file that is not text, and name the commands that read it.
+// Refuse a file that is not text, and name the commands that can read it.
 async function refuseBinary(file) {
   const head = new Uint8Array(await file.slice(0, 2 ** 16).arrayBuffer()), begin = String.fromCharCode(...head.slice(0, 8));
   const [, format] = Object.entries(FORMATS).find(([magic]) => begin.startsWith(magic)) ?? [];
@@ -67,8 +68,8 @@ async function refuseBinary(file) {
   if (format || head.includes(0)) throw new Error(`it is ${format ?? "not UTF-8 text"}; the page reads CSV, JSONL and LIBSVM`);
 }
 
-// Open a file: {kind, names, rows()}. A row is [number, cells by name] in a table, [number, {label, indices, values}] in
-// LIBSVM, and [number, Error] for an invalid line.
+// Open a file, and return {kind, names, rows()}. A row of a table is [number, cells by name]. A row of LIBSVM is
+// [number, {label, indices, values}]. An invalid line is [number, Error].
 export async function open(file) {
   await refuseBinary(file);
   let first = "";
@@ -125,12 +126,12 @@ async function* vectors(file) {
   }
 }
 
-const WORDS = 4; // mean words per cell from which a column is text whose words are features
+const WORDS = 4; // mean number of words per cell from which a column counts as text; the words of a text are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
 const COMMA = /^\s*[+-]?\d+(\.\d{3})*,\d+\s*$/;
-const NEARLY = 0.95; // share of cells that must match in a column of times or decimal commas; the server uses the same share for times
+const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or decimal commas
 
-// Guess what each column holds and its role: id, label, feature, or text, whose words are features.
+// Guess the kind and the role of each column. The role is id, label, feature, or text, whose words are features.
 export function guess(names, rows) {
   const columns = names.map((name) => {
     const cells = rows.map((row) => row[name]).filter((v) => v !== "" && v !== null && v !== undefined);

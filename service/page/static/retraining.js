@@ -1,4 +1,4 @@
-// The progress of a retraining. The annotator can go on labelling meanwhile.
+// The progress of a retraining. The annotator can continue to label meanwhile.
 
 import { html, useEffect } from "./vendor/htm-preact.js";
 import { ask } from "./api.js";
@@ -6,7 +6,7 @@ import { Bar, percent, usePolled } from "./parts.js";
 
 const EVERY_MS = 500;
 
-// job: the path from the server's answer, "/jobs/...". Calls ended(job) once, when the job has ended.
+// job: the path in the server's answer, "/jobs/...". Calls ended(job) once, after the job has ended.
 export function Retraining({ job, ended }) {
   const [found] = usePolled(() => ask("GET", job.slice(1)), EVERY_MS, [job]);
   useEffect(() => { if (found && found.state !== "running") ended(found); }, [found?.state]);

@@ -1,4 +1,5 @@
-// Suspect labels, each beside the model's prediction and the examples behind the prediction.
+// Suspect labels. Each suspect label is shown next to the model's prediction and the examples that led to the
+// prediction.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
@@ -6,7 +7,7 @@ import { Example } from "./example.js";
 import { announce, Dialog, figure, forgotten, Instead, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { carriers, Neighbours } from "./why.js";
 
-const SHOWN = 20; // suspects fetched at a time
+const SHOWN = 20; // number of suspects fetched at a time
 
 export function Suspects({ model }) {
   const to = `models/${path(model)}`;

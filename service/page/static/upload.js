@@ -1,10 +1,10 @@
-// Send the rows of a file to a model in the background. The upload goes on while the user looks at another view.
+// Send the rows of a file to a model in the background. The upload continues while the user looks at another view.
 
 import { ask, insist, path } from "./api.js";
 import { labelOf, value } from "./read.js";
 
 const ROWS = 100; // rows per request
-const REFUSED_KEPT = 1000; // refused rows kept with their reasons; further refused rows are only counted
+const REFUSED_KEPT = 1000; // maximum number of refused rows kept with their reasons; further rows are only counted
 
 export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, predict}
@@ -16,7 +16,7 @@ export class Upload {
 
   stop() { if (this.state === "running") { this.state = "stopping"; this.changed(); } }
 
-  // Resume where the upload stopped. Rows may be sent twice: each has an id, and an id is learned once.
+  // Resume where the upload stopped. Some rows may be sent twice. Each row has an id, and an id is learned only once.
   resume() {
     if (this.state !== "stopped") return;
     this.state = "running";
@@ -111,7 +111,7 @@ export class Upload {
   }
 }
 
-// A prefix for the ids of rows without an id. The same file always gets the same prefix.
+// Return a prefix for the ids of rows without an id. The same file always gets the same prefix.
 export async function nameOf(file) {
   const bytes = new Uint8Array(await file.slice(0, 2 ** 16).arrayBuffer());
   let hash = 0x811c9dc5 ^ file.size;
@@ -120,11 +120,11 @@ export async function nameOf(file) {
   return `${stem}-${hash.toString(16).padStart(8, "0")}`;
 }
 
-// The columns that the model learns from.
+// The columns from which the model learns.
 export const featuresOf = (columns) => columns.filter((c) => c.use === "feature" || c.use === "text");
 
-// The configuration of a new model for a file. The server finds C in a race, and scales, gamma or the weights of words
-// in the warm-up.
+// The configuration of a new model for a file. The server finds C in a race. In the warm-up, the server finds the
+// scales, gamma or the weights of words.
 export async function configurationFor(source, columns, rows) {
   const warmup = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
   if (source.kind === "libsvm") {

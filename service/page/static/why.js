@@ -1,4 +1,4 @@
-// Why a question was asked: its distance to the decision boundary, the prediction, and the examples behind it.
+// Why a question was asked: its distance to the decision boundary, the prediction, and the examples that led to it.
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
@@ -10,9 +10,9 @@ const REASONS = {
   random: "It was drawn at random", explore: "It was drawn at random, to measure the accuracy", gradient: "The model's error on it is largest",
   again: "You took your answer back",
 };
-const NEIGHBOURS = 5; // support vectors shown
+const NEIGHBOURS = 5; // number of support vectors shown
 
-// The model's prediction for an x, with the support vectors that contribute most, each with its x.
+// The model's prediction for an x, and the support vectors that contribute most to it, each with its x.
 export async function carriers(model, x) {
   const to = `models/${path(model)}`;
   const { results: [said] } = await ask("POST", `${to}/predict`, { examples: [{ x }], explain: NEIGHBOURS });

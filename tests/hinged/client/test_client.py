@@ -19,7 +19,7 @@ def error(code, message="no", **details):
 
 
 class Awaited:
-    """An AsyncClient with blocking methods, so that each test checks both clients."""
+    """An AsyncClient with blocking methods. This class lets each test check both clients."""
 
     def __init__(self, *args, **options):
         self._runner = asyncio.Runner()
@@ -415,7 +415,7 @@ def test_one_client_serves_many_threads(server):
 
 def test_an_async_client_sends_many_requests_at_once_and_waits_without_blocking(server):
     asked, together = itertools.count(), threading.Barrier(8)
-    server.heard = lambda _: next(asked) < 8 and together.wait(60)  # the server answers once it has all eight
+    server.heard = lambda _: next(asked) < 8 and together.wait(60)  # the server answers when it has all eight
     server.script = [(503, error("unavailable"), {"retry-after": "1"})] * 8
 
     async def ask():

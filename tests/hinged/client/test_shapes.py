@@ -1,4 +1,4 @@
-"""Each method of the clients returns the type that the server's OpenAPI document gives for its route."""
+"""Each method of the clients returns the type that the server's OpenAPI document gives for the route."""
 
 import inspect
 import re
@@ -15,7 +15,7 @@ DOCUMENT = create_app(Settings()).openapi()
 
 
 class Fitted:
-    """An estimator, as far as `upload` needs it."""
+    """An estimator with only the parts that `upload` needs."""
 
     def to_model_file(self):
         return b""
@@ -40,20 +40,20 @@ OBJECTS = {
 
 
 def answer_of(method):
-    """The type that a method returns, from the annotation of its exchange."""
+    """Return the type that a method returns, according to the annotation of its exchange."""
     (kind,) = re.fullmatch(r"(?:Call|Exchange)\[(.*)\]", method.__wrapped__.__annotations__["return"]).groups()
-    return eval(kind, method.__wrapped__.__globals__)  # noqa: S307  the text is our own source
+    return eval(kind, method.__wrapped__.__globals__)  # noqa: S307  the text comes from our own source
 
 
 class Asking(Client):
-    """A client that sends nothing and returns its first request."""
+    """A client that sends nothing. Its methods return their first request."""
 
     def _run(self, steps):
         return next(steps)
 
 
 def asked(name, method):
-    """The HTTP method and path of the request that a method makes."""
+    """Return the HTTP method and path of the request that a method makes."""
     parameters = inspect.signature(method).parameters.values()
     required = [p.name for p in parameters if p.name != "self" and p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     with Asking() as client:
@@ -62,7 +62,7 @@ def asked(name, method):
 
 
 def told(verb, path):
-    """The type of a route's answer, by its name in the document."""
+    """Return the name of the type that the document gives for a route's answer."""
     found = [
         operations[verb]
         for template, operations in DOCUMENT["paths"].items()
@@ -77,7 +77,7 @@ def told(verb, path):
 @pytest.mark.parametrize("name", [name for name in OBJECTS if name != "wait"])
 def test_a_method_returns_the_type_that_the_document_gives_for_its_route(name):
     returned, route = answer_of(OBJECTS[name]), told(*asked(name, OBJECTS[name]))
-    if name == "models":  # the method returns only the list inside the answer
+    if name == "models":  # the method returns only the list that the answer contains
         assert returned == typing.get_type_hints(route)["models"]
     elif typing.get_args(returned):
         kind, before = typing.get_args(returned)

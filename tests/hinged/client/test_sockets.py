@@ -76,7 +76,9 @@ def test_a_refused_frame_does_not_affect_other_frames(client, model):
 
 
 def asked(rng, rounds=15, together=40):
-    """Rounds of requests: (whether it learns, id, number of further requests until its future is cancelled or None)."""
+    """Draw rounds of requests. Each request is (whether it learns, id, n): its future is cancelled after n more
+    requests, or never if n is None.
+    """
     number = itertools.count()
     for _ in range(rounds):
         yield [
@@ -259,7 +261,7 @@ def beating(tmp_path_factory):
 
 
 def beats(url, path):
-    """Wait for heartbeats of a new stream; streams that were open before have got a heartbeat by then, too."""
+    """Wait for heartbeats of a new stream. By then, streams that were open before have received a heartbeat, too."""
     with followed(url, f"{path}/events") as stream:
         for _ in range(3):
             assert "comment" in stream.block()

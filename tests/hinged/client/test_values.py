@@ -1,4 +1,4 @@
-"""Values of Python, NumPy and pandas reach the server with their meaning."""
+"""Values of Python, NumPy and pandas keep their meaning on the way to the server."""
 
 import datetime as dt
 import decimal
@@ -14,7 +14,7 @@ from tests.helpers.server import RunningServer
 
 pytestmark = pytest.mark.server
 
-# pandas need not be installed: the client knows its missing values by the names of their types.
+# pandas need not be installed, because the client recognises its missing values by the names of their types.
 NaT = type("NaTType", (), {"isoformat": lambda self: "NaT"})()
 NA = type("NAType", (), {})()
 

@@ -1,4 +1,6 @@
-"""Backups of all models of a running server to a folder or a tar file, and restores, from and to either store."""
+"""Back up all models of a running server to a folder or a tar file, and restore them. The source and the target may
+have either store.
+"""
 
 import json
 import tarfile
@@ -30,7 +32,7 @@ def redis(tmp_path_factory):
 
 @pytest.fixture(params=["sqlite", "redis"])
 def servers(request):
-    """The server of which the test takes a backup, and the server on the other store."""
+    """The server that the test backs up, and the server with the other store."""
     names = ["sqlite", "redis"]
     return [request.getfixturevalue(name) for name in sorted(names, key=lambda name: name != request.param)]
 
@@ -46,7 +48,7 @@ def refused(server, *arguments, code=1):
 
 @pytest.fixture
 def taught(servers):
-    """The predictions of two models on the first server. The second server has no models."""
+    """The predictions of two trained models on the first server. The second server has no models."""
     for server in servers:
         with Client(server.url) as client:
             for model in client.models():

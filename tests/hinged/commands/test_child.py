@@ -10,7 +10,7 @@ import pytest
 from hinged.commands.child import ServerProcess, free_port
 from tests.helpers.server import PATIENCE_S
 
-# A program instead of `hinged serve`: it drains at the first signal and dies at a second signal.
+# A program that replaces `hinged serve`: it drains at the first signal and dies at the second.
 CHILD = """
 import signal, sys, time
 def drain(number, frame):

@@ -20,7 +20,7 @@ def table(tmp_path):
 
 
 def one_line(result, code):
-    """Check that a command failed with this code and one line on stderr; return the line."""
+    """Check that a command failed with this code and one line on stderr. Return the line."""
     assert result.exit_code == code
     assert result.stdout == ""
     assert isinstance(result.exception, SystemExit)

@@ -1,4 +1,4 @@
-"""No command lets text from a server's models control the user's terminal."""
+"""No command lets text from the models of a server control the user's terminal."""
 
 import itertools
 
@@ -18,7 +18,9 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def model(client):
-    """A model with hostile labels, names, values and `show`. Its ids are harmless: the server refuses hostile ids."""
+    """A model with hostile labels, names, values and `show`. The model's ids are harmless, because the server refuses
+    hostile ids.
+    """
     name = "hostile"
     client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "named", "warmup": 0})
     for k, text in enumerate(HOSTILE):

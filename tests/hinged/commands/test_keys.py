@@ -9,7 +9,7 @@ from hinged.service.edge.keys import Keyring, read_keys
 
 @pytest.fixture
 def run(tmp_path):
-    """Run `hinged keys ...` with a new file of keys."""
+    """Run `hinged keys ...` on a new file of keys."""
 
     def run(*arguments):
         environment = {"HINGED_KEYS_FILE": str(tmp_path / "keys.json")}

@@ -74,7 +74,7 @@ def test_a_session_from_the_first_question_to_the_last_key(client, model, label)
     assert "given back to the pool" in terminal.text
     assert leased(client, model) == set()
     assert client.model(model)["examples"] == 3
-    with pytest.raises(HingedError):  # m5 is learned already, with the label spam
+    with pytest.raises(HingedError):  # m5 is already learned with the label spam
         client.learn(model, [{"id": "m5", "x": [0.5, 0.5], "y": "ham"}])
 
 
@@ -116,7 +116,7 @@ def test_a_class_without_a_key_is_typed_and_then_gets_a_key(client, model, label
     assert '4 "7"' in terminal.expect("q quit")
     terminal.send("n")
     terminal.expect("label: ")
-    terminal.send("\n")  # an empty label gives no message
+    terminal.send("\n")  # an empty label causes no message
     terminal.send("q")
     assert terminal.wait() == 0
     assert client.model(model)["classes"] == ["ham", "spam", 7, "7"]
@@ -351,7 +351,7 @@ def test_undo_shows_the_last_answer_which_can_be_changed_or_kept(client, model, 
     assert client.example(model, "m5")["label"] == "spam"
     terminal.send("u")
     terminal.expect("your answer was spam")
-    terminal.send("s")  # no label: the answer stays, and nothing is skipped
+    terminal.send("s")  # no label: the answer does not change, and nothing is skipped
     terminal.expect("still spam")
     terminal.expect("q quit")
     terminal.send("q")

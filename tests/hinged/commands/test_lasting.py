@@ -1,4 +1,6 @@
-"""A command reports success only after a sync to disk. tests/faults/failing.c records the order of its system calls."""
+"""A command reports success only after it has synced to disk. tests/faults/failing.c records the order of its system
+calls.
+"""
 
 import ast
 from pathlib import Path, PurePath
@@ -16,7 +18,9 @@ PRODUCT = ("hinged", "service", "solvers", "docker")
 
 
 def lost(calls, folder):
-    """The files in `folder` that were not synced when a file was renamed, or when the command wrote its output."""
+    """Return the files in `folder` that were not synced when a file was renamed, or when the command wrote its
+    output.
+    """
     unsynced, found = set(), []
 
     def below(path):
@@ -50,7 +54,7 @@ def faults(tmp_path_factory):
 
 @pytest.fixture
 def run(faults, tmp_path):
-    """Run a command; return its recorded system calls."""
+    """Run a command, and return its recorded system calls."""
 
     def run(*arguments, begin=("calls",), code=0, **environment):
         for fault in begin:
@@ -95,7 +99,7 @@ def test_only_disk_py_renames_files_that_must_survive_a_loss_of_power():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 name, of = node.func.attr, ast.unparse(node.func.value)
-                # replace(old, new) is a text's method; with keywords it belongs to a date or a dataclass.
+                # replace(old, new) is a method of strings. A call with keywords is a method of a date or a dataclass.
                 a_text = name == "replace" and (len(node.args) != 1 or node.keywords)
                 if (of, name) in OF_A_MODULE or (name in OF_A_PATH and not a_text):
                     found.append(str(path.relative_to(ROOT)))

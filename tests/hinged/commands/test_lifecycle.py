@@ -1,4 +1,6 @@
-"""Commands that create, train, show and delete models, with a real server, through pipes and in a terminal."""
+"""Commands that create, train, show and delete models. The commands run against a real server, through pipes and in a
+terminal.
+"""
 
 import csv
 import json
@@ -24,10 +26,10 @@ XY = [{"id": f"e{k}", "x": [k % 2, k / 10], "y": "no" if k % 2 else "yes"} for k
 
 @pytest.fixture
 def raw(real):
-    """Run a command; stdout is a pipe of bytes."""
+    """Run a command. The command's stdout is a pipe of bytes."""
 
     def run(*arguments, stdin="", code=0, first=ROOT):
-        """first: the folder where Python looks for modules first."""
+        """Run a command. first: the folder where Python looks for modules first."""
         env = {"HINGED_URL": real.url, "PYTHONPATH": f"{first}{os.pathsep}{ROOT}"}
         return hinged(*arguments, code=code, env=env, text=False, input=stdin.encode())
 
@@ -36,13 +38,13 @@ def raw(real):
 
 @pytest.fixture
 def run(raw):
-    """Run a command; return the JSON objects that it wrote."""
+    """Run a command, and return the JSON objects that it wrote."""
     return lambda *a, **m: [json.loads(line) for line in raw(*a, **m).stdout.decode().splitlines()]
 
 
 @pytest.fixture
 def refused(raw):
-    """Run a command that fails with one line on stderr; return the line."""
+    """Run a command that fails with one line on stderr, and return the line."""
 
     def refused(*arguments, code=1, **more):
         (line,) = raw(*arguments, code=code, **more).stderr.decode().splitlines()
@@ -186,7 +188,7 @@ def test_suspects_are_listed(run, terminal, client, model):
 
 @pytest.fixture
 def answered(client, model):
-    """The model, after an annotator has labelled both candidates."""
+    """The model after an annotator has labelled both candidates."""
     for question in client.query(model, annotator="ann", n=2)["queries"]:
         client.learn(model, [{"id": question["id"], "y": 1, "lease": question["lease"]}])
     return model

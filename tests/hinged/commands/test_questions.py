@@ -1,4 +1,4 @@
-"""`hinged models`, `predict` and `query` with a real server, through pipes and in a terminal."""
+"""`hinged models`, `predict` and `query` against a real server, through pipes and in a terminal."""
 
 import json
 
@@ -17,7 +17,7 @@ KERNEL = {"type": "rbf", "gamma": 1.0}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server with keys; `.keys` has a key for each role."""
+    """A server with keys. `.keys` contains a key for each role."""
     folder = tmp_path_factory.mktemp("asking")
     keys = {role: create_key(folder / "keys.json", role, role) for role in ("reader", "annotator", "admin")}
     with RunningServer(folder / "data", keys_file=folder / "keys.json") as running:
@@ -37,7 +37,7 @@ def environment(server, role):
 
 @pytest.fixture
 def run(server):
-    """Run a command as a role; stdout is a pipe."""
+    """Run a command with the key of a role. The command's stdout is a pipe."""
 
     def run(*arguments, stdin="", role="reader", code=0):
         return hinged(*arguments, input=stdin, code=code, env=environment(server, role))
@@ -47,7 +47,7 @@ def run(server):
 
 @pytest.fixture
 def terminal(server):
-    """Run a command in a terminal; return its output."""
+    """Run a command in a terminal, and return its output."""
 
     def terminal(*arguments, role="reader"):
         with Terminal(argv(*arguments), environment(server, role) | {"COLUMNS": "160"}) as opened:

@@ -1,4 +1,6 @@
-"""The decisions of `hinged cluster start`, and the server of an actor. tests/faults/ray_nodes.py runs Ray itself."""
+"""The decisions of `hinged cluster start`, and the server of an actor. tests/faults/ray_nodes.py tests with Ray
+itself.
+"""
 
 import subprocess
 import sys

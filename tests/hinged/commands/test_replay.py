@@ -14,7 +14,7 @@ pytestmark = pytest.mark.server
 
 
 class LastLabel:
-    """The server's routes with the simplest learner, which predicts the last label that it learned."""
+    """The routes of the server with the simplest learner, which always predicts the last label that it learned."""
 
     def __init__(self):
         self.configuration = None
@@ -63,7 +63,7 @@ def learner(server):
 
 @pytest.fixture
 def run(server):
-    """Replay a file; return the output."""
+    """Replay a file, and return the output."""
 
     def run(path, *, label=None, id_name=None, test=None, **options):
         source = open_source(path, label=label, id_name=id_name)
@@ -116,7 +116,7 @@ def test_replay_creates_a_model_and_streams_a_file_in_batches(server, learner, r
     assert [e["x"] for e in learner.learned] == [[i, -i] for i in range(10)]
     sent = [body["examples"] for _, path, body in server.requests if path.endswith("/learn")]
     assert [len(batch) for batch in sent] == [4, 4, 2]
-    # The model made nine predictions; one prediction is wrong, where the label changes.
+    # The model made nine predictions. The prediction at the change of the label is wrong.
     assert "88.89 %" in printed
     assert "learning 10/10" in printed
     assert f"curl -s {server.url}/models/replay\n" in printed
@@ -129,7 +129,7 @@ def test_a_second_run_continues_where_the_first_was_interrupted(learner, run, ta
     assert learner.learned[:6] == first
     assert [e["x"][0] for e in learner.learned] == list(range(10))
     assert "6 of 10 examples had been learned before" in printed
-    # Shuffling gives the same examples in another order.
+    # Shuffling gives the same examples in a different order.
     printed = run(table, label="y", shuffle_seed=1)
     assert "10 of 10 examples had been learned before" in printed
 
@@ -178,7 +178,7 @@ def test_sparse_features_have_the_larger_dim_of_both_files(learner, run, tmp_pat
 
 def test_an_existing_model_must_match_the_file_and_the_given_options(learner, run, table, tmp_path):
     run(table, label="y", C=1.0, gamma=0.25, parts=(("seed", 3),))
-    run(table, label="y", kernel="linear")  # not given on the command line: a default, which need not match
+    run(table, label="y", kernel="linear")  # the command line does not give it: it is a default, which need not match
     for options, name in (
         ({"C": 9.0}, "C"),
         ({"gamma": 0.5}, "gamma"),

@@ -1,4 +1,4 @@
-"""Ordinary tables, streamed into a real server by one command."""
+"""A single command streams ordinary tables into a real server."""
 
 import csv
 import random
@@ -15,7 +15,7 @@ HEADER = "PassengerId Survived Pclass Name Sex Age SibSp Parch Ticket Fare Cabin
 
 @pytest.fixture(scope="module")
 def titanic(tmp_path_factory):
-    """A table of passengers: their names contain commas and quotes, and some ages and cabins are blank."""
+    """A table of passengers. The passengers' names contain commas and quotes, and some ages and cabins are missing."""
     draw = random.Random(1)
     path = tmp_path_factory.mktemp("files") / "titanic.csv"
     with path.open("w", newline="") as file:

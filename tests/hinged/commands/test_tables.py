@@ -1,4 +1,4 @@
-"""Commands that read tables and texts, with a real server."""
+"""Commands that read tables and texts, against a real server."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ SPAM = ["win a free phone", "free money now", "you won money"]
 
 @pytest.fixture
 def run(real):
-    """Run a command; return its output, or its stderr if it fails."""
+    """Run a command. Return its output, or its stderr if it fails."""
 
     def run(*arguments, code=0, stdin=""):
         done = hinged(*arguments, "--url", real.url, code=code, input=stdin)

@@ -19,7 +19,7 @@ def save(tmp_path):
 
 
 def csr(X, name="X"):
-    """The CSR parts of a dense array, by a plain loop."""
+    """Return the CSR parts of a dense array, computed by a plain loop."""
     indices = [np.flatnonzero(row) for row in X]
     return {
         f"{name}_data": np.concatenate([row[at] for row, at in zip(X, indices, strict=True)]),

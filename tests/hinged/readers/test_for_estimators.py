@@ -1,4 +1,4 @@
-"""Whole files as arrays, for the estimators and for the benchmarks."""
+"""Read whole files as arrays, for the estimators and for the benchmarks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Answers and their figures: changed by their annotators, kept over a crash, gone with a forgotten example."""
+"""Answers and their figures: annotators change them, they survive a crash, and forgetting an example removes them."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -92,7 +92,7 @@ def test_a_vote_may_be_changed_while_more_votes_are_wanted(ask):
     for _ in range(2):
         assert change(model, "c0", "left").status_code == 200
     position = model.figures()["position"]
-    assert change(model, "c0", "left").json()["position"] == position  # the same label as before
+    assert change(model, "c0", "left").json()["position"] == position  # the label does not change
     assert answered(model, "bob", "left") == "c0"
     found = answers(model)
     assert {name: (t["compared"], t["agreed"]) for name, t in found["annotators"].items()} == {

@@ -42,7 +42,7 @@ def test_rows_are_learned_and_predicted_like_the_same_numbers_in_json(ask, clien
     assert found["results"] == told
     assert [type(r["prediction"]) for r in found["results"]] == [type(r["prediction"]) for r in told]
     assert client.predict_rows(as_bytes.name, form(X))["results"] == as_json.predict(*X.tolist())
-    # The same examples again, in either form, are duplicates.
+    # The same examples are duplicates in either form.
     assert [r["duplicate"] for r in client.learn_rows(as_bytes.name, form(X), LABELS, ids)["results"]] == [True] * 4
     assert as_bytes.learn(example(X[0].tolist(), "sun", "id-0"))[0]["duplicate"]
 
@@ -201,7 +201,7 @@ frames = st.builds(
 
 @st.composite
 def damaged(draw):
-    """A valid body without a checksum, with some bytes changed."""
+    """Draw a valid body without a checksum, and change some of its bytes."""
     data = bytearray(draw(st.sampled_from([pack(X, LABELS), pack(csr_matrix(X), LABELS, list("abcd"))])))
     for at, byte in draw(st.lists(st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255)), max_size=4)):
         data[at] = byte

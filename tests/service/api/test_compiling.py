@@ -1,4 +1,4 @@
-"""A model whose solver is not compiled yet: a real server, on a compile cache that lacks this solver."""
+"""A model whose solver is not compiled yet, on a real server whose compile cache lacks this solver."""
 
 import os
 import shutil
@@ -16,13 +16,13 @@ from tests.helpers.terminal import Terminal
 pytestmark = [pytest.mark.server, pytest.mark.compiles]
 FEATURES = {"type": "dense", "dim": 2}
 MODEL = {"solver": "fogd", "frequencies": 10, "kernel": {"type": "rbf", "gamma": 1.0}, "features": FEATURES}
-USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # for the solver that is compiled when a server is ready
-LACKING = "online/features.*"  # functions that only this solver has
+USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # its solver is compiled when a server is ready
+LACKING = "online/features.*"  # the functions that only this solver has
 
 
 @pytest.fixture
 def cold(tmp_path):
-    """A ready server on which the solver of MODEL is not compiled."""
+    """Start a server on which the solver of MODEL is not compiled, and wait until it is ready."""
     cache = tmp_path / "cache"
     shutil.copytree(FOLDER, cache / STATE)
     for file in (cache / STATE).glob(LACKING):

@@ -22,7 +22,7 @@ def ask(request, tmp_path):
 def test_the_first_learn_creates_the_default_model_from_its_examples(ask):
     for answer in (ask("GET", "/predict?x=[0,1]"), ask("POST", "/predict", json={"x": [0, 1]})):
         refusal(answer, 404, "not_found")
-    # A refused request leaves nothing, so no model either.
+    # A refused request leaves nothing behind, so it creates no model.
     for bad in (
         {"examples": [example([0, 1], "a"), example([0, 1, 2], "a")]},
         {"examples": [example([0, 1], "a"), example([0, 1], 1.5)]},
@@ -51,7 +51,7 @@ def test_the_first_learn_creates_the_default_model_from_its_examples(ask):
     assert ask("POST", "/predict", json={"x": x}).json() == predicted
     assert ask("GET", f"/predict?x={json.dumps(x)}").json() == predicted
     assert predicted["results"][0]["prediction"] == "b"
-    # From now on the model has its width, whatever comes first.
+    # From now on the model has a fixed width, whatever x comes.
     error = refusal(ask("POST", "/learn", json=example([0, 1], "a")), 422, "invalid")
     assert error["message"] == "examples[0].x: expected 3 features, got 2"
 

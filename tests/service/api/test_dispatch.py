@@ -1,4 +1,4 @@
-"""Bodies that come together are read together, and each is answered as if it had come alone."""
+"""Bodies that arrive together are parsed together. Each body is answered as if it had arrived alone."""
 
 import asyncio
 import json
@@ -91,7 +91,7 @@ def test_requests_of_many_clients_at_once_get_each_its_own_answer(ask):
 
 
 class Kept:
-    """A model for a dispatch; it does what the test says, and notes what it got."""
+    """A stand-in for a model. The stand-in does what the test says, and records what it receives."""
 
     def __init__(self, read, gathers=lambda *_: True):
         self.settings = Settings()
@@ -158,7 +158,7 @@ def test_an_error_in_reading_is_answered_to_every_client(caplog):
         (lambda future: future.set_result(7), {"shown": 7}),
         (lambda future: future.set_exception(QueueFull("later")), QueueFull),
         (lambda future: future.set_exception(ZeroDivisionError()), InternalError),
-        (lambda future: future.set_result(None), InternalError),  # a result that cannot be shown
+        (lambda future: future.set_result(None), InternalError),  # a result for which no answer can be made
     ],
 )
 def test_a_change_is_answered_once_it_has_ended_however_it_ends(ended, told):

@@ -22,7 +22,7 @@ def model(ask):
 
 
 def events(stream, count):
-    """Return the next events of the log, without snapshots, which may come at any moment."""
+    """Return the next events of the log. Leave out snapshots, because they may come at any moment."""
     found = []
     while len(found) < count:
         event = stream.event()
@@ -62,7 +62,7 @@ def test_a_snapshot_event_has_no_id(ask, model):
         (finished,) = events(stream, 1)
         assert (finished["event"], finished["id"]) == ("finished", "6")
         while (snapshot := stream.event())["data"] != {"position": 6, "kind": "snapshot"}:
-            assert snapshot["data"] == {"position": 5, "kind": "snapshot"}  # due already before
+            assert snapshot["data"] == {"position": 5, "kind": "snapshot"}  # this snapshot was already due before
         assert (snapshot["event"], "id" in snapshot) == ("snapshot", False)
 
 
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_is_forgotten(tmp_path):
         for _ in range(4):
             with contextlib.ExitStack() as stack:
 
-                def open_now(stack=stack):  # as soon as the server has seen that the one before has left
+                def open_now(stack=stack):  # succeeds when the server has noticed that the previous stream has ended
                     with contextlib.suppress(AssertionError):
                         return stack.enter_context(followed(server.url, f"{model.path}/events"))
 

@@ -1,4 +1,4 @@
-"""Any value in any field of any body gets an answer, and never an internal error."""
+"""Any value in any field of any body gets an answer that is not an internal error."""
 
 import copy
 import itertools
@@ -39,7 +39,7 @@ ODD = {
 
 
 def places(value, place=()):
-    """Yield the places of all values in a body, the body itself first."""
+    """Yield the places of all values in a body. The body itself comes first."""
     yield place
     if isinstance(value, dict | list):
         for name, part in value.items() if isinstance(value, dict) else enumerate(value):
@@ -47,7 +47,7 @@ def places(value, place=()):
 
 
 def changed(body, place, text):
-    """Return the body with this JSON at a place."""
+    """Return the body after writing this JSON at a place."""
     if not place:
         return text
     body, mark = copy.deepcopy(body), "\x01 there \x01"

@@ -56,7 +56,7 @@ def test_an_exported_model_predicts_and_learns_on_like_the_original(ask):
     copy = named(ask, f"{model.name}-copy")
     assert copy.predict(*POINTS) == model.predict(*POINTS)
     assert copy.learn(*STREAM[30:]) == model.learn(*STREAM[30:])
-    # Ids that the state knew are in the new log's first event; other ids are new.
+    # Ids that the state knew are in the first event of the new log. All other ids are new.
     refusal(copy.try_learn(STREAM[25] | {"y": "a"}), 409, "conflict")
     assert copy.learn(STREAM[25], STREAM[0]) == [
         {"id": "e25", "prediction": None, "score": None, "duplicate": True},

@@ -22,7 +22,7 @@ def scrape(ask, **request):
 
 
 def samples(ask, **labels):
-    """Return values by name of the samples with these labels."""
+    """Return the values of the samples with these labels, by name."""
     families = text_string_to_metric_families(scrape(ask).text)
     return {
         sample.name: sample.value
@@ -58,7 +58,7 @@ def test_the_figures_of_a_model_can_be_scraped(ask):
         assert found["hinged_accuracy_ratio"] == pytest.approx(window["accuracy"])
         assert found["hinged_log_loss"] == pytest.approx(window["log_loss"])
         assert found["hinged_brier_score"] == pytest.approx(window["brier"])
-        # Summing over the sources gives the total, so that a query counts nothing twice.
+        # The sum over the sources is the total, so a query counts no prediction twice.
         assert found.get("hinged_predictions_scored_total") == (19 if source == "streamed" else None)
 
 
@@ -86,7 +86,7 @@ def test_disk_use_and_append_times_of_the_store_can_be_scraped(ask):
     for name in ("hinged_store_append_duration_seconds", "hinged_store_commit_duration_seconds"):
         assert found[f"{name}_count"] > before.get(f"{name}_count", 0)
         assert found[f"{name}_sum"] > 0
-        assert found[f"{name}_bucket"] == found[f"{name}_count"]  # the last bucket has all
+        assert found[f"{name}_bucket"] == found[f"{name}_count"]  # the last bucket counts everything
     assert found["hinged_store_bytes"] > 0
     assert found["hinged_store_free_bytes"] > 0
 
@@ -192,7 +192,7 @@ def test_requests_to_a_new_route_may_be_answered_during_a_scrape():
     exposition = Exposition(Streams(1))
     for status in range(3000):
         exposition.count("GET", "/models", status, 0.001)
-    with ThreadPoolExecutor(1) as aside:  # where the route has it written down
+    with ThreadPoolExecutor(1) as aside:  # writes where the route reads
         written = aside.submit(exposition.text)
         status = 3000
         while not written.done():

@@ -1,4 +1,4 @@
-"""Files with states that no stream leads to, under valid checksums."""
+"""Files with a valid checksum and a state that no stream can produce."""
 
 import json
 from io import BytesIO
@@ -53,11 +53,11 @@ def at(place, value):
 SOLVER = "learner.solver."
 METRICS = "learner.metrics."
 HOLES = [
-    # A detector of the library River: its bytes are not read.
+    # A drift detector of the library River, whose bytes the server does not read.
     ("lasvm", {METRICS + "drift.counts": at(2, 2**63 - 1)}, {}),
     ("lasvm", {METRICS + "drift.buckets": at(0, 2**62)}, {}),
     ("lasvm", {METRICS + "drift.counts": at(0, 2**40)}, {}),
-    # Facts that the configuration has as well.
+    # Facts that must agree with the configuration.
     ("exact", {SOLVER + "C": filled(1e308)}, {}),
     ("exact", {SOLVER + "C": filled(2.0)}, {}),
     ("exact", {SOLVER + "C": filled(1e14), SOLVER + "lower": times(1e14), SOLVER + "upper": times(1e14)}, {}),
@@ -67,7 +67,7 @@ HOLES = [
     ("lasvm", {}, {("learner", "configuration", "C"): 2.0}),
     ("lasvm", {}, {("learner", "gamma"): 2.0}),
     ("named", {}, {("learner", "gamma"): 2.0}),
-    # Counts that no stream reaches, and counts that contradict what they count.
+    # Counts that no stream can reach, and counts that contradict the data.
     *(
         ("lasvm", {SOLVER + name: filled(value)}, {})
         for name in ("seen", "learned", "steps")
@@ -95,7 +95,7 @@ HOLES = [
     ("lasvm", {"learner.ages.grains": lambda _: np.array([[3, 1, 1]])}, {}),
     ("lasvm", {"pending.at_ms": filled(2**62)}, {}),
     ("lasvm", {}, {("answers", "ids", 3): "e0"}),
-    # Coefficients, gradients, and what follows from them.
+    # Coefficients, gradients, and values that depend on them.
     ("lasvm", {SOLVER + "alpha": times(3.0)}, {}),
     ("lasvm", {SOLVER + "upper": filled(1e300)}, {}),
     ("lasvm", {SOLVER + "lower": times(1e300), SOLVER + "upper": times(1e300), SOLVER + "alpha": times(1e300)}, {}),
@@ -209,7 +209,7 @@ def test_a_model_with_named_features_is_restored_at_any_time_of_its_warm_up(kern
 
 
 def test_a_damaged_drift_detector_stops_no_server_now_or_at_the_next_start(tmp_path):
-    """Other models go on, and a file from before the detector was this project's own is read without the detector's
+    """Other models continue. A file from the time when River supplied the detector is read without the detector's
     bytes.
     """
     batch = {"examples": [{"x": [float(k % 7), float(k % 3), 1.0], "y": "np"[k % 2]} for k in range(100)]}
@@ -230,7 +230,7 @@ def test_a_damaged_drift_detector_stops_no_server_now_or_at_the_next_start(tmp_p
             assert refused.status_code == 422, refused.text
         former = {name: array for name, array in arrays.items() if name != buckets}
         former |= {
-            METRICS + "drift.adwin": np.zeros(300, np.uint8),  # a clock of 0, by which the library divided
+            METRICS + "drift.adwin": np.zeros(300, np.uint8),  # with these bytes, the library divided by a clock of 0
             METRICS + "drift.version": np.frombuffer(b"0.26.1", np.uint8),
         }
         assert sent("a-2", former).status_code == 201

@@ -1,4 +1,4 @@
-"""Files that claim to be models: each is refused or makes a model, and the process survives."""
+"""Files that claim to be models. Each file either is refused or creates a model, and the process survives."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def test_an_exported_model_is_imported_and_learns_on_to_the_bit(registry, states
 
 
 class Choices:
-    """Draws made in advance, so that their number does not depend on their use."""
+    """Choices drawn in advance, so that their number does not depend on how many are used."""
 
     def __init__(self, numbers):
         self.left = list(numbers)

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol on a real server, spoken by another project's client and by hand."""
+"""The Open Inference Protocol on a real server, used by the client of another project and by plain requests."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def client(ask):
 
 
 def failed(answer, status):
-    """Return the error in the protocol's own shape."""
+    """Return the error in the shape of the protocol."""
     assert answer.status_code == status, answer.text
     assert list(answer.json()) == ["error"]
     assert isinstance(answer.json()["error"], str)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.server
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300
-NOISE = 0.08  # three standard errors of two shares of 300 rows, and the effect of learning 300 more examples
+NOISE = 0.08  # three standard errors of two shares of 300 rows, plus the effect of 300 more examples
 
 
 def moment(k):
@@ -19,7 +19,7 @@ def moment(k):
 
 
 def gone(rng, k):
-    """Return times in order, after gaps of seconds to hours."""
+    """Return times in ascending order, with gaps of seconds to hours."""
     return START + timedelta(minutes=37 * k + rng.random() * 30)
 
 
@@ -42,7 +42,7 @@ NAMED = {
 
 
 def stream(rng, column):
-    """Return x and y of rows; y follows from a and b except for one label in ten."""
+    """Return x and y of rows. y follows from a and b, but one label in ten is random."""
     for k in range(LEARNED + PREDICTED):
         a, b = rng.gauss(0, 1), rng.choice("uvw")
         y = (a + {"u": 1.0, "v": 0.0, "w": -1.0}[b] > 0) ^ (rng.random() < 0.1)
@@ -50,7 +50,9 @@ def stream(rng, column):
 
 
 def shares_right(model, rows):
-    """Return the share of the last rows that is predicted right: all at once, and one by one, each learned at once."""
+    """Return the share of the last rows that is predicted correctly: in one request, and one by one with learning in
+    between.
+    """
     first, last = rows[:LEARNED], rows[LEARNED:]
     model.learn(*(example(x, y) for x, y in first))
     at_once = [result["prediction"] for result in model.predict(*(x for x, _ in last))]
@@ -85,7 +87,7 @@ def test_the_same_holds_with_the_time_since_the_example_before_as_a_column(ask, 
     model = trial(ask, "lasvm", {"type": "named", "warmup": 300, "since": since}, f"{kind} since {since and 1}")
     rows = list(stream(random.Random(11), NAMED[kind]))
     check(*shares_right(model, rows))
-    # Also for rows far beyond what was learned, each asked for alone.
+    # The same is true of rows far beyond everything learned, if each row is predicted alone.
     late = [{**x, "more": x["more"].replace("2026-", "2031-")} for x, _ in rows[LEARNED:]]
     alone = [model.predict(x)[0]["prediction"] for x in late]
     assert sum(p == y for p, (_, y) in zip(alone, rows[LEARNED:], strict=True)) / PREDICTED > 0.75 - NOISE

@@ -1,4 +1,4 @@
-"""Asking for labels on a real server: pool, questions, leases, several annotators."""
+"""Asking for labels on a real server: the pool, questions, leases, and several annotators."""
 
 import math
 import random
@@ -64,7 +64,7 @@ def test_the_candidate_nearest_to_the_boundary_is_asked_first_and_the_answer_is_
     assert question["score"] == pytest.approx(0, abs=0.01)
     (result,) = label(model, {"id": "c20", "y": "left", "lease": question["lease"]}).json()["results"]
     assert not result["duplicate"]
-    # The next question uses the model after it has learned: the boundary has moved to the right.
+    # The model has learned before the next question is chosen: the boundary has moved to the right.
     (following,) = asked(model)
     assert following["x"][0] > 0
     assert model.figures()["metrics"]["sources"]["queried"]["predicted"] == 1
@@ -212,7 +212,7 @@ def test_a_skip_by_another_annotator_is_not_taken_back(model):
     refusal(unskipped(model, question["lease"]), 409, "conflict")
     assert unskipped(model, bobs["lease"]).status_code == 200
     model.ask("POST", f"{model.path}/queries/{bobs['lease']}/release")
-    refusal(unskipped(model, bobs["lease"]), 404, "not_found")  # it was released, not skipped
+    refusal(unskipped(model, bobs["lease"]), 404, "not_found")  # the lease was released, not skipped
     assert unskipped(model, question["lease"]).status_code == 200
 
 

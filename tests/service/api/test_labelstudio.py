@@ -1,5 +1,5 @@
-"""Label Studio's protocol, with bodies as it sends them: predictions, annotations as labels, and the order of
-questions.
+"""The protocol of Label Studio, with bodies in the form in which it sends them: predictions, annotations as labels, and
+the order of questions.
 """
 
 import json
@@ -40,7 +40,7 @@ def result(choice):
 
 
 def annotation(number, choice="right", second=0, **more):
-    """Return an annotation as it stands in a webhook."""
+    """Return an annotation in the form that a webhook has."""
     return {
         "id": number, "completed_by": 1, "result": [] if choice is None else result(choice), "was_cancelled": False,
         "ground_truth": False, "created_at": "2026-05-01T12:00:00.000000Z", "draft_created_at": None,
@@ -58,7 +58,9 @@ def task(number, x, **data):
 
 
 class Late(list):
-    """Outcomes that may also be "known" instead of "learned" or "corrected": the same webhook was sent again."""
+    """The outcomes of a late webhook. An outcome may also be "known" instead of "learned" or "corrected", because the
+    webhook was sent again.
+    """
 
     def __eq__(self, expected):
         return [*self] == ["known" if outcome in {"learned", "corrected"} else outcome for outcome in expected]
@@ -67,7 +69,7 @@ class Late(list):
 
 
 class Studio:
-    """Label Studio, as the server sees it."""
+    """A stand-in for Label Studio, as the server sees it."""
 
     def __init__(self, ask, name, headers=None):
         self.ask, self.name, self.headers = ask, name, headers or {}
@@ -90,17 +92,17 @@ class Studio:
         return self("POST", "webhook", json={"action": action, "project": PROJECT, **parts})
 
     def annotated(self, number, choice, x=(0.5, 0.0), second=0, action="ANNOTATION_CREATED", **more):
-        """Return what became of an annotation."""
+        """Send a webhook about an annotation, and return the outcomes."""
         return self.told(action, annotation=annotation(number, choice, second, **more), task=task(70, list(x)))
 
     def deleted(self, *numbers):
         return self.told("ANNOTATIONS_DELETED", annotations=[{"id": number} for number in numbers])
 
     def told(self, action, **parts):
-        """Return what became of a webhook's annotations."""
+        """Send a webhook, and return the outcomes for its annotations."""
         answer = self.webhook(action, **parts)
         outcomes = list
-        while answer.status_code == 202:  # the machine is busy: the work goes on, and is done before the next
+        while answer.status_code == 202:  # the machine is busy: the work continues, and ends before the next webhook
             outcomes = Late
             answer = self.webhook(action, **parts)
         assert answer.status_code == 200, answer.text
@@ -109,7 +111,7 @@ class Studio:
 
 @pytest.fixture
 def model(ask):
-    """A model that knows on which side a point is."""
+    """A model that knows on which side of the boundary a point lies."""
     return taught(ask, kernel=LINEAR)
 
 
@@ -147,7 +149,7 @@ def test_tasks_are_predicted_with_the_lowest_score_where_a_label_is_worth_most(s
     assert {(r["result"][0]["from_name"], r["result"][0]["to_name"]) for r in found["results"]} == {("side", "text")}
     scores = [r["score"] for r in found["results"]]
     assert scores[1] < scores[2] < scores[0] < 1
-    # Under another version than its name in the project, Label Studio would sample at random.
+    # If the version were not the backend's name in the project, Label Studio would sample at random.
     assert {r["model_version"] for r in found["results"]} == {found["model_version"]} == {studio.name}
 
 
@@ -185,7 +187,7 @@ def test_an_annotation_that_is_changed_is_corrected(studio, model):
     assert studio.annotated(17, "right", second=5, action="ANNOTATION_UPDATED") == ["corrected"]
     assert label_of(model, "ls-17") == "right"
     assert studio.annotated(17, "right", second=5, action="ANNOTATION_UPDATED") == ["known"]
-    assert studio.annotated(17, "left", second=1) == []  # an older state, late
+    assert studio.annotated(17, "left", second=1) == []  # an older version of the annotation, which comes late
     assert label_of(model, "ls-17") == "right"
     settled(model)
 
@@ -195,9 +197,9 @@ def test_an_annotation_that_is_deleted_is_forgotten(studio, model):
     assert studio.deleted(17, 99) == ["forgotten", "ignored"]
     assert studio.deleted(17) == ["forgotten"]
     assert label_of(model, "ls-17") == 410
-    assert studio.annotated(17, "left") == ["ignored"]  # it came late
+    assert studio.annotated(17, "left") == ["ignored"]  # the webhook came late
     settled(model)
-    assert studio.annotated(18, "left") == ["learned"]  # the same task, labelled again
+    assert studio.annotated(18, "left") == ["learned"]  # the same task was labelled again
 
 
 def test_a_deletion_is_understood_after_a_restart(tmp_path):
@@ -214,7 +216,7 @@ def test_a_deletion_is_understood_after_a_restart(tmp_path):
 
 @pytest.fixture
 def restarting(tmp_path):
-    """A server that can be killed and restarted, Label Studio as it sees it, and a model on it."""
+    """A server that can be killed and restarted, a stand-in for Label Studio, and a model on the server."""
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         yield server, Studio(ask, "m"), ask.new_model("m", kernel=LINEAR)
 
@@ -234,7 +236,7 @@ def test_an_older_state_of_an_annotation_is_still_ignored_after_a_restart(restar
     assert studio.annotated(17, "left", second=1) == ["learned"]
     assert studio.annotated(17, "right", second=5) == ["corrected"]
     assert studio.annotated(18, "left", second=1) == ["learned"]
-    assert studio.annotated(18, "left", second=5) == ["known"]  # nothing that counts has changed
+    assert studio.annotated(18, "left", second=5) == ["known"]  # nothing relevant has changed
     assert studio.annotated(19, None, second=5) == ["ignored"]  # a skip of an annotation that was never learned
     assert studio.deleted(20) == ["ignored"]
     restarted(server, how)
@@ -287,7 +289,7 @@ def test_bodies_recorded_from_label_studio_are_understood(ask):
         eventually(lambda: label_of(model, f"ls-{number}") == label)
 
     (region,) = kept["annotation_created"]["annotation"]["result"]
-    region["value"] = {"choices": ["xml"]}  # the update chooses something else
+    region["value"] = {"choices": ["xml"]}  # the update makes a different choice
     send("annotation_created", 1)
     becomes(1, "xml")
     send("annotation_updated", 1)
@@ -398,7 +400,7 @@ def test_a_webhook_does_not_wait_for_a_busy_model(ask):
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """A server with keys, and the log that shows their use."""
+    """A server with keys, and its log, which shows how the keys are used."""
     folder = tmp_path_factory.mktemp("guarded")
     keys = {role: create_key(folder / "keys.json", role, role) for role in ("reader", "writer", "admin")}
     with RunningServer(folder / "data", keys_file=folder / "keys.json", log_requests="yes") as running:
@@ -426,7 +428,7 @@ def test_the_key_comes_as_the_password_of_basic_authorization_or_in_a_header(gua
     refusal(asked("POST", f"{at}/webhook", json=body), 401, "unauthenticated")
     assert asked("POST", f"{at}/webhook", "writer", header=True, json=body).json()["outcomes"] == ["learned"]
     assert asked("POST", f"{at}/webhook", "writer", json=body).json()["outcomes"] == ["known"]
-    refusal(asked("GET", "/models", "admin"), 401, "unauthenticated")  # on other routes the key comes in a header
+    refusal(asked("GET", "/models", "admin"), 401, "unauthenticated")  # on other routes, the key must be in a header
     for wrong in ("Basic", "Basic !", "Basic YTpi"):
         answer = httpx.get(guarded.url + f"{at}/health", headers={"authorization": wrong}, timeout=60)
         refusal(answer, 401, "unauthenticated")

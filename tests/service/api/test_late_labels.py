@@ -1,4 +1,4 @@
-"""Late labels: which predictions wait for them, for how long, and which labels are wanted."""
+"""Late labels: which predictions wait for labels, how long they wait, and which labels the server wants."""
 
 import random
 import time
@@ -29,7 +29,7 @@ def test_a_late_label_is_learned_and_counts_with_the_earlier_prediction(ask):
     assert result["score"] == predicted["scores"]["right"]
     after = model.figures()["metrics"]
     assert after["predicted"] == before["predicted"] + 1
-    assert after["accuracy"] < before["accuracy"]  # counted as predicted then: wrong
+    assert after["accuracy"] < before["accuracy"]  # the prediction from before the label counts, and it was wrong
     (again,) = label(model, {"id": "late", "y": "left"}).json()["results"]
     assert again["duplicate"]
     refusal(label(model, {"id": "late", "y": "right"}), 409, "conflict")
@@ -39,7 +39,7 @@ def test_a_label_with_only_an_id_belongs_to_the_newest_x(model):
     for x in ([1.0, 0.0], [1.5, 0.5]):
         model.ask("POST", f"{model.path}/predict", json={"id": "moved", "x": x})
         if x[1] == 0:
-            model.learn(example([2, 0], "right"))  # waiting predictions are logged first
+            model.learn(example([2, 0], "right"))  # the waiting predictions are logged first
     label(model, {"id": "moved", "y": "right"})
     (result,) = model.learn(example([1.5, 0.5], "right", "moved"))
     assert result["duplicate"]
@@ -82,7 +82,7 @@ def test_labels_are_wanted_inside_the_margin_and_within_the_budget(ask):
     sure = [w for r, w in zip(results, wishes, strict=True) if abs(r["scores"]["right"]) > 1.01]
     assert {w["probability"] for w in sure} == {0.1 * 0.2}
     assert min(w["probability"] for w in doubtful) > 0.1
-    # A late label that was wanted counts under its reason.
+    # If the server wanted a label, the late label counts under the reason of that decision.
     ids = [{"id": f"w{k}", "x": x} for k, x in enumerate(xs[:200])]
     wanted = model.ask("POST", f"{model.path}/predict", json={"examples": ids}).json()["results"]
     chosen = [r for r in wanted if r["label"]["reason"] == "active"]
@@ -98,7 +98,7 @@ def test_a_label_belongs_to_the_newest_x_of_its_id(ask):
     for x in ([1, 1], [2, 2]):
         position = model.figures()["position"]
         model.ask("POST", f"{model.path}/predict", json={"id": "k", "x": x})
-        eventually(lambda position=position: model.figures()["position"] > position)  # it is written
+        eventually(lambda position=position: model.figures()["position"] > position)  # the log contains it
     label(model, {"id": "k", "y": "right"})
     assert label(model, {"id": "k", "x": [2, 2], "y": "right"}).json()["results"][0]["score"] is not None
     refusal(label(model, {"id": "k", "x": [1, 1], "y": "right"}), 409, "conflict")
@@ -109,7 +109,7 @@ def test_a_prediction_expires_even_if_nothing_else_happens(ask):
     position = model.figures()["position"]
     model.ask("POST", f"{model.path}/predict", json={"id": "k", "x": [1, 1]})
     too_old = time.monotonic() + 0.31
-    eventually(lambda: model.figures()["position"] > position)  # it is written
+    eventually(lambda: model.figures()["position"] > position)  # the log contains it
     time.sleep(max(0.0, too_old - time.monotonic()))
     refusal(label(model, {"id": "k", "y": 1}), 404, "not_found")
 

@@ -1,4 +1,4 @@
-"""Learning on a real server: answers, ids that are learned once, requests that are refused as a whole."""
+"""Learning on a real server: answers, ids that are learned only once, and requests that are refused as a whole."""
 
 import json
 
@@ -121,7 +121,7 @@ def test_two_examples_with_one_id_in_a_request_are_a_conflict(ask):
         {"indices": [1], "values": [1.5]},
         {"indices": [1, 0], "values": [1.5, 0]},
         {"indices": [0, 1], "values": [-0.0, 1.5]},
-        [0, 1.5 + 1e-9],  # the same number in float32
+        [0, 1.5 + 1e-9],  # equal to 1.5 in float32
     ],
     ids=str,
 )
@@ -143,7 +143,7 @@ def test_an_id_of_the_server_names_its_example_in_a_retry(ask):
 @pytest.mark.parametrize("name", ["@1", "@2", "@", "@x", "@0"])
 def test_a_client_may_not_use_ids_reserved_for_the_server(ask, name):
     model = ask.new_model()
-    model.learn(example([0, 1], "up", "own"))  # example 1, which has an id of its own
+    model.learn(example([0, 1], "up", "own"))  # this example has number 1, and an id of its own
     error = refusal(model.try_learn(example([0, 1], "up", name)), 422, "invalid")
     assert "reserved for the server" in error["message"]
 
@@ -218,7 +218,7 @@ BAD = [
 
 
 def spelled(value):
-    """Return JSON text in which the words of NOT_JSON stand for values that JSON cannot express."""
+    """Return JSON text. The words of NOT_JSON in it become values that JSON cannot express."""
     text = json.dumps(value)
     for word, number in NOT_JSON.items():
         text = text.replace(f'"{word}"', number)

@@ -38,7 +38,7 @@ def test_two_classes_are_one_column_and_the_third_makes_three(ask):
     model.learn(example([0, 9], "c"))
     three = model.predict([0, 0], [9, 0], [5, 5])
     assert [list(r["scores"]) for r in three] == [["a", "b", "c"]] * 3
-    # The columns of the first two classes kept what they had learned.
+    # The columns of the first two classes have kept what they had learned.
     assert [r["prediction"] for r in three[:2]] == [r["prediction"] for r in before[:2]] == ["a", "b"]
     model.finish()
     assert [r["prediction"] for r in model.predict([0, 0], [9, 0], [0, 9])] == ["a", "b", "c"]
@@ -135,7 +135,7 @@ def test_a_class_weight_moves_the_border_towards_the_other_class(ask):
 
 
 def test_a_class_weight_names_its_class_as_scores_do(ask):
-    """A weight for the string "1" does not apply to the number 1."""
+    """A weight for the class "1" (a string) does not apply to the class 1 (a number)."""
     objectives = []
     for class_weight in (None, {'"1"': 5}, {"1": 5}):
         model = ask.new_model(C=0.1, class_weight=class_weight)

@@ -1,4 +1,4 @@
-"""A server whose limits are all small, and its answers at each limit."""
+"""A server whose limits are all small. The tests check its answer at each limit."""
 
 import concurrent.futures
 import contextlib
@@ -48,7 +48,7 @@ def model(ask):
 
 @pytest.fixture
 def busy(ask):
-    """A model that works for some seconds after `finish`, and its examples."""
+    """A model that works for some seconds after `finish`, and the examples of the model."""
     rng = random.Random(7)
     created = ask.new_model("busy", C=1e4)
     created.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], rng.random() < 0.5) for _ in range(1500)))
@@ -57,7 +57,9 @@ def busy(ask):
 
 
 def at_work(model):
-    """Return whether the model is working: then it answers requests for figures only between two pieces of work."""
+    """Return whether the model is working. A working model answers requests for figures only between two pieces of
+    work.
+    """
     try:
         httpx.get(model.ask.url + model.path, timeout=httpx.Timeout(PATIENCE_S, read=0.2))
     except httpx.ReadTimeout:
@@ -67,7 +69,7 @@ def at_work(model):
 
 @contextlib.contextmanager
 def finishing(model):
-    """A context during which the model finishes; its block must end before the model does."""
+    """Return a context during which the model finishes. The block must end before the model has finished."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         finished = pool.submit(model.finish)
         eventually(lambda: at_work(model) or finished.done())
@@ -88,7 +90,7 @@ def test_more_waiting_examples_than_the_queue_holds_are_429_with_retry_after(bus
             assert error["details"] == {"retry_after_s": 1}
     answers = [future.result() for future in waiting]
     assert sorted(answer.status_code for answer in answers) == [200, 200, 429, 429, 429, 429]
-    # None of the refused request was kept: its ids are new, and the accepted requests' ids are not.
+    # The server kept no part of a refused request: its ids are new, but the ids of accepted requests are not.
     for k, answer in enumerate(answers):
         (again,) = busy.learn(example([0, k], True, f"w{k}"))
         assert again["duplicate"] == (answer.status_code == 200)
@@ -205,6 +207,6 @@ def test_the_server_has_a_limit_of_models(ask):
     names = [ask.new_model().path for _ in range(room)]
     error = refusal(ask("PUT", "/models/one-more", json=BASE), 409, "conflict")
     assert "12 models of at most 12" in error["message"]
-    assert ask("PUT", names[0], json=BASE).status_code == 200  # the model exists already
+    assert ask("PUT", names[0], json=BASE).status_code == 200  # the model already exists
     for path in names:
         ask("DELETE", path)

@@ -1,4 +1,4 @@
-"""Listing what a model has learned: all of it, in pages, as it stands now."""
+"""List everything that a model has learned, in pages and in its current state."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ def page(model, **params):
 
 
 def pages(model, **params):
-    """Return all pages, each after the first from the cursor before it."""
+    """Return all pages. Each page after the first starts at the cursor of the page before it."""
     found = [page(model, **params)]
     while found[-1]["next"] is not None:
         found.append(page(model, **params, cursor=found[-1]["next"]))
@@ -32,7 +32,7 @@ def ids(*found):
 
 @pytest.fixture(scope="module")
 def stream(ask):
-    """Seven examples, one of them forgotten and one corrected."""
+    """A model with seven examples. One example is forgotten and one is corrected."""
     model = ask.new_model()
     model.learn({"id": "a", "x": [0, 0], "y": "u"}, {"id": "b", "x": [1, 0], "y": "v"}, {"x": [0, 1], "y": "u"})
     model.learn({"id": "d", "x": [1, 1], "y": "v"})
@@ -120,7 +120,7 @@ def test_examples_undone_by_a_rollback_are_not_listed(ask):
 
 @pytest.fixture(scope="module")
 def voted(ask):
-    """Three candidates with two labels each; the first candidate's labels differ."""
+    """A model with three candidates that have two labels each. The labels of the first candidate differ."""
     model = line_model(ask)
     model.ask("PATCH", model.path, json={"labels": {"overlap": 2, "tie_breakers": 0}})
     offered(model, LINE[:3])
@@ -167,7 +167,7 @@ def test_the_list_is_the_same_after_a_crash_and_in_an_imported_copy(tmp_path):
             client.import_model("copy", client.export_model(model.name))
             client.learn("copy", [{"id": "new", "x": [1, 1], "y": "left"}])
             found = list(client.every_example("copy"))
-        # Imported examples have no times, and their annotators are known only for the newest answers.
+        # Imported examples have no times. The annotators of imported examples are known only for the newest answers.
         untold = {"source": None, "at": None}
         assert found[:-1] == [example | untold for example in before["examples"]]
         assert (found[-1]["id"], found[-1]["source"]) == ("new", "streamed")

@@ -1,4 +1,4 @@
-"""More rows than a request may have: the client sends them in order, in requests that the server accepts."""
+"""More rows than one request may have. The client sends them in order, in requests that the server accepts."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ def rows(n, seed=0):
 
 @pytest.fixture
 def lossy(monkeypatch):
-    """Let the network lose three of ten answers to requests that were done; return the paths of those requests."""
+    """Drop the answers to three of ten successful requests. Return the paths of these requests."""
     rng, send, asked = random.Random(0), httpx.HTTPTransport.handle_request, []
 
     def handle_request(self, request):
@@ -50,7 +50,7 @@ def lossy(monkeypatch):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A server that accepts little at once."""
+    """A server that accepts only small requests."""
     folder = tmp_path_factory.mktemp("small")
     with (
         RunningServer(folder / "data", batch_examples_max=70, body_bytes_max=4_000) as server,

@@ -32,7 +32,7 @@ def test_a_model_is_created_once_and_repeating_the_request_changes_nothing(ask):
     again = ask("PUT", "/models/full", json=FULL)
     assert again.status_code == 200
     assert again.json() == first.json()
-    # The shown configuration makes the same model, also with every default spelled out.
+    # The configuration that the server shows creates the same model, even with every default written out.
     whole = ask("GET", "/models/full?full=true").json()["configuration"]
     assert whole | FULL | {"features": whole["features"]} == whole
     for body in (configuration, whole):

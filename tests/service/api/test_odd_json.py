@@ -12,7 +12,7 @@ pytestmark = pytest.mark.server
 
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
-HUGE = "a number of 5,001 digits"  # more than Python itself prints
+HUGE = "a number of 5,001 digits"  # more digits than Python itself prints
 
 numbers = (
     st.floats(width=64)
@@ -48,7 +48,7 @@ bodies = (
 
 
 def text_of(value):
-    """Return JSON text, with NaN and Infinity as Python spells them."""
+    """Return JSON text, in which NaN and Infinity are written as Python writes them."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)}: {text_of(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

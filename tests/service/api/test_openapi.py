@@ -26,7 +26,7 @@ OPERATIONS = [
 
 
 def media_of(operation):
-    """Yield every schema of an operation with its example."""
+    """Yield every schema of an operation, with the example of the schema."""
     parts = [operation.get("requestBody", {}), *operation["responses"].values()]
     return [content for part in parts for content in part.get("content", {}).values()]
 
@@ -73,7 +73,7 @@ def test_every_reference_resolves():
 
 
 def test_the_server_does_what_the_document_says(tmp_path):
-    """Schemathesis sends each route what its schema allows and what it does not."""
+    """Schemathesis sends each route valid and invalid values according to the schema."""
     settings = {"models_max": 30, "dim_max": 2000, "points_max": 1000, "cache_mb": 8}
     with RunningServer(tmp_path / "data", limits={"heartbeat_s": 0.2}, **settings) as server, Asking(server.url) as ask:
         model = ask.new_model("weather")

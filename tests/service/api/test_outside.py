@@ -72,7 +72,7 @@ USUAL = {"a": 0.3, "b": "u", "c": True, "when": "2026-06-01T09:00", "note": "ice
         ({"c": "yes"}, ["c"]),
         ({"d": 1}, ["d"]),
         ({"when": "1.5.2026"}, ["when"]),
-        ({"when": "9999-12-31"}, None),  # day of the week and part of the year are like any other day's
+        ({"when": "9999-12-31"}, None),  # the day of the week and the part of the year are the same as on any other day
         ({"note": "Wolken am Himmel"}, ["note"]),
         ({"note": "snow am Himmel"}, None),
         ({"a": -1e6, "b": "x", "d": "d"}, ["a", "b", "d"]),
@@ -140,7 +140,7 @@ def usual_way(model):
 
 
 def together(model):
-    """Send many small requests on one stream, which are read together."""
+    """Send many small requests on one stream. The server parses these requests together."""
     with opened(model.ask.url, f"{model.path}/stream") as stream:
         refs = [stream.say("predict", examples=[{"x": x}]) for x in FAR]
         answers = {frame["ref"]: frame["results"][0] for frame in (stream.hear() for _ in refs)}
@@ -198,5 +198,5 @@ def test_other_processes_list_it_too(tmp_path, more):
     with RunningServer(tmp_path / "data", **more) as server, Asking(server.url) as ask:
         model = made(ask, "outside", DENSE, point)
         wait_for_children(server.process.pid, 1)
-        for door in (shortcut, usual_way, rows_as_bytes) * 5:  # any free process takes a connection
+        for door in (shortcut, usual_way, rows_as_bytes) * 5:  # any free process accepts a connection
             assert [result.get("outside") for result in door(model)] == [None, [0, 2]]

@@ -64,7 +64,9 @@ def test_a_model_that_has_learned_nothing_predicts_nothing(ask):
 
 
 def test_a_prediction_has_the_same_bits_in_any_batch(ask):
-    """More kernel values than the event loop computes itself go to a thread: 600 points times 500 examples."""
+    """If a prediction needs more kernel values than the event loop computes itself, it runs on a thread: 600 points
+    times 500 examples.
+    """
     model = ask.new_model(C=1000)
     model.learn(*(example([math.sin(k * k), math.cos(5 * k)], k % 2) for k in range(900)))
     assert model.figures()["points"] > 400

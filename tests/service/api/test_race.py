@@ -1,6 +1,4 @@
-"""A model whose settings race, over HTTP: its description, the solver of a body without one, and how to keep the
-winner.
-"""
+"""A model with a race, over HTTP: its description, the solver of a body that names none, and how to keep the winner."""
 
 import math
 import random
@@ -67,7 +65,7 @@ def test_overview_and_curves_have_the_leaders_points(ask):
         xs = [[draw.random(), draw.random()] for _ in range(100)]
         model.learn(*({"x": x, "y": int((x[0] + x[1] > 1) ^ (k > 5))} for x in xs))
     figures = model.figures()
-    assert next(arm for arm in figures["arms"] if arm["leads"])["half_life"]  # so it holds fewer than the other arms
+    assert next(arm for arm in figures["arms"] if arm["leads"])["half_life"]  # so it has fewer points than other arms
     history = ask("GET", f"{model.path}/history").json()
     assert figures["points"] < max(arm["points"] for arm in figures["arms"])
     assert history["curve"]["points"][-1] == figures["points"]

@@ -1,4 +1,4 @@
-"""Ranking candidates, explaining predictions and suspecting labels on a real server."""
+"""Rank candidates, explain predictions, and find suspect labels on a real server."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Bringing a model level with a project of Label Studio; a real HTTP server stands in for Label Studio's API."""
+"""Bring a model up to date with a Label Studio project. A real HTTP server stands in for Label Studio's API."""
 
 import subprocess
 import sys
@@ -55,7 +55,7 @@ class Project:
         studio.add(self.number, CONFIG, models=at)
 
     def annotate(self, choice, number=None, second=0, text=None, **more):
-        """Add an annotation with a task to Label Studio; return its number."""
+        """Add a task with an annotation to Label Studio. Return the number of the annotation."""
         number = number or next(self.annotations)
         value = {"choices": [choice]}
         region = [{"from_name": "mood", "to_name": "text", "type": "choices", "value": value}]
@@ -67,7 +67,7 @@ class Project:
         return number
 
     def told(self, number):
-        """Send the webhook of an annotation as it is now."""
+        """Send a webhook with the current state of an annotation."""
         project = self.studio.projects[self.number]
         task = project["tasks"][number]
         body = {"action": "ANNOTATION_CREATED", "annotation": task["annotations"][0], "task": task}
@@ -114,7 +114,7 @@ def test_changed_annotations_are_corrected_and_deleted_or_skipped_ones_forgotten
     project.reconcile(known=1, corrected=1, forgotten=2)
     assert project.labels() == {changed: "sad", kept: "sad"}
     eventually(lambda: not project.ask("GET", f"/models/{project.name}").json()["jobs"])
-    project.reconcile(known=2, forgotten=1)  # it is forgotten already
+    project.reconcile(known=2, forgotten=1)  # it was already forgotten
     assert project.ask("GET", f"/models/{project.name}/examples/ls-{deleted}").status_code == 410
 
 
@@ -134,16 +134,16 @@ def test_annotations_that_move_between_pages_are_learned_and_counted_once(projec
         if "/api/tasks/" in target:
             pages.append(target)
             if len(pages) == 2 and change == "a task less":
-                project.studio.delete(numbers[3])  # the second page's first task moves to the end of the first page
+                project.studio.delete(numbers[3])  # the first task of page 2 moves to the end of page 1
             elif len(pages) == 2:
                 tasks = project.studio.projects[project.number]["tasks"]
-                late = project.annotate("glad")  # so the first page's last task moves to the second page
+                late = project.annotate("glad")  # this moves the last task of the first page to the second page
                 project.studio.projects[project.number]["tasks"] = {late: tasks[late], **tasks}
         return whole(method, target, *rest)
 
     project.studio.answer = answer
     try:
-        project.reconcile(learned=150)  # a webhook will report that it was deleted since
+        project.reconcile(learned=150)  # a webhook will report that the annotation was deleted since
     finally:
         project.studio.answer = whole
     assert project.labels().keys() == set(numbers)
@@ -177,7 +177,7 @@ def test_an_annotation_that_the_model_refuses_does_not_stop_the_next(project):
 def test_a_state_older_than_a_webhooks_changes_nothing(project):
     number = project.annotate("sad", second=9)
     project.told(number)
-    project.annotate("glad", number, second=1)  # its state when the page was read
+    project.annotate("glad", number, second=1)  # the state of the annotation when the page was read
     project.reconcile(ignored=1)
     assert project.labels() == {number: "sad"}
 

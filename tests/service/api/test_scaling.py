@@ -1,4 +1,4 @@
-"""Raw numbers, as clients send them without thinking of units, in every kind of request."""
+"""Raw numbers in different units, as clients usually send them, in every kind of request."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ RAW = {"kernel": {"type": "rbf"}, "C": 1}
 
 
 def raw(seed, n):
-    """Return columns in different units; the smallest column determines the class."""
+    """Return columns in different units. The column with the smallest numbers determines the class."""
     random = np.random.default_rng(seed)
     Z = random.normal(size=(n, 4))
     y = np.where(Z[:, 0] + Z[:, 1] > 0, "p", "n")
@@ -61,7 +61,7 @@ def test_rows_as_json_as_bytes_and_as_tensors_are_equal(ask, server):
     answer = ask("POST", f"/v2{json_model.path}/infer", json={"inputs": [tensor]})
     outputs = {output["name"]: output["data"] for output in answer.json()["outputs"]}
     assert outputs["prediction"] == [result["prediction"] for result in as_bytes]
-    # A sparse spelling of the same numbers is equal.
+    # The sparse spelling of the same numbers is equal.
     spelled = [{"indices": [3, 1, 0, 2], "values": [x[3], x[1], x[0], x[2]]} for x in X.tolist()]
     assert json_model.predict(*spelled) == as_bytes
 
@@ -120,7 +120,7 @@ def test_a_forgotten_candidate_leaves_no_trace(tmp_path, warmup):
         model.learn(*(example(c["x"], "ab"[k % 2], c["id"]) for k, c in enumerate(candidates[:10])))
         assert found_in(tmp_path / "data", NEEDLE.encode())
         answer = ask("DELETE", f"{model.path}/examples/{NEEDLE}")
-        # The warm-up is over, or the candidate is taken out of it.
+        # Either the warm-up is over, or the candidate is removed from the warm-up.
         assert answer.status_code == (202 if warmup == 20 else 200)
         assert warmup == 200 or until_ended(ask, answer.json()["job"])["state"] == "done"
         assert found_in(tmp_path / "data", NEEDLE.encode()) == []

@@ -1,4 +1,6 @@
-"""RouteTable: routes found by look-up or by the router answer alike, and every declared operation has a route."""
+"""RouteTable: a route answers in the same way whether it is found by look-up or by the router. Every declared operation
+has a route.
+"""
 
 import asyncio
 import json
@@ -50,7 +52,7 @@ REQUESTS = [
 
 
 async def asked(app, key, method, path, body, headers):
-    """Return status, type and body of an answer, and what was counted."""
+    """Return the status, type and body of an answer, and what the metrics counted."""
     sent, data = [], json.dumps(body).encode()
     given = {"host": "localhost", "content-type": "application/json", "authorization": f"Bearer {key}", **headers}
     scope = {
@@ -74,7 +76,7 @@ async def asked(app, key, method, path, body, headers):
 async def answers(folder, key):
     app = create_app(Settings(data_dir=folder / "data", keys_file=folder / "keys.json"))
     async with app.router.lifespan_context(app):
-        while not app.state.registry.ready:  # noqa: ASYNC110  polls as a client does
+        while not app.state.registry.ready:  # noqa: ASYNC110  poll, as a client does
             await asyncio.sleep(0.05)
         assert (await asked(app, key, "PUT", "/models/m", BASE, {}))[0] == 201
         found = [await asked(app, key, "POST", *request) for request in REQUESTS]
@@ -121,7 +123,7 @@ def test_an_unexpected_error_is_logged_and_answered_in_the_usual_shape(tmp_path,
 
 
 def served(*operations):
-    """A group that serves these operations."""
+    """Return a group that serves these operations."""
     group = Group()
     for each in operations:
 
@@ -158,7 +160,7 @@ def test_an_operation_with_several_ways_needs_a_handling():
 
 
 class Greeting:
-    """A part of a client with an operation that is declared only here."""
+    """A part of a client. The operation of this part is declared only here."""
 
     @Operation("GET", "/models/{model}/greeting", role="reader").asked
     def greeting(self, model: str, *, to: str = "you") -> Call[dict[str, str]]:  # noqa: ARG002

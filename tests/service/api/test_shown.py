@@ -1,4 +1,6 @@
-"""A candidate's `show`: kept with it, returned with its question, gone with it, and never a feature."""
+"""A candidate's `show` is stored with the candidate, returned with its question, removed with it, and never a
+feature.
+"""
 
 import pytest
 
@@ -27,7 +29,7 @@ def offered(model, candidates):
 
 
 def shown(model):
-    """Return the shows by id, as the pool lists them."""
+    """Return the `show` of each id, as the pool lists them."""
     return {c["id"]: c["show"] for c in model.ask("GET", f"{model.path}/pool").json()["candidates"] if "show" in c}
 
 
@@ -63,7 +65,7 @@ def test_the_same_offer_again_changes_nothing(model):
     assert offered(model, first)["added"] == 2
     assert offered(model, [{**LINE[0], "show": {"b": 2, "a": 1}}, LINE[1]])["added"] == 0
     position = model.figures()["position"]
-    assert offered(model, LINE[:2])["added"] == 0  # without show
+    assert offered(model, LINE[:2])["added"] == 0  # this candidate has no show
     assert shown(model) == {LINE[0]["id"]: {"a": 1, "b": 2}}
     assert model.figures()["position"] == position
 
@@ -97,7 +99,7 @@ def test_a_new_show_stays_when_other_candidates_come(ask):
     assert ask("PATCH", model.path, json={"labels": {"pool_max": 2}}).status_code == 200
     offered(model, [{**LINE[0], "show": "old"}, LINE[1]])
     assert offered(model, [{**LINE[0], "show": "new"}, LINE[2]])["size"] == 2
-    assert shown(model) == {}  # it made room
+    assert shown(model) == {}  # the candidate was removed to make room
     offered(model, [{**LINE[0], "show": "newest"}])
     assert shown(model) == {LINE[0]["id"]: "newest"}
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.server
 
 
 async def do(worker, what, seed, n):
-    """Change the model, in the same way for the same seed and n."""
+    """Change the model. The same seed and n give the same changes."""
     model = worker.model
     if what == "learn":
         await worker.learn(learning(model, examples_of(seed, n)))
@@ -41,7 +41,7 @@ async def do(worker, what, seed, n):
             for k, digest in enumerate(x_digests(rows))
         ]
         await worker.keep([p for p in waiting if model.pending.find(p.id, 0) is None])
-        await worker.snapshot()  # after them in the log
+        await worker.snapshot()  # the log has the snapshot after the changes
     elif what == "rollback":
         to = 1 + seed * n % model.position
         if model.counts(to):
@@ -61,7 +61,7 @@ WITH_ROLLBACKS = st.one_of(CHANGES, st.tuples(st.just("rollback"), st.integers(0
 
 
 def unlike(changes):
-    """Return the same changes, each with a seed of its own, because an id is learned once."""
+    """Return the same changes with a different seed for each, because an id is learned only once."""
     return [(what, 100 * place + seed, n) for place, (what, seed, n) in enumerate(changes)]
 
 
@@ -86,7 +86,7 @@ def test_a_rolled_back_model_equals_a_model_that_never_had_the_undone_events(bef
         assert answer["position"] == end + 1
         assert digest_of(worker.model) == was
         assert worker.published.examples == worker.model.learned == answer["examples"]
-        # Undone ids are unknown and may be learned again, also with another label.
+        # Undone ids are unknown. Undone ids may be learned again, even with a different label.
         for change in after:
             await do(worker, *change)
         recovered = load_model(store, "m", **SIZES)
@@ -127,7 +127,7 @@ def test_undone_ids_are_learned_again_and_earlier_ids_are_not():
         to = worker.model.position
         await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "n")]))
         await worker.roll_back(to)
-        # Dropped first answers are looked up in the log, where undone events must not be found.
+        # Dropped first answers are looked up in the log. The look-up must not find undone events.
         worker.model.answers.kept = 1
         await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "p"), ("x", [1, 1], "p"), ("y", [2, 2], "n")]))
         answer = await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "p"), ("a", [0, 1], "n")]))
@@ -258,7 +258,7 @@ def test_the_log_is_trimmed_before_the_older_snapshot_and_the_rest_recovers(stor
             assert digest_of(load_model(store, "m", **sizes)) == digest
             whole = store.get_snapshot("m", newest)
             store.put_snapshot("m", newest, whole[:-40])
-            assert digest_of(load_model(store, "m", **sizes)) == digest  # from the older snapshot
+            assert digest_of(load_model(store, "m", **sizes)) == digest  # loaded from the older snapshot
             store.put_snapshot("m", newest, whole)
             with pytest.raises(Conflict, match="trimmed"):
                 await worker.finish(epochs=1)
@@ -272,7 +272,7 @@ def test_the_log_is_trimmed_before_the_older_snapshot_and_the_rest_recovers(stor
             await worker.finish()
             await worker.roll_back(worker.model.position - 1)
             assert digest_of(worker.model) == digest
-            # An id whose first answer is dropped and whose event is trimmed counts as new.
+            # If the first answer of an id is dropped and its event is trimmed, the id counts as new.
             again = await worker.learn(learning(worker.model, [("s0-1", [7, 7], "a")]))
             assert not again.results[0].duplicate
 
@@ -285,7 +285,7 @@ def test_events_needed_to_fold_an_epoch_or_a_rollback_again_are_not_trimmed(stor
             for seed in range(3):
                 await do(worker, "learn", seed, 4)
             await worker.snapshot()
-            await worker.finish(epochs=1)  # keeps another snapshot
+            await worker.finish(epochs=1)  # this saves another snapshot
             await do(worker, "learn", 5, 4)
             assert next(store.read("m", 0))[0] == 1
             await worker.roll_back(worker.model.position - 1)

@@ -123,7 +123,7 @@ def test_examples_learned_in_flight_share_appends(socket, model):
     assert [answer["results"][0]["id"] for answer in answers] == [f"e{k}" for k in range(count)]
     figures = model.figures()
     assert figures["examples"] == count
-    assert figures["position"] < count / 2  # an event per micro-batch, not per example
+    assert figures["position"] < count / 2  # the log has one event per micro-batch, not per example
 
 
 def test_a_prediction_sees_earlier_examples_of_its_socket(ask, model):
@@ -147,7 +147,7 @@ def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
 
 
 def test_a_client_that_does_not_read_is_held_up_and_goes_on_later(tmp_path):
-    # 13 MB of answers, where 4 fit into the connection; 60 MB of requests, where 36 do.
+    # The connection holds 4 MB of the 13 MB of answers, and 36 MB of the 60 MB of requests.
     frames, each, blanks = 500, 100, " " * 100_000
     with RunningServer(tmp_path / "data", limits={"frames_in_flight_max": 8}) as server, Asking(server.url) as ask:
         model = ask.new_model()
@@ -161,7 +161,7 @@ def test_a_client_that_does_not_read_is_held_up_and_goes_on_later(tmp_path):
             return [f"{k}-{'i' * 200}-{i}" for i in range(each)]
 
         async def stopped():
-            """Wait until nothing more is served; return how much was served."""
+            """Wait until the server serves no more frames. Return the number of served frames."""
             before, now = -1.0, 0.0
             while now != before or not now:
                 await asyncio.sleep(0.5)
@@ -260,13 +260,13 @@ def test_a_subscriber_that_falls_behind_gets_an_error_and_keeps_its_socket(tmp_p
         model = ask.new_model(features={"type": "dense", "dim": 1000})
         with opened(server.url, f"{model.path}/stream", max_queue=1) as socket:
             last = granted(socket.ask("subscribe"))["position"]
-            for _ in range(60):  # answers that fill the connection, because the client reads none
+            for _ in range(60):  # answers that fill the connection, because the client reads nothing
                 socket.say("predict", examples=[{"id": "i" * 250, "x": {"indices": [], "values": []}}] * 500)
             while f'hinged_predictions_served_total{{model="{model.name}"}} 30000.0' not in ask("GET", "/metrics").text:
                 time.sleep(0.05)
             for k in range(100):
                 model.learn(example([k % 3] * 1000, "ab"[k % 2]))
-            answers, told = [], []  # and the subscription's messages among them
+            answers, told = [], []  # the messages of the subscription are among the answers
             while len(answers) < 60 or not told or "event" in told[-1]:
                 frame = socket.hear()
                 (told if frame["ref"] == "1" else answers).append(frame)

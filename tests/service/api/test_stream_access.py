@@ -1,4 +1,4 @@
-"""Access to the WebSocket of a model: who may open it, and which frames a key permits."""
+"""Access to the WebSocket of a model: which keys may open it, and which frames they may send."""
 
 import json
 

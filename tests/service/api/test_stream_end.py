@@ -1,4 +1,4 @@
-"""The ends of a WebSocket: by its model, its server, its client, silence, or the limit of streams."""
+"""The end of a WebSocket. Its model, its server, its client, silence, or the limit of streams may cause the end."""
 
 import threading
 
@@ -67,7 +67,7 @@ def test_an_idle_socket_is_closed_unless_it_subscribes(tmp_path):
             assert closed(idle) == (4408, "no frame for 0.5 s")
             with opened(
                 server.url, f"{model.path}/stream"
-            ) as later:  # by then the other socket is silent for that long
+            ) as later:  # by then, the other socket has been silent for that long
                 assert closed(later)[0] == 4408
             granted(subscribed.ask("predict", x=[0, 1]))
 
@@ -95,7 +95,7 @@ def test_open_streams_have_a_limit(tmp_path):
             assert caught.value.response.status_code == 429
             granted(second.ask("predict", x=[0, 1]))
 
-        def one_more():  # once the server has seen that the other clients are gone
+        def one_more():  # succeeds when the server has noticed that the other clients have left
             try:
                 with opened(server.url, path) as third:
                     return granted(third.ask("predict", x=[0, 1]))

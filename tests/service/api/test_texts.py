@@ -1,4 +1,4 @@
-"""Texts and moments as features, on a real server."""
+"""Features that are texts or moments, on a real server."""
 
 import httpx
 import pytest
@@ -61,7 +61,7 @@ def test_texts_of_a_pool_are_shown_as_they_are(ask):
     model = ask.new_model(**TEXT)
     candidates = [{"id": e["id"], "x": e["x"]} for e in weather(30)]
     assert ask("POST", f"{model.path}/pool", json={"examples": candidates}).json()["added"] == 30
-    assert model.figures()["features"]["words"] > 10  # before any label
+    assert model.figures()["features"]["words"] > 10  # before any label has come
     (query,) = ask("POST", f"{model.path}/queries", json={"n": 1, "annotator": "ann"}).json()["queries"]
     assert query["x"] in [candidate["x"] for candidate in candidates]
     model.learn({"id": query["id"], "y": "cold", "lease": query["lease"]})

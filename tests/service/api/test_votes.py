@@ -1,4 +1,4 @@
-"""Several annotators for one candidate: which label is learned, and who is asked next."""
+"""Several annotators label one candidate: which label is learned, and who is asked next."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):
 
 
 def vote(model, name, y):
-    """Let an annotator ask for a question, and answer it."""
+    """Let an annotator ask for a question and answer it."""
     (question,) = asked(model, name)
     (result,) = label(model, {"id": question["id"], "y": y, "lease": question["lease"]}).json()["results"]
     return result

@@ -1,4 +1,4 @@
-"""Further epochs, and records with names before and after their warm-up."""
+"""Further epochs, and records with names from before and after the warm-up."""
 
 import math
 import random

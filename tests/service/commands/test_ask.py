@@ -1,4 +1,6 @@
-"""Random histories of a model that asks for labels: folding them again, or from a snapshot, gives the same bits."""
+"""Random histories of a model that asks for labels. Rebuilding the model from its log, or from a snapshot, gives the
+same bits.
+"""
 
 import json
 
@@ -34,7 +36,9 @@ numbers = st.integers(-3, 3)
 
 
 class History(RuleBasedStateMachine):
-    """A model, and a second model that is folded from the bytes of its log, sometimes from a snapshot."""
+    """A model, and a second model that is rebuilt from the bytes of the first model's log, sometimes from a
+    snapshot.
+    """
 
     @initialize(
         base=st.sampled_from([DENSE, NAMED]),
@@ -81,7 +85,7 @@ class History(RuleBasedStateMachine):
         except ServiceError:
             assert digest_of(self.model) == before  # a refusal changes nothing
             raise
-        assert digest_of(self.model) == before  # nor does planning
+        assert digest_of(self.model) == before  # planning changes nothing either
         self.commit(planned.events)
         return planned.answer(self.model)
 
@@ -234,7 +238,7 @@ class History(RuleBasedStateMachine):
             labels = [label for _, label in candidate.votes]
             assert len(held) + len(labels) <= max(self.overlap, len(labels) + 1)
             assert len({voter for voter, _ in candidate.votes}) == len(labels) < self.overlap + self.tie_breakers
-            if len(labels) >= self.overlap:  # no label leads
+            if len(labels) >= self.overlap:  # there is no majority
                 assert len(set(labels)) == len(labels)
             assert self.model.answers.find(candidate.id) is None
 
@@ -252,7 +256,7 @@ def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
         expected = min(budget, explore * budget + (1 - explore * budget) * share)
         assert wanted.mean() <= budget * 1.08 + 0.002
         assert wanted.mean() == pytest.approx(expected, rel=0.1)
-        # The reported probability is the true probability.
+        # The reported probability is the true probability of being wanted.
         told = np.array([w.probability for w in wishes])
         assert wanted[inside].mean() == pytest.approx(told[inside].mean(), abs=0.02)
         assert wanted[~inside].mean() == pytest.approx(told[~inside].mean(), abs=0.02)

@@ -1,4 +1,4 @@
-"""The quick plan of a stream compared with the plan that looks at each example."""
+"""The quick plan of a stream is equal to the plan that checks each example."""
 
 import asyncio
 from functools import partial
@@ -22,7 +22,8 @@ from tests.helpers.worker import folder_of, learning, working
 
 CLASSES_MAX = 4
 
-# Ids that are learned, dropped from the answers but in the log, in the pool, pending, from the server, and new.
+# Ids of all sorts: learned, in the log although the model has dropped their answers, in the pool, pending, given by the
+# server, and new.
 ids = st.none() | st.sampled_from(
     ["old-1", "old-2", "old-40", "pool-1", "pool-2", "wait-1", "@1", "@90", *(f"new-{k}" for k in range(12))]
 )
@@ -32,7 +33,7 @@ requests = st.lists(st.lists(st.tuples(ids, points, labels), min_size=1, max_siz
 
 
 async def settled(worker):
-    """Return a model that knows some ids in every possible way."""
+    """Return a model that knows ids in every possible way."""
     first = [(f"old-{k}", [k / 50, 0.5], "ab"[k % 2]) for k in range(50)]
     for at in range(0, 50, 10):
         await worker.learn(learning(worker.model, first[at : at + 10]))
@@ -57,13 +58,13 @@ def outcome(worker, plan):
 
 
 def known_of(worker):
-    """Return a look-up of the first answers that the log holds."""
+    """Return a look-up of the first answers that are in the log."""
     return partial(worker.journal.lookup.first_answers, worker.model)
 
 
 @pytest.fixture(scope="module")
 def worker():
-    """A worker whose model stays as it is: plans change nothing."""
+    """A worker whose model never changes, because plans change nothing."""
     loop = asyncio.new_event_loop()
     with TemporaryDirectory() as folder:
         store = SQLiteStore(folder_of(folder))

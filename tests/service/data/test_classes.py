@@ -9,7 +9,7 @@ from hinged.service.errors import Invalid
 from tests.helpers.limits import limited
 
 integers = st.integers(-(2**63) + 1, 2**63 - 1)
-# Strings that look like the name of another label.
+# Strings that look like the name of a different label.
 tricky = integers.map(str) | st.sampled_from(["true", "false", "True", "null", "", '"', "-", "--1", "²", "1.0", " 1"])
 labels = st.booleans() | integers | st.text(max_size=5) | tricky | tricky.map(json.dumps)
 

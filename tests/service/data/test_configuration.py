@@ -43,7 +43,7 @@ def test_labels_that_are_equal_in_python_make_different_configurations():
 
 
 def of_any_solver():
-    """Bodies for any solver, with some of its parameters, some of them at their defaults."""
+    """Draw a body for any solver, with some of its parameters. Some parameters have their default values."""
     kernels = st.sampled_from(
         [{"type": "rbf"}, {"type": "rbf", "gamma": 2.0}, {"type": "rbf", "gamma": "auto"}, {"type": "linear"},
          {"type": "laplacian", "gamma": 0.5}, {"type": "polynomial", "degree": 2}]

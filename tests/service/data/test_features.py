@@ -1,4 +1,4 @@
-"""The kinds of features and of columns decide what x may be: service/data/features/."""
+"""Only the kinds of features and of columns decide which x are valid: service/data/features/."""
 
 import ast
 
@@ -17,10 +17,10 @@ from hinged.service.data.features.vocabulary import Vocabulary
 from tests.helpers.server import ROOT
 
 KNOWN_BY_NAME = {
-    "service/api/inference/routes.py": {"RecordFeatures"},  # a tensor per column, or one tensor of rows
-    "service/engine/transfer/estimators.py": {"Scaling"},  # an estimator's scale becomes a model's
+    "service/api/inference/routes.py": {"RecordFeatures"},  # one tensor per column, or one tensor of rows
+    "service/engine/transfer/estimators.py": {"Scaling"},  # the scale of an estimator becomes the scale of a model
 }
-"""Modules elsewhere that name a kind of features, and why each must."""
+"""Other modules that name a kind of features, each with the reason."""
 
 
 class Open(ColumnKind):
@@ -67,7 +67,7 @@ def test_no_other_module_tests_for_a_kind_of_features_or_column():
             )
             if named or asked:
                 found[name] = named | ({"features.type"} if asked else set())
-    assert found.pop("service/data/configuration.py") == {"features.type"}  # whether both have the same type
+    assert found.pop("service/data/configuration.py") == {"features.type"}  # it checks whether both have the same type
     assert found == KNOWN_BY_NAME
 
 

@@ -1,4 +1,6 @@
-"""A parameter is declared once, at its solver: model, solver and estimator take and refuse the same values."""
+"""A parameter is declared only once, at its solver. The model, the solver and the estimator accept and refuse the same
+values.
+"""
 
 import pytest
 from hypothesis import given
@@ -46,6 +48,6 @@ def test_each_parameter_is_declared_once_with_its_meaning_and_default(name, para
     assert parameter.rule.fits(parameter.default)
     with pytest.raises(ValueError, match=f"^{parameter.name} must be .*, got <object"):
         make_solver(name, make_kernel("rbf", 1.0), 2, **{parameter.name: object()})
-    if name in ESTIMATOR_OF and name != "bsgd":  # its estimator finds `examples` by itself
+    if name in ESTIMATOR_OF and name != "bsgd":  # its estimator determines `examples` itself
         assert ESTIMATOR_OF[name].rules[parameter.name].allowed.startswith(parameter.rule.allowed)
         assert getattr(ESTIMATOR_OF[name](), parameter.name) == parameter.default

@@ -1,4 +1,4 @@
-"""A long body gives the same result as a short body: the same examples, the same refusals."""
+"""A long body gives the same result as a short body: the same examples, or the same refusal."""
 
 import json
 
@@ -45,7 +45,9 @@ def everything_is_long():
 
 
 def read(body, read_body, configuration, *, long):
-    """Return the result of reading a body, or the message of its refusal. long: as a text, or as a frame's parts."""
+    """Return the result of reading a body, or the message of its refusal. long: whether it is read as a long text, or
+    as the parts of a long frame.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(portions, "SMALL_BYTES", 0 if long else 2**30)
         try:
@@ -85,7 +87,7 @@ def same(body, read_body, configuration):
     for long_body in (text, portions.Long(body)):
         long = plain(read(long_body, read_body, configuration, long=True))
         if isinstance(short, str) and isinstance(long, str):
-            # If several things are wrong, either may be reported; a lone problem is reported in the same words.
+            # If a body has several errors, any of them may be reported. A single error is reported in the same words.
             assert long
         else:
             assert long == short

@@ -12,7 +12,7 @@ from hinged.service.settings import Settings
 from hinged.solvers.core.rows import BadRow
 
 X = np.array([[0.0, 2.5, 0.0, -1e90], [0.0, 0.0, 0.0, 0.0], [7.0, 0.0, 1e-90, 0.0]])
-INDPTR, INDICES, VALUES = [0, 3, 3, 5], [3, 0, 1, 2, 0], [-1e90, 0.0, 2.5, 1e-90, 7.0]  # in no order, with a zero
+INDPTR, INDICES, VALUES = [0, 3, 3, 5], [3, 0, 1, 2, 0], [-1e90, 0.0, 2.5, 1e-90, 7.0]  # not sorted, with a zero
 
 
 def configured(scale):

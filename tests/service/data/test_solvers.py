@@ -1,4 +1,4 @@
-"""Every solver as a model: created by name, taught, restarted, and what its configuration may have."""
+"""Every solver as a model: create it by name, train it, restart it, and check what its configuration allows."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def body(name, **changes):
     return BODY | {"solver": name} | precision | changes
 
 
-# Parts that a model may ask for besides its solver's name, and that are computed differently.
+# Parts that a model may ask for in addition to its solver's name, and that lead to different computations.
 VARIANTS = {
     "lasvm-second-order": ("lasvm", {"second_order": True, "delta_max": 3.0}),
     **{
@@ -82,7 +82,7 @@ def test_all_models_are_the_same_after_a_restart_and_after_kill_9(server, ask):
         return {key: (m.figures()["support_vectors"], m.predict([0, 1], [1, 1])) for key, m in models.items()}
 
     before = answers()
-    server.kill()  # newest snapshots and the log after them
+    server.kill()  # the newest snapshots, and the log after them
     server.start()
     assert answers() == before
     server.terminate()

@@ -20,7 +20,7 @@ def test_in_scripts_without_spaces_each_character_is_a_word():
 
 
 def test_words_and_pairs_of_neighbours_are_counted():
-    assert sorted(counted("a b a b").values()) == [1, 2, 2, 2]  # b a; a, b, a b
+    assert sorted(counted("a b a b").values()) == [1, 2, 2, 2]  # the pair "b a" once; "a", "b" and the pair "a b" twice
     assert counted("") == counted("...") == {}
     assert counted("a b") != counted("b a")
     assert counts_of("a", "title", BUCKETS) != counts_of("a", "body", BUCKETS)
@@ -52,7 +52,7 @@ def test_a_word_weighs_more_the_fewer_texts_have_it_and_the_more_often_it_comes(
     the, cat, new = parts("the cat fish")
     assert the < cat < new
     cat, _, dog = parts("cat cat dog")
-    # log2(1 + 3/1); log2(1 + 3/2) and log2(1 + 2) by straight lines
+    # log2(1 + 3/1), and log2(1 + 3/2) and log2(1 + 2), interpolated linearly
     assert dog / cat == pytest.approx(2 / (1.25 * 1.5))
 
 

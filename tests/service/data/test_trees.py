@@ -1,4 +1,4 @@
-"""JSON parsed in slices gives the result of pydantic's parser, wherever windows end."""
+"""Parsing JSON in slices gives the same result as pydantic's parser, wherever the windows end."""
 
 import json
 import time
@@ -33,14 +33,14 @@ blanks = st.sampled_from(["", " ", "\n", "\t \r"])
 
 @st.composite
 def texts(draw):
-    """JSON with white space anywhere, its strings escaped or not."""
+    """Draw JSON with white space anywhere, and with strings that may be escaped."""
     value, ascii_alone, blank = draw(values), draw(st.booleans()), draw(blanks)
     return json.dumps(value, ensure_ascii=ascii_alone, separators=(f"{blank},{blank}", f"{blank}:{blank}")).encode()
 
 
 @st.composite
 def damaged(draw):
-    """JSON with some bytes changed, or cut off."""
+    """Draw JSON, and change some bytes or cut it off."""
     text = bytearray(draw(texts()))
     for at, byte in draw(
         st.lists(st.tuples(st.integers(0, len(text) - 1), st.sampled_from(b'[]{},:" \\0a')), max_size=3)
@@ -112,7 +112,9 @@ def test_invalid_or_excessive_json_is_refused_with_its_place(text, message):
     "part", [b"[", b"{", b'"', b"\\", b'{"a":', b'[1,"', b"[{", b'",', b"]", b'\\"', b'"a":1,', b" "]
 )
 def test_parsing_time_is_linear_in_the_length(monkeypatch, part):
-    """Twenty times the time for four times the length is no longer linear; measured as CPU time."""
+    """If a text of four times the length takes twenty times as long, the time is no longer linear. The time is CPU
+    time.
+    """
     monkeypatch.setattr(trees, "WINDOW_BYTES", 2**14)
 
     def seconds(size):

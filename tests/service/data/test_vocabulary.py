@@ -86,7 +86,7 @@ def test_a_name_whose_values_nearly_all_differ_gets_a_warning():
     assert vocabulary.warnings(1000) == []  # by then they are categories
     full = taught([{"id": f"u{n}"} for n in range(100)], columns_max=80)
     full.encode([{"id": f"later {n}"} for n in range(1000)])
-    assert "'id'" in "".join(full.warnings(10_000))  # no column is left to notice it by
+    assert "'id'" in "".join(full.warnings(10_000))  # no column is left by which to notice it
 
 
 def test_if_the_warm_up_shows_too_many_columns_the_most_frequent_stay():
@@ -172,7 +172,7 @@ def test_a_reader_encodes_as_the_vocabulary_did_when_it_was_made(first, later, a
     vocabulary = Vocabulary(0, 12)
     vocabulary.encode(first)
     reader = vocabulary.reader()
-    copy = Vocabulary(0, max(len(vocabulary), 1))  # all its columns are used, so unknown values are left out
+    copy = Vocabulary(0, max(len(vocabulary), 1))  # all its columns are in use, so unknown values are left out
     copy.load(*vocabulary.state())
     expected = [part.tobytes() for part in copy.encode(asked)] if len(vocabulary) else None
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Strings that are more than categories: days and times, and texts."""
+"""Strings that are more than categories: days, times and texts."""
 
 import json
 from itertools import pairwise
@@ -26,7 +26,7 @@ def test_strings_that_are_days_and_times_become_circles_and_the_time_since():
     at = columns.index(("when", "hour", "cos"))
     assert table[:4, at] == pytest.approx([1, 0, -1, 0])
     gap = table[:, columns.index(("when", "since"))]
-    assert gap == pytest.approx(np.zeros(12))  # all are six hours: that is the scale
+    assert gap == pytest.approx(np.zeros(12))  # all gaps are six hours, so this is the scale
     fields = {field["name"]: field for field in vocabulary.figures()["fields"]}
     assert fields["when"]["time"]
     assert "time" not in fields["b"]
@@ -67,10 +67,10 @@ def test_the_time_since_counts_from_the_example_learned_before():
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:03Z"}, {"when": "2026-05-01T12:00:10Z"}])) == [1, 1.5]
     reader = vocabulary.reader()
     asked = [{"when": "2026-05-01T14:00:25+02:00"}] * 2
-    assert since(reader.encode(asked)) == [2, 2]  # each after the newest that was learned
-    assert since(reader.read(asked)[0]) == [2, 0]  # each after the row before it
+    assert since(reader.encode(asked)) == [2, 2]  # each time since counts from the newest learned record
+    assert since(reader.read(asked)[0]) == [2, 0]  # each time since counts from the row before
     assert since(reader.read(asked)[0]) == [2, 0]
-    assert since(vocabulary.encode([{"when": "2026-05-01T12:00:09Z"}])) == []  # came late
+    assert since(vocabulary.encode([{"when": "2026-05-01T12:00:09Z"}])) == []  # this record came late
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:25Z"}])) == [2]
     with vocabulary.from_the_first():
         assert since(vocabulary.encode([{"when": "2026-05-01T12:00:00Z"}, {"when": "2026-05-01T12:00:03Z"}])) == [1]
@@ -100,7 +100,7 @@ def test_texts_have_separate_columns_behind_the_columns_of_names():
         assert np.square(entries[first + 1 : last]).sum() == pytest.approx(1)
     figures = vocabulary.figures()
     assert (figures["columns"], figures["texts"], figures["words"]) == (1, ["note"], 7)
-    assert vocabulary.encode([{"note": "..."}, {"note": 3}])[0].tolist() == [0, 0, 1]  # a number has a column
+    assert vocabulary.encode([{"note": "..."}, {"note": 3}])[0].tolist() == [0, 0, 1]  # a number has its own column
 
 
 def test_a_warning_about_different_strings_with_spaces_suggests_text():
@@ -159,10 +159,10 @@ def test_numbers_and_booleans_of_a_left_out_name_keep_their_columns():
 @pytest.mark.parametrize(
     ("records", "left_out"),
     [
-        ([{"a": f"{n}"} for n in range(49)], None),  # too few to tell
+        ([{"a": f"{n}"} for n in range(49)], None),  # too few strings to decide
         ([{"a": f"{n}"} for n in range(50)], {"a": 50}),
         ([{"a": f"{min(n, 89)}"} for n in range(100)], {"a": 90}),
-        ([{"a": f"{min(n, 88)}"} for n in range(100)], None),  # more than one in ten comes again
+        ([{"a": f"{min(n, 88)}"} for n in range(100)], None),  # more than one string in ten comes again
         ([{"a": n} for n in range(100)], None),
         ([{"a": f"2026-05-{1 + n % 28:02}T{n // 28:02}:00"} for n in range(100)], {"a": 100}),
     ],
@@ -197,7 +197,7 @@ def test_models_that_do_not_look_for_identifiers_treat_all_strings_as_categories
 @settings(deadline=None, max_examples=30)
 @given(st.data(), st.integers(45, 70), st.integers(1, 90))
 def test_left_out_names_do_not_depend_on_batches_and_survive_save_and_load(data, warmup, columns_max):
-    """Streams with names that have all shares of different strings."""
+    """Streams whose names have any share of different strings."""
     spans = {name: data.draw(st.integers(1, 100)) for name in "abc"}
     records = [{name: f"{n % span}" for name, span in spans.items()} | {"n": n} for n in range(80)]
     at = data.draw(st.integers(0, 80))
@@ -249,7 +249,7 @@ TIMED = st.lists(
     st.lists(MOMENTS, min_size=3, max_size=20), TIMED, st.sampled_from([(), ("when",), ("when", "then")]), st.booleans()
 )
 def test_a_request_is_predicted_as_if_its_examples_were_learned_in_order(seen, asked, since, ordered):
-    """Records with known columns; times in any order, or ascending."""
+    """Records with known columns, and with times in any order or in ascending order."""
     records = [{"a": r, "then": when, "when": when} for r, when in enumerate(sorted(seen))]
     vocabulary = Vocabulary(len(records), 100, found=["time"], since=since)
     vocabulary.observe(records)

@@ -10,8 +10,8 @@ from hinged.service.model.adwin import BUCKETS, CLOCK, Adwin, lengths_of, ln
 
 
 def cuts(elements, sizes):
-    """Return where the window is cut, and its width and total then; a new window begins after each cut. sizes: of the
-    batches, in turn.
+    """Return the place of each cut, and the window's width and total after the cut. A new window starts after each cut.
+    sizes: the sizes of the batches, in turn.
     """
     adwin, found, at = Adwin(), [], 0
     while at < len(elements):

@@ -1,4 +1,4 @@
-"""The ring of first answers, compared with a plain dict that forgets nothing."""
+"""The ring of first answers is compared with a plain dict that never forgets."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,9 @@ def content_of(number):
 
 
 def batch(first, ids):
-    """Examples from number `first` on with these ids (or None); everything about an example follows from its number."""
+    """Return a batch that starts at number `first`, with these ids (or None). Everything else about an example follows
+    from its number.
+    """
     numbers = range(first, first + len(ids))
     classes = np.array([n % 5 for n in numbers], np.int32)
     event = ExamplesLearned(first, list(ids), classes, None, [content_of(n) for n in numbers], 0)
@@ -30,7 +32,7 @@ def answer_of(number):
 
 @dataclass
 class Plain:
-    """Return the answer that the ring should have."""
+    """A plain dict of answers, which returns the answer that the ring should have."""
 
     kept: int
     ids: list = field(default_factory=list)
@@ -75,7 +77,7 @@ class RingIsADict(RuleBasedStateMachine):
 
     @rule(kept=st.none() | st.integers(1, 12) | st.integers(RING_MIN - 2, 3 * RING_MIN))
     def restart(self, kept):
-        """Restart on a server that keeps as many, more, or fewer; dropped answers stay dropped."""
+        """Restart on a server that keeps the same number of answers, more, or fewer. Dropped answers stay dropped."""
         facts, arrays = self.ring.state()
         self.plain.known_from = self.plain.oldest
         self.plain.kept = kept or self.plain.kept
@@ -88,7 +90,7 @@ class RingIsADict(RuleBasedStateMachine):
         newest, kept = len(self.plain.ids), self.plain.kept
         assert self.ring.newest == newest
         assert self.ring.oldest == self.plain.oldest
-        assert len(self.ring._by_id) <= kept  # memory is bounded too
+        assert len(self.ring._by_id) <= kept  # the memory is limited too
         oldest = self.plain.oldest
         near = {1, 2, newest // 2, newest - 1, newest, newest + 1, oldest - 1, oldest, oldest + 1, newest - kept}
         for number in near:

@@ -1,4 +1,4 @@
-"""Learning curves are bounded, follow from the log, and have the metrics of each point's time."""
+"""Learning curves have limited length, depend on the log alone, and show the metrics at the time of each point."""
 
 import json
 
@@ -160,7 +160,7 @@ def test_every_solver_has_a_curve_and_reading_it_changes_no_bit(solver):
 
 def test_micro_batches_in_quick_succession_make_a_point_now_and_then():
     curve = LearningCurve()
-    for k in range(1, 2001):  # an example each millisecond
+    for k in range(1, 2001):  # one example per millisecond
         if curve.due(k, k):
             curve.add((2 * k, k, k, *[0.5] * len(FIGURES)))
     found = np.array([p[1] for p in curve.points])

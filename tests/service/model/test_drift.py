@@ -9,7 +9,7 @@ from hinged.service.model.drift import Drift
 
 
 def errors(*parts, seed=0):
-    """Return errors with the given rates: (how many, rate), ..."""
+    """Return errors with given rates. Each part is (number of predictions, rate of errors)."""
     random = np.random.default_rng(seed)
     return np.concatenate([random.random(n) < rate for n, rate in parts]).tolist()
 
@@ -97,7 +97,7 @@ def test_only_the_counts_are_taken_from_a_state_of_the_librarys_detector():
     drift = told(errors((2000, 0.1), (500, 0.6)))
     former = {"counts": drift.state()["counts"], "version": np.frombuffer(b"0.26.1", np.uint8)}
     other = Drift()
-    other.load(former | {"adwin": np.zeros(900, np.uint8)})  # whatever its bytes are
+    other.load(former | {"adwin": np.zeros(900, np.uint8)})  # accepted whatever its bytes are
     assert (other.count, other.last_at, other.seen) == (drift.count, drift.last_at, 0)
     other.add(errors((20_000, 0.3)), list(range(20_000)))
     assert other.count == drift.count

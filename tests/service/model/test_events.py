@@ -1,4 +1,4 @@
-"""Requirements on every kind of event: it implements everything, or is refused at import."""
+"""Requirements on every kind of event: a kind that does not implement everything is refused at import."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ def module_of(*kinds):
 
 
 def whole(kind):
-    """An event that implements everything."""
+    """Return an event class that implements everything."""
 
     @dataclass(frozen=True, slots=True)
     class Whole(Facts, NamesNoExample):

@@ -33,7 +33,9 @@ def fresh(classes=2):
 
 
 def stream(n, classes=2, seed=0):
-    """Return a batch of decision values, predicted classes, classes and sources; about two of three are right."""
+    """Return a batch of decision values, predicted classes, classes and sources. About two of three predictions are
+    right.
+    """
     random = np.random.default_rng(seed)
     truth = random.integers(0, classes, n).astype(np.int32)
     if classes <= 2:
@@ -55,7 +57,7 @@ def same(a, b):
 
 
 def probabilities(classes, batch):
-    """Return the metrics' probabilities for each example before its label, asked one by one."""
+    """Return the metrics' probabilities for each example before its label. The examples are added one by one."""
     metrics, said = fresh(classes), []
     for i in range(len(batch[1])):
         calibration = metrics.calibration()
@@ -152,7 +154,7 @@ def test_early_errors_leave_the_newest_half():
 
 
 def faded(values):
-    """Return sum_i FADING^(age of i) value_i, computed one after another."""
+    """Return sum_i FADING^(age of i) value_i. The terms are added one after another."""
     total = np.zeros_like(values[0], float)
     for value in values:
         total = FADING * total + value
@@ -202,13 +204,15 @@ def test_sources_are_kept_apart(classes):
             for key in (*AGREEMENT, "examples"):
                 assert got[kind][key] == expected[kind][key]
         assert got["window"]["auc"] == expected["window"]["auc"]
-        # Only the calibration is fitted on all examples together.
+        # Only the calibration is fitted to all examples together.
         assert got["window"]["log_loss"] == pytest.approx(expected["window"]["log_loss"], rel=0.2)
     assert sum(found["predicted"] for found in figures["sources"].values()) == figures["predicted"]
 
 
 def grown(batches_of, seed=0):
-    """Metrics of a stream in which classes come one by one; `batches_of(n)` says how n examples are batched."""
+    """Return the metrics of a stream in which classes appear one by one. `batches_of(n)` divides n examples into
+    batches.
+    """
     metrics = Prequential()
     for classes in (1, 2, 3, 4):
         metrics.add_class()
@@ -290,7 +294,7 @@ def test_predictions_from_before_a_class_was_added_count_with_their_own_classes(
     assert {k: b[k] for k in AGREEMENT} == {k: a[k] for k in AGREEMENT}
     assert b["auc"] == pytest.approx(a["auc"])
     assert b["log_loss"] == pytest.approx(a["log_loss"], rel=0.05)
-    # A class that the prediction did not know had no probability.
+    # A class that the prediction did not know has no probability.
     p = late.calibration().classes(np.array([[0.1]]))[0]
     late.add(np.array([[0.1]]), np.array([1]), np.array([2]), np.zeros(1, np.uint8))
     log_loss, brier = late.state()["all.losses"][400]
@@ -330,7 +334,7 @@ def test_probabilities_are_for_the_predicted_class_and_unknown_before_the_first_
     metrics.add(columns, numbers, truth, sources)
     calibration = metrics.calibration()
     p = metrics.probability(columns, numbers)
-    assert (p >= 0.4).all()  # the sign of f and the fit may differ near the boundary
+    assert (p >= 0.4).all()  # near the boundary, the sign of f and the fitted probability may disagree
     assert p[np.abs(columns[:, 0]).argmax()] == p.max()
     metrics.add(columns, numbers, 1 - truth, sources)
     assert calibration(columns, numbers).tobytes() == p.tobytes()
@@ -359,7 +363,7 @@ def test_functions_compiled_beforehand_serve_every_stream():
     metrics.load(grown(lambda n: [(0, n)]).state())
     batch = stream(5, 4)
     for array in batch:
-        array.flags.writeable = False  # as events are read from a log
+        array.flags.writeable = False  # arrays that are read from a log are read-only
     metrics.add(*batch)
     metrics.probability(batch[0], batch[1])
     assert [len(function.signatures) for function in functions] == before == [1] * 5

@@ -36,14 +36,16 @@ def new_model(**changes):
 
 
 def request(model, examples):
-    """Return a learn request of (id, x, y)."""
+    """Return a learn request for examples (id, x, y)."""
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
     rows = to_inputs(xs, model.configuration)
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 
 
 def learn(model, *requests, log=None):
-    """Plan and apply requests as one micro-batch, through the bytes of their events; return the fates."""
+    """Plan requests as one micro-batch, encode and decode the events, and apply them. Return what happened to each
+    example.
+    """
     plan = make_plan(model, [request(model, r) for r in requests], lambda ids: {}, 8, 0)
     for event in plan.events:
         if log is not None:
@@ -77,7 +79,7 @@ PARTED = [
     {"half_life": {"examples": 12}},
     {"features": {**BASE["features"], "scale": "auto", "warmup": 25}},
 ]
-"""Configurations by which a micro-batch is learned in one part, or in many."""
+"""Configurations with which a micro-batch is learned as one part, or as many parts."""
 
 
 @settings(max_examples=40, deadline=None)
@@ -120,7 +122,7 @@ def test_a_part_of_a_learned_batch_has_its_rows(edges, forgotten):
     model, log = new_model(classes=["a", "b", 3, True]), []
     learn(model, stream(12), log=log)
     event = replace(log[-1], annotators=[None, "ann"] * 6, votes=[[("ann", 3)]] * 12)
-    if forgotten:  # the rest keep their numbers
+    if forgotten:  # the remaining examples keep their numbers
         event = event.take(np.delete(np.arange(12), [*forgotten]))
         begin, end = min(begin, len(event.ids)), min(end, len(event.ids))
     part, rows = event.part(begin, end), event.take(np.arange(begin, end))
@@ -167,7 +169,7 @@ def test_a_request_is_taken_or_refused_whole():
     fates = learn(model, good, clash, [("d1", [4, 4], "b")])
     assert isinstance(fates[1], Conflict)
     assert fates[1].details == {"index": 1, "id": "a1"}
-    assert model.learned == 4  # a1, b1, c1, and the d1 of the third request
+    assert model.learned == 4  # a1, b1, c1, and d1 of the third request
     assert model.answers.find("d1").content == request(model, [("d1", [4, 4], "b")]).contents[0]
 
 

@@ -1,4 +1,4 @@
-"""Dense and sparse features that the model scales, and candidates that count for the warm-up."""
+"""Dense and sparse features that the model scales, and candidates that count towards the warm-up."""
 
 import itertools
 import json

@@ -1,1 +1,1 @@
-"""Kinds of columns: the kinds of a name's strings, and the columns that each kind makes."""
+"""Kinds of columns. A kind says what the strings of a name mean, and which columns the strings make."""

@@ -1,8 +1,8 @@
-"""The base of a kind of column: what the strings of some names mean, and which columns they make.
+"""The base class of the kinds of columns. A kind says what the strings of some names mean, and which columns they make.
 
-A new kind is a class in a file of this folder, and an entry in the list of catalogue.py. A class that does not define
-what `ColumnKind` requires is refused at import. Numbers and booleans have no kind: a name's numbers have one column,
-and each boolean has one.
+To add a new kind, write a class in a file of this folder, and add it to the list in catalogue.py. If a class does not
+define everything that `ColumnKind` requires, its import fails. Numbers and booleans have no kind: the numbers of a name
+share one column, and each boolean value has its own column.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from hinged.solvers.estimators.scaling import CLIP
 Array = np.ndarray[Any, Any]
 
 Aspect: TypeAlias = tuple[str, ...]
-"""An aspect of a string that a column shows, if strings are more than categories."""
+"""An aspect of a string that has its own column, for strings that are more than categories."""
 
 Value: TypeAlias = str | bool | Aspect | None
-"""The meaning of a column of a name: a string, a boolean, an aspect of its strings, or (None) the name's numbers."""
+"""The meaning of a column of a name. The meaning is a string, a boolean, or an aspect of the name's strings. None means
+the name's numbers.
+"""
 
 Told: TypeAlias = Sequence[tuple[Value, float]]
-"""The numbers that a string makes, by column."""
+"""The number that a string gives to each of its columns."""
 
 Strings: TypeAlias = Mapping[str, list[str]]
-"""The strings of each name, in the order of the records."""
+"""The string values of each named feature, in the order of the records."""
 
 
 class Measure(NamedTuple):
     """How the numbers of a column are scaled and clipped.
 
-    standardised: whether the warm-up brings them to mean 0 and deviation 1.
-    limit: they are clipped to -limit..limit.
-    follows: whether an example may leave no trace in the column, so that it is forgotten with the name's last other
-    column.
+    standardised: whether the warm-up scales the numbers to mean 0 and deviation 1.
+    limit: the numbers are clipped to -limit..limit.
+    follows: whether an example may leave no trace in the column. Such a column is forgotten together with the last
+    other column of its name.
     """
 
     standardised: bool
@@ -50,13 +52,13 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A configuration's declarations about columns.
+    """The declarations about columns in a configuration.
 
-    kinds: the kinds of names' strings.
-    found: the kinds that the warm-up looks for among the other names.
-    warmup: number of its examples.
-    since: names of times with a column for the time since the example before; None: all names of times.
-    buckets: columns of texts; None: the default.
+    kinds: the kind of string of each declared name.
+    found: the kinds that the warm-up tries for the other names.
+    warmup: the number of examples in the warm-up.
+    since: names of times that get a column for the time since the previous example. None: all names of times.
+    buckets: the number of hashed columns for texts. None: the default.
     """
 
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -67,18 +69,18 @@ class Said:
 
 
 class ColumnKind(ABC):
-    """A kind of column in one vocabulary, and the names that have it.
+    """A kind of column in one vocabulary, and the names that have this kind.
 
-    NAME, MEANING: its name in a configuration, and what it means; DECLARED: whether a configuration may declare it for
-    a name.
-    FOUND_BY: the part of named features that makes the warm-up look for it.
-    CHARS_MAX: of a string. SQUARE_MAX: of x.x, per name.
-    ASPECTS: its columns, except those for whole strings.
-    STRICT: whether a string that makes no columns lies outside everything learned.
-    WIDTH: hashed columns, behind the columns of names.
-    EXAMPLE: a string of this kind.
+    NAME, MEANING: its name in a configuration, and its meaning. DECLARED: whether a configuration may declare the kind
+    for a name.
+    FOUND_BY: the part of the named features that makes the warm-up search for this kind.
+    CHARS_MAX: maximum length of a string. SQUARE_MAX: maximum contribution of a name to x.x.
+    ASPECTS: its columns, apart from columns for whole strings.
+    STRICT: whether a string that makes no columns counts as outside everything learned.
+    WIDTH: number of hashed columns, which come after the columns of names.
+    EXAMPLE: an example of a string of this kind.
 
-    After the warm-up, sets that readers use never change: forgetting makes new sets.
+    After the warm-up, the sets that readers use never change. Forgetting replaces these sets with new sets.
     """
 
     NAME: ClassVar[str]
@@ -93,7 +95,7 @@ class ColumnKind(ABC):
     WIDTH: ClassVar[int] = 0
 
     clipped = False
-    """Whether its columns are clipped to CLIP when learned, whatever their limits are."""
+    """Whether learned numbers of its columns are clipped to CLIP, whatever the limits of the columns are."""
 
     def __init__(self, said: Said) -> None:
         self.declared = frozenset(name for name, kind in said.kinds.items() if kind == self.NAME)
@@ -104,32 +106,34 @@ class ColumnKind(ABC):
 
     @abstractmethod
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """Return the columns of a string, and their numbers.
+        """Return the columns of a string, and the number in each column.
 
-        before: by name, what the kind remembers of the example before.
-        notes: whether to remember this example for the next.
+        before: what the kind remembers of the previous example, by name.
+        notes: whether to remember this example for the next example.
         """
 
     def hashed(self, name: str, text: str) -> tuple[Sequence[tuple[int, float]], bool]:
-        """Return a string's hashed columns (of WIDTH) and their numbers; and whether any of its columns is known."""
+        """Return the hashed columns (of WIDTH) of a string with their numbers, and whether any of these columns is
+        known.
+        """
         raise NotImplementedError
 
     @property
     def known(self) -> int:
-        """How many of the WIDTH columns the warm-up has shown."""
+        """Return how many of the WIDTH columns occurred in the warm-up."""
         return 0
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
     def observe(self, records: Sequence[Record], strings: Strings) -> None:
-        """Find names, and whatever else the kind needs, in the records of the warm-up; strings: of names without a
-        kind.
+        """Find names, and whatever else the kind needs, in the records of the warm-up. strings: the strings of names
+        without a kind.
 
-        Called once, on a new instance.
+        This method is called once, on a new instance.
         """
 
     def keep(self, names: AbstractSet[str]) -> None:
-        """Forget the names that no longer have columns, except those that a configuration declares."""
+        """Forget the names that no longer have columns, apart from names that a configuration declares."""
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -138,7 +142,7 @@ class ColumnKind(ABC):
         return {}, {}
 
     def load(self, facts: dict[str, Any], read: StateReader) -> None:
-        """Take over a result of `state` into a new instance. ValueError if it is invalid."""
+        """Load a result of `state` into a new instance. Raise ValueError if the state is invalid."""
 
     # -- for people -----------------------------------------------------------------------------------------------
 
@@ -151,5 +155,5 @@ class ColumnKind(ABC):
         return {}
 
     def warnings(self) -> list[str]:
-        """Return a warning for each name that people should know about."""
+        """Return warnings for people, each about a name."""
         return []

@@ -1,4 +1,4 @@
-"""All kinds of columns: a kind exists if its class is in this list."""
+"""All kinds of columns. To exist, a kind must be in this list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from hinged.service.data.features.columns.texts import Texts
 
 
 def _known(*kinds: type[ColumnKind]) -> dict[str, type[ColumnKind]]:
-    """Return the kinds by name. TypeError for a class that leaves something undefined, or shares a name or aspect."""
+    """Return the kinds by name. Raise TypeError for a class with a missing declaration, or with a name or aspect that
+    another class has.
+    """
     found: dict[str, type[ColumnKind]] = {}
     aspects: set[Value] = set()
     for kind in kinds:
@@ -25,7 +27,7 @@ def _known(*kinds: type[ColumnKind]) -> dict[str, type[ColumnKind]]:
 
 
 KINDS: Mapping[str, type[ColumnKind]] = _known(Categories, Moments, Identifiers, Texts)
-"""The kinds, in the order in which the warm-up offers them names."""
+"""The kinds, in the order in which the warm-up tries them for a name."""
 
 DECLARED = tuple(name for name, kind in KINDS.items() if kind.DECLARED)
 """The kinds that a configuration may declare."""
@@ -34,6 +36,6 @@ MEASURES: Mapping[Value, Measure] = {
     None: Measure(standardised=True),
     **{aspect: measure for kind in KINDS.values() for aspect, measure in kind.ASPECTS.items()},
 }
-"""Measures of the columns that are neither strings nor booleans."""
+"""Measures of columns that represent neither strings nor booleans."""
 ONE = Measure(standardised=False)
-"""The measure of a string or a boolean: 1 if the record has it."""
+"""The measure of a string's or boolean's column, which is 1 if the record has the value."""

@@ -1,5 +1,5 @@
-"""Strings that are values, each with a column of its own; and strings that are left out because they hardly ever come
-again.
+"""Strings that are categories, each with its own column, and identifiers, which have no columns because identifiers
+hardly ever repeat.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from hinged.service.data.features.columns.base import ColumnKind, Said, Strings,
 from hinged.service.data.features.records import NAME_CHARS_MAX, Record
 from hinged.solvers.core.states import StateReader
 
-UNIQUE_MIN = 50  # different strings; names with fewer are categories, however large their share is
-UNIQUE_SHARE = 0.9  # share of different strings from which a name's strings count as identifiers
+UNIQUE_MIN = 50  # number of different strings; a name with fewer always has categories, even if all its strings differ
+UNIQUE_SHARE = 0.9  # share of different strings from which the strings of a name count as identifiers
 NAMES_SHOWN = 100
 
 
 class Categories(ColumnKind):
-    """Each string is a value. Strings are categories if their name has no other kind (see `pieces`)."""
+    """Strings that are values, one column per string. A name has this kind if it has no other kind (see `pieces`)."""
 
     NAME, MEANING = "category", "each string is a value"
     EXAMPLE, SQUARE_MAX = "rehearsed", 1.0
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """Return the string's own column."""
+        """Return the column of the string itself."""
         return [(text, 1.0)]
 
 
 class Identifiers(ColumnKind):
-    """Strings that nearly all differ: they have no columns."""
+    """Strings that nearly all differ. Such strings have no columns."""
 
     NAME, MEANING = "identifier", "strings that nearly all differ"
     EXAMPLE, SQUARE_MAX = "rehearsed", 0.0
@@ -39,7 +39,7 @@ class Identifiers(ColumnKind):
     def __init__(self, said: Said) -> None:
         super().__init__(said)
         self._said = said
-        self._left_out: dict[str, int] = {}  # names, and how many different strings each had
+        self._left_out: dict[str, int] = {}  # for each name, the number of different strings
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
         """Return no columns."""

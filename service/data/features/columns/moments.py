@@ -1,12 +1,13 @@
 """Moments: days and times in ISO 8601, and the columns that they make.
 
-Forms: 2026-05-01, 2026-05-01T12:30, 2026-05-01 12:30:15.25; a time may end with Z or an offset such as +02:00. Hours,
-weekdays and months are taken as written, in whatever zone, because an office opens at nine by its own clock.
+Forms: 2026-05-01, 2026-05-01T12:30, 2026-05-01 12:30:15.25. A time may end with Z or an offset such as +02:00. Hours,
+weekdays and months are taken as written, whatever the time zone, because an office opens at nine by its local clock.
 
-Time of day, day of the week and part of the year each lie on a circle, as a cosine and a sine. So the end of a round is
-next to the beginning of the next. A line cuts off an arc (nine to five, the weekend), so linear kernels learn it
-too. If a model asks for it, the logarithm of the time since the example before is another column. A day without a time
-has no hour and no time since.
+The time of day, the day of the week and the part of the year are each a point on a circle, given by a cosine and a
+sine. The end of a day, week or year is therefore next to the beginning of the next. A line separates an arc of the
+circle (nine to five, the weekend), so linear kernels can learn such periods too. The configuration can ask for a
+further column: the logarithm of the time since the previous example. A day without a time has neither the columns of
+the time of day nor this column.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ SINCE: Aspect = ("since",)
 ASPECTS: tuple[Aspect, ...] = (*((cycle, part) for cycle in (HOUR, WEEKDAY, MONTH) for part in ("cos", "sin")), SINCE)
 
 DAY_S = 86_400
-AT_MAX = 1e12  # seconds: beyond the year 9999
+AT_MAX = 1e12  # seconds; later than the year 9999
 SINCE_CLIP = 2.0
-"""Deviations from the mean to which the time since is clipped.
+"""Limit, in deviations from the mean, to which the time since the previous example is clipped.
 
-At 5, as for other numbers, a gap longer than any learned gap carries a point away from all other points. An RBF machine
-would then predict the same class for everything that is asked a day later."""
-TIMES_SHARE = 0.95  # share of a name's strings that must be moments for the name to be one of times
-UNIT_S = 1.0  # seconds count linearly below it, by their logarithm above it
+Other numbers are clipped at 5. If this limit were 5 too, any gap longer than all learned gaps would place a point far
+from all other points. An RBF machine would then give the same prediction for every x that comes a day later."""
+TIMES_SHARE = 0.95  # a name has times if at least this share of its strings are moments
+UNIT_S = 1.0  # a time since in seconds is linear below this unit, and logarithmic above it
 
 _FORM = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
@@ -46,9 +47,9 @@ _FORM = re.compile(
 
 
 class Moment(NamedTuple):
-    """A day or a time. day: 1 is January 1 of the year 1. second: of that day, None for a day without a time.
+    """A day or a time. day: 1 is January 1 of the year 1. second: the second of the day, None for a day without a time.
 
-    at: seconds since that January 1 in UTC; a moment without a zone is UTC.
+    at: seconds since January 1 of the year 1 in UTC. A moment without a time zone counts as UTC.
     """
 
     day: int
@@ -57,7 +58,7 @@ class Moment(NamedTuple):
 
 
 def moment_of(text: str) -> Moment | None:
-    """Return the moment that a text stands for; None if it is not a day or a time."""
+    """Return the moment that a text represents. Return None if the text is not a day or a time."""
     found = _FORM.fullmatch(text)
     if found is None:
         return None
@@ -77,9 +78,9 @@ def moment_of(text: str) -> Moment | None:
 
 
 def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]]:
-    """Return a moment's aspects, with a number for each. before: `at` of the example before, if there is one.
+    """Return the aspects of a moment, with a number for each. before: `at` of the previous example, if there is one.
 
-    If the example before is the later of the two, the time since is left out.
+    If the previous example is the later of the two, the time since the previous example is left out.
     """
     day = date.fromordinal(moment.day)
     rounds = {WEEKDAY: day.weekday() / 7.0, MONTH: (day.month - 1 + (day.day - 1) / 31.0) / 12.0}
@@ -97,11 +98,11 @@ def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]
 class Moments(ColumnKind):
     """Names whose strings are days and times.
 
-    They remember `at` of the example before, by name.
+    For each name, an instance remembers `at` of the previous example.
     """
 
     NAME, MEANING = "time", "a day or a time as ISO 8601"
-    EXAMPLE, SQUARE_MAX = "2026-05-01T12:00Z", CLIP**2 + 3  # the time since, and three circles
+    EXAMPLE, SQUARE_MAX = "2026-05-01T12:00Z", CLIP**2 + 3  # the column for the time since, and three circles
     FOUND_BY: ClassVar[str] = "times"
     ASPECTS: ClassVar[Mapping[Aspect, Measure]] = {
         **dict.fromkeys(ASPECTS, Measure(standardised=False)),
@@ -112,10 +113,13 @@ class Moments(ColumnKind):
     def __init__(self, said: Said) -> None:
         super().__init__(said)
         self._since = said.since
-        self.clipped = said.since is None  # models from when all names of times had it learned it so
+        # Before `since` existed, all names of times had the column, and its numbers were learned clipped.
+        self.clipped = said.since is None
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """Return the positions on the circles, and the time since if it is asked for."""
+        """Return the positions on the circles, and the time since the previous example if the configuration asks for
+        it.
+        """
         moment = moment_of(text)
         if moment is None:
             return ()

@@ -1,11 +1,12 @@
-"""Texts as rows: words and pairs of neighbouring words, counted, in hashed columns with TF-IDF weights.
+"""Texts as rows: words and pairs of neighbouring words are counted in hashed columns with TF-IDF weights.
 
-A word is a run of letters, digits and underscores of any script, in either case. In Chinese, Japanese and similar
-scripts, which have no spaces, each character is a word. A word that occurs f times counts log2(1 + f), times log2(1 + n
-/ d) if d of the warm-up's n texts have it. The row is scaled to length 1. The logarithms are linear between powers of 2
-(`bent`), so that every processor computes the same bits.
+A word is a sequence of letters, digits and underscores of any script; case is ignored. In Chinese, Japanese and similar
+scripts, which have no spaces, each character is a word. A word that occurs f times in a text contributes log2(1 + f)
+times log2(1 + n / d), where d of the n texts in the warm-up contain the word. The row is scaled to length 1. The
+logarithms are linear between powers of 2 (`bent`), so that every processor computes the same bits.
 
-The warm-up finds the weights, and then they stay, so the meaning of a learned row never changes.
+The warm-up determines the weights. After the warm-up the weights stay fixed, so the meaning of a learned row never
+changes.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from hinged.solvers.estimators.scaling import BENT_MAX, bent
 
 Array = np.ndarray[Any, Any]
 
-BUCKETS = 2**18  # columns of texts by default
-UNSEEN = 0.5  # number of texts that count as containing a word that the warm-up did not show
+BUCKETS = 2**18  # default number of hashed columns for texts
+UNSEEN = 0.5  # number of texts that count as containing a word that did not occur in the warm-up
 
 _ALONE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and ideographs
 _WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+")
@@ -41,7 +42,7 @@ def words_of(text: str) -> list[str]:
 
 
 def counts_of(text: str, name: str, buckets: int) -> Counter[int]:
-    """Return how often a text falls into each column: its words and pairs of words, hashed with the name of the
+    """Return the counts of the columns of a text. A column is a hash of a word, or a pair of words, and the name of the
     feature.
     """
     words = words_of(text)
@@ -55,11 +56,11 @@ def counts_of(text: str, name: str, buckets: int) -> Counter[int]:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of the columns of texts. They never change.
+    """The weights of the columns of texts. An instance never changes.
 
-    buckets: number of columns of texts.
-    known: (k,) int64, ascending: the columns that the warm-up showed.
-    weights: (k,) float64: their weights; rest: the weight of any other column.
+    buckets: the number of columns of texts.
+    known: (k,) int64, ascending: the columns that occurred in the warm-up.
+    weights: (k,) float64: the weights of these columns. rest: the weight of any other column.
     """
 
     buckets: int
@@ -68,12 +69,12 @@ class Weights:
     rest: float
 
     def row(self, counts: Counter[int]) -> list[tuple[int, float]]:
-        """Return a text as columns and numbers, of length 1; nothing if it has no words."""
+        """Return a text as columns and numbers, scaled to length 1. The result is empty if the text has no words."""
         if not counts:
             return []
         columns = np.array(sorted(counts), np.int64)
         found = bent(np.array([counts[column] for column in columns.tolist()], np.float64), 1.0) * self._of(columns)
-        length = np.sqrt(np.bincount(np.zeros(columns.size, np.int64), np.square(found)))  # adds one by one
+        length = np.sqrt(np.bincount(np.zeros(columns.size, np.int64), np.square(found)))  # adds the squares one by one
         return list(zip(columns.tolist(), (found / length).tolist(), strict=True))
 
     def _of(self, columns: Array) -> Array:
@@ -89,12 +90,12 @@ class Weights:
 
 
 def even(buckets: int) -> Weights:
-    """Return the weights before a warm-up has shown anything: all equal."""
+    """Return the weights to use before a warm-up has observed anything: all equal."""
     return Weights(buckets, np.zeros(0, np.int64), np.zeros(0), 1.0)
 
 
 def weights_of(texts: Iterable[Counter[int]], buckets: int) -> Weights:
-    """Return the weights that these texts show, each as from `counts_of`."""
+    """Return the weights that result from these texts. Each text is given as its `counts_of`."""
     within: Counter[int] = Counter()
     n = 0
     for counts in texts:
@@ -108,7 +109,7 @@ def weights_of(texts: Iterable[Counter[int]], buckets: int) -> Weights:
 
 
 def read_weights(read: StateReader, buckets: int) -> Weights:
-    """Return the weights of a `state`. ValueError if it is invalid."""
+    """Return the weights of a `state`. Raise ValueError if the state is invalid."""
     known = read.take("text_known", np.int64, (None,), 0, buckets - 1)
     weights = read.take("text_weights", np.float64, (known.size,), 1.0, BENT_MAX)
     rest = float(read.take("text_rest", np.float64, (1,), 1.0, BENT_MAX)[0])
@@ -118,7 +119,9 @@ def read_weights(read: StateReader, buckets: int) -> Weights:
 
 
 class Texts(ColumnKind):
-    """Names whose strings are texts. Their columns follow the columns of names; two texts may share a column."""
+    """Names whose strings are texts. The columns of texts come after the columns of names. Two texts may share a
+    column.
+    """
 
     NAME, MEANING = "text", "words"
     EXAMPLE, SQUARE_MAX = "rehearsed again", 1.001  # a row of length 1, up to rounding
@@ -134,7 +137,7 @@ class Texts(ColumnKind):
         return self.weights.known.size
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """Return no columns: texts have hashed columns."""
+        """Return no columns, because texts have only hashed columns."""
         return ()
 
     def hashed(self, name: str, text: str) -> tuple[Sequence[tuple[int, float]], bool]:
