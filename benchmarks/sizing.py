@@ -1,15 +1,14 @@
-"""What a server takes: memory, time and disk by points, columns, classes and models, on servers that are full.
+"""Memory, time and disk of a server by points, columns, classes and models, on servers that are full.
 
     PYTHONPATH=.:benchmarks python benchmarks/sizing.py
 
-Each row is a server of its own that learned random rows until `points_max` was reached, and then some more: half of
-the labels follow the rows, half nothing, so that nearly all points are support vectors and cached rows fill up. That
-is the worst that a model of this size comes to; a stream that can be learned takes less. Time is the server's CPU time,
-which others on the machine disturb less: of rows as bytes in requests of 200, and until it is ready after a start.
+Each row is a server of its own that learned random rows until `points_max` was reached, and some more. Half of the
+labels follow the rows, half are random, so that nearly all points are support vectors and cached rows fill up. That is
+the worst case of a model of this size; a stream that can be learned takes less. Time is the server's CPU time, which
+other programs disturb less: of rows as bytes in requests of 200, and until it is ready after a start.
 """
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
+from results import Table, keep
 
 from hinged import Client
 from tests.helpers.server import RunningServer
@@ -66,7 +66,7 @@ def cpu(server):
 
 
 def timed(server, calls):
-    """Microseconds that the server takes for a row of the calls, each of BATCH rows."""
+    """Microseconds of the server's CPU for a row of the calls, each of BATCH rows."""
     started = cpu(server)
     for call in calls:
         call()
@@ -74,14 +74,14 @@ def timed(server, calls):
 
 
 def restarted(server):
-    """What a start takes until the server is ready, after an end in order, which leaves a snapshot."""
+    """CPU seconds of a start until the server is ready, after an end in order, which leaves a snapshot."""
     server.terminate()
     server.start()
     return cpu(server)
 
 
 def full(case, folder):
-    """The row of a server whose one model is full."""
+    """The cells of a server whose only model is full."""
     solver, points, columns, classes = case
     rng = np.random.default_rng(0)
     with RunningServer(folder / "data") as server, Client(server.url, timeout_s=300) as client:
@@ -97,12 +97,13 @@ def full(case, folder):
         seconds = restarted(server)
         kept = scraped(server, "hinged_store_bytes") / learned
         server.terminate()
-    shown = f"| `{solver}` | {points:,} | {columns} | {classes} | {vectors:,.0f} | {model / MIB:.0f} "
-    return shown + f"| {(resident - empty) / MIB:.0f} | {learn:,.0f} | {predict:,.0f} | {kept:,.0f} | {seconds:.1f} |"
+    counts = f"`{solver}`", f"{points:,}", columns, classes, f"{vectors:,.0f}"
+    sizes = f"{model / MIB:.0f}", f"{(resident - empty) / MIB:.0f}"
+    return *counts, *sizes, f"{learn:,.0f}", f"{predict:,.0f}", f"{kept:,.0f}", f"{seconds:.1f}"
 
 
 def many(count, folder):
-    """The row of a server with so many models, each of 100 examples of 20 columns."""
+    """The cells of a server with `count` models, each of 100 examples of 20 columns."""
     rng = np.random.default_rng(0)
     with RunningServer(folder / "data") as server, Client(server.url, timeout_s=300) as client:
         for number in range(count):
@@ -114,24 +115,25 @@ def many(count, folder):
         fresh = scraped(server, "process_resident_memory_bytes")
         disk = scraped(server, "hinged_store_bytes")
         server.terminate()
-    return f"| {count} | {grown / MIB:.0f} | {fresh / MIB:.0f} | {disk / MIB:.0f} | {seconds:.1f} |"
+    return count, *(f"{size / MIB:.0f}" for size in (grown, fresh, disk)), f"{seconds:.1f}"
 
 
 def main():
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     started = time.perf_counter()
-    print(
-        "| solver | points | columns | classes | support vectors | model, MiB | process, MiB more | learn, us a row "
-        "| predict, us a row | disk, bytes an example | start, s |\n|---" + "|---" * 10 + "|"
-    )
+    counts, memory = ("points", "columns", "classes", "support vectors"), ("model, MiB", "process, MiB more")
+    times = "learn, us a row", "predict, us a row", "disk, bytes an example", "start, s"
+    tables = [Table("solver", *counts, *memory, *times)]
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            print(full(case, Path(folder)), flush=True)
-    print("\n| models | process, MiB | after a start | disk, MiB | start, s |\n|---|---|---|---|---|")
+            tables[0].add(*full(case, Path(folder)))
+    heads = "process, MiB", "after a start, MiB", "disk, MiB", "start, s"
+    tables.append(Table("models", *heads, title="By models"))
     for count in MANY:
         with tempfile.TemporaryDirectory() as folder:
-            print(many(count, Path(folder)), flush=True)
-    print(f"\n{time.perf_counter() - started:.0f} s in all, load {os.getloadavg()[0]:.1f}")
+            tables[1].add(*many(count, Path(folder)))
+    print(f"\n{time.perf_counter() - started:.0f} s in all")
+    keep("sizing", *tables)
 
 
 if __name__ == "__main__":

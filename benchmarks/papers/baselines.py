@@ -3,12 +3,12 @@
     PYTHONPATH=.:benchmarks python benchmarks/papers/baselines.py --data FOLDER [--sets adult ijcnn1] [--runs N]
 
 Adult: gamma = 2^-7, D = 4,000; IJCNN: gamma = 2, D = 1,000; B = 500; one pass, its CPU seconds, one thread. Each run
-shuffles with its own seed; medians are printed. What the paper does not state is from Lu et al. (JMLR 17, 2016) and
-their program: rank 0.2 B, eta = 0.2, lambda = 1/n^2 and coefficients up to 2 for BOGD, C = 1 for BPAS (the paper's SVMs
-have C = 32). Projectron's novelty is 0.01, so that the budget fills as theirs does; Projectron++'s is 0.1.
+shuffles with its own seed; medians are printed. Parameters that the paper does not state are from Lu et al. (JMLR 17,
+2016) and their program: rank 0.2 B, eta = 0.2, lambda = 1/n^2 and coefficients up to 2 for BOGD, C = 1 for BPAS (the
+paper's SVMs have C = 32). Projectron's novelty is 0.01, so that the budget fills as theirs does; Projectron++'s is 0.1.
 
-The paper's 25.65 % of Projectron on Adult is no target. Its 76.38 % on Adult and 90.50 % on IJCNN are the parts of
-negatives in the test sets: what is reached by saying no to everything.
+The paper's 25.65 % of Projectron on Adult is not a target. Its 76.38 % on Adult and 90.50 % on IJCNN are the shares of
+negatives in the test sets: the score of a constant "no".
 """
 
 import os
@@ -19,6 +19,7 @@ import time
 
 import numpy as np
 from datasets import arguments, load
+from results import Table, keep
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr
@@ -70,41 +71,39 @@ def run(kind, parameters, kernel, rows, classes, test, y_test):
     return seconds, accuracy, solver.live
 
 
-def table(folder, name, column, runs):
+def measured(folder, name, column, runs):
     X, y, X_test, y_test = load(folder, name)
     gamma, D = SETS[name]
     kernel = make_kernel("rbf", gamma)
     rows, test = (rows_from_csr(part.indptr, part.indices, part.data, kernel, X.shape[1]) for part in (X, X_test))
     classes = (y > 0).astype(np.int64)
-    print(f"\n{name}, {len(rows):,} examples, {100 * float((y_test > 0).mean()):.2f} % positives in the test set\n")
-    print("| algorithm | seconds | paper | accuracy (span of runs) | paper | points |")
-    print("|---|---|---|---|---|---|")
+    title = f"{name}, {len(rows):,} examples, {100 * float((y_test > 0).mean()):.2f} % positives in the test set"
+    heads = "time, s", "paper: time, s", "accuracy (span of runs), %", "paper: accuracy, %", "points"
+    table = Table("algorithm", *heads, title=title)
     for line, (kind, given, paper) in LINES.items():
         parameters = given | (
             {"frequencies": D} if kind is FOGD else {"lam": len(rows) ** -2.0} if kind is BOGD else {}
         )
         found = []
-        for seed in range(-1, runs):  # the first is to compile
+        for seed in range(-1, runs):  # the first compiles
             order = np.random.default_rng(max(seed, 0)).permutation(len(rows) if seed >= 0 else 1000)
             part = rows_from_csr(X[order].indptr, X[order].indices, X[order].data, kernel, X.shape[1])
             found.append(run(kind, parameters, kernel, part, classes[order], test, y_test))
         seconds, accuracy, points = np.median(found[1:], axis=0)
         accuracies = [accuracy for _, accuracy, _ in found[1:]]
         theirs = paper[column] if paper else None
-        print(
-            f"| {line} | {seconds:.2f} | {theirs[0] if theirs else '-'} | {accuracy:.2f} ({min(accuracies):.2f} to "
-            f"{max(accuracies):.2f}) | {f'{theirs[1]:.2f}' if theirs else '-'} | {points:,.0f} |",
-            flush=True,
-        )
+        spanned = f"{accuracy:.2f} ({min(accuracies):.2f} to {max(accuracies):.2f})"
+        printed = (theirs[0], f"{theirs[1]:.2f}") if theirs else ("-", "-")
+        table.add(line, f"{seconds:.2f}", printed[0], spanned, printed[1], f"{points:,.0f}")
+    return table
 
 
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="data sets")
     options = parser.parse_args()
-    for column, name in enumerate(SETS):
-        if name in options.sets:
-            table(options.data, name, column, options.runs)
+    chosen = [(column, name) for column, name in enumerate(SETS) if name in options.sets]
+    keep("baselines", *(measured(options.data, name, column, options.runs) for column, name in chosen))
 
 
 if __name__ == "__main__":

@@ -3,19 +3,20 @@
     PYTHONPATH=.:benchmarks python benchmarks/papers/budget.py --data FOLDER [--sets adult ijcnn1] [--runs N]
         [--passes N] [--only BEGINNING] [--lemma] [--average] [--small NAME ...]
 
-C = 32; Adult: gamma = 2^-7, IJCNN: gamma = 2 (table 1); one thread, CPU time, rows in batches of 256. Each run
-shuffles with its own seed, anew in each pass; medians over the runs are printed, and the span of accuracies. "Plain" is
-what the paper prints: no bound on a step, no average. The paper's seconds and accuracies are its table 2; it gives no
-numbers for B = 200.
+C = 32; Adult: gamma = 2^-7, IJCNN: gamma = 2 (table 1); one thread, CPU time, rows in batches of 256. Each run shuffles
+with its own seed, again in each pass; medians over the runs are printed, and the span of accuracies. "Plain" is the
+paper's form: no bound on a step, no average. The paper's seconds and accuracies are its table 2; it gives no numbers
+for B = 200.
 
 --lemma trains an SVM (LIBSVM, with a bias) for the merge rates that lemma 2 predicts: sum(alpha) / (n C) for BSGD, the
-part of free support vectors for BSCA.
+share of free support vectors for BSCA.
 
---average alone: small budgets, and how far what predicts is from the average that it stands for. The right average is
-kept beside: after each example the decision values of the coefficients that learn, at 500 rows of the test set, enter
-it with the weight that the example has. Distances are in units of its scatter. "Merge, 3" has `nearest` 3. Two moons
-(noise 0.2, 5,000 and 2,000 examples, a tenth of the labels wrong), the same with two columns of noise (10,000), banana
-(4,000 and 1,300), waveform and USPS / 16 (the first class against the rest), IJCNN (10,000 examples).
+--average alone: small budgets, and how far the predicting coefficients are from the average that they stand for. The
+right average is kept beside: after each example the decision values of the learning coefficients, at 500 rows of the
+test set, enter it with the weight of the example. Distances are in units of its scatter. "Merge, 3" has `nearest` 3.
+The problems are two moons (noise 0.2, 5,000 and 2,000 examples, a tenth of the labels wrong), and the same with two
+columns of noise (10,000). Further problems are banana (4,000 and 1,300), waveform and USPS / 16 (the first class
+against the rest), and IJCNN (10,000 examples).
 """
 
 import os
@@ -28,6 +29,7 @@ from functools import partial
 
 import numpy as np
 from datasets import arguments, load, rows_of
+from results import Table, keep
 from sklearn.svm import SVC
 
 from hinged.solvers.budget.budget import BSCA, BSGD
@@ -39,7 +41,7 @@ C = 32.0
 SETS = {"adult": 2.0**-7, "ijcnn1": 2.0}  # gamma
 PLAIN = {"averaging": None}
 PLAIN_BSCA = {"averaging": None, "step_max": None}
-# name, what makes the solver, the paper's (seconds, accuracy) on Adult and IJCNN
+# name, the constructor of the solver, the paper's (seconds, accuracy) on Adult and IJCNN
 LINES = [
     ("BSCA", partial(BSCA, C=C), ((9.84, 83.18), (11.53, 97.27))),
     ("BSCA, plain", partial(BSCA, C=C, **PLAIN_BSCA), ((9.84, 83.18), (11.53, 97.27))),
@@ -114,11 +116,9 @@ def run(make, data, seed, passes=1, n=None):
 
 def one_pass(data, column, runs, only):
     n = data.X.shape[0]
-    print(f"\n{data.name}, {n:,} examples, one pass\n")
-    print(
-        "| algorithm | seconds | paper | us/example | accuracy (span) | paper | merges/example | weight degradation |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    times = "time, s", "paper: time, s", "time an example, us"
+    heads = "accuracy (span), %", "paper: accuracy, %", "merges an example", "weight degradation"
+    table = Table("algorithm", *times, *heads, title=f"{data.name}, {n:,} examples, one pass")
     for name, make, paper in LINES:
         if not name.startswith(only):
             continue
@@ -127,30 +127,25 @@ def one_pass(data, column, runs, only):
         (seconds, accuracy, rate), degradation = np.median(found, axis=0)[0], np.median(degradations)
         accuracies = [passes[0][1] for passes in found]
         theirs = paper[column] if paper else ("-", "-")
-        print(
-            f"| {name} | {seconds:.3f} | {theirs[0]} | {1e6 * seconds / n:.2f} | {accuracy:.2f} ({min(accuracies):.2f} "
-            f"to {max(accuracies):.2f}) | {theirs[1]} | {rate:.3f} | {degradation:,.1f} |",
-            flush=True,
-        )
+        spanned = f"{accuracy:.2f} ({min(accuracies):.2f} to {max(accuracies):.2f})"
+        times = f"{seconds:.3f}", theirs[0], f"{1e6 * seconds / n:.2f}"
+        table.add(name, *times, spanned, theirs[1], f"{rate:.3f}", f"{degradation:,.1f}")
+    return table
 
 
 def many_passes(data, runs, passes):
-    print(f"\n{data.name}, {passes} passes\n")
-    print(
-        "| algorithm | us/example | accuracy after one | after all (span) | worst of any | merges/example, last pass |"
-    )
-    print("|---|---|---|---|---|---|")
+    heads = "accuracy after one, %", "after all (span), %", "worst of any, %", "merges an example, last pass"
+    table = Table("algorithm", "time an example, us", *heads, title=f"{data.name}, {passes} passes")
     for name, make, _ in LINES:
         if name not in MANY_PASSES:
             continue
         found = np.array([run(make, data, seed, passes)[0] for seed in range(runs)])
         accuracy = found[:, :, 1]
-        print(
-            f"| {name} | {1e6 * np.median(found[:, :, 0]) / data.X.shape[0]:.2f} | {np.median(accuracy[:, 0]):.2f} "
-            f"| {np.median(accuracy[:, -1]):.2f} ({accuracy[:, -1].min():.2f} to {accuracy[:, -1].max():.2f}) "
-            f"| {accuracy.min():.2f} | {np.median(found[:, -1, 2]):.3f} |",
-            flush=True,
-        )
+        after = f"{np.median(accuracy[:, -1]):.2f} ({accuracy[:, -1].min():.2f} to {accuracy[:, -1].max():.2f})"
+        us = f"{1e6 * np.median(found[:, :, 0]) / data.X.shape[0]:.2f}"
+        merges = f"{np.median(found[:, -1, 2]):.3f}"
+        table.add(name, us, f"{np.median(accuracy[:, 0]):.2f}", after, f"{accuracy.min():.2f}", merges)
+    return table
 
 
 def lemma(data):
@@ -163,7 +158,7 @@ def lemma(data):
 
 
 def moons(n, random, noise=0):
-    """Two half circles, of whose labels a tenth is wrong, and so many columns of noise."""
+    """Two half circles with a tenth of the labels wrong, and `noise` columns of noise."""
     angle, y = random.uniform(0, np.pi, n), random.choice([-1, 1], n)
     X = np.c_[np.cos(angle), np.sin(angle)] * y[:, None] + np.c_[np.where(y > 0, 0.0, 1.0), np.where(y > 0, 0.0, 0.5)]
     X = np.c_[X + 0.2 * random.standard_normal((n, 2)), random.standard_normal((n, noise))]
@@ -217,8 +212,9 @@ def small_run(make, problem, gamma, *, averaged=False):
 def small_budgets(folder, runs, names):
     kept = [way for way in WAYS if way != "remove"]
     ways = " / ".join(kept)
-    print(f"\n| problem, B | LASVM | {' | '.join(WAYS)} | the right average | distance, {ways} | us an example |")
-    print("|---" * (len(WAYS) + 5) + "|")
+    table = Table(
+        "problem, B", "LASVM", *WAYS, "the right average", f"distance, {ways}", f"time an example, us, {ways}"
+    )
     for name in names:
         gamma, cost = SMALL[name]
         problems = [small_problem(folder, name, seed) for seed in range(runs)]
@@ -231,13 +227,14 @@ def small_budgets(folder, runs, names):
                 if way in kept:
                     found = [small_run(make, problem, gamma, averaged=True) for problem in problems[:3]]
                     beside[way] = np.mean(found, axis=0)
-            accuracies = " | ".join(f"{plain[way][0]:.1f}" for way in WAYS)
+            accuracies = (f"{plain[way][0]:.1f}" for way in WAYS)
             right = f"{beside['merge'][2]:.1f}"
             distances, times = (
                 " / ".join(f"{found[way][at]:.{2 if at == 3 else 1}f}" for way in kept)
                 for found, at in ((beside, 3), (plain, 1))
             )
-            print(f"| {name}, {budget} | {lasvm:.1f} | {accuracies} | {right} | {distances} | {times} |", flush=True)
+            table.add(f"{name}, {budget}", f"{lasvm:.1f}", *accuracies, right, distances, times)
+    keep("budget-average", table)
 
 
 def main():
@@ -246,22 +243,24 @@ def main():
     parser.add_argument("--passes", type=int, default=10, help="passes of the second table; 1 for none")
     parser.add_argument("--only", default="", help="lines of the first table that begin so")
     parser.add_argument("--lemma", action="store_true", help="train an SVM for lemma 2")
-    parser.add_argument("--average", action="store_true", help="small budgets, and what predicts beside what should")
+    parser.add_argument("--average", action="store_true", help="small budgets, and the distance from the right average")
     parser.add_argument("--small", nargs="+", choices=SMALL, default=list(SMALL), help="problems of small budgets")
     parser.set_defaults(runs=10)
     options = parser.parse_args()
     if options.average:
         small_budgets(options.data, options.runs, options.small)
         return
+    tables = []
     for column, name in enumerate(SETS):
         if name not in options.sets:
             continue
         data = Data(options.data, name)
-        one_pass(data, column, options.runs, options.only)
+        tables.append(one_pass(data, column, options.runs, options.only))
         if options.passes > 1:
-            many_passes(data, options.runs, options.passes)
+            tables.append(many_passes(data, options.runs, options.passes))
         if options.lemma:
             lemma(data)
+    keep("budget", *tables)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from datasets import arguments, load, rows_of
+from results import Table, keep
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.dual.exact import ExactSVM
@@ -98,10 +99,10 @@ def walk(paper, name, change, start, runs):
                 figures[value][f"{way} events"] = events(fresh)
                 if value == values[middle]:
                     figures[value]["sets"] = sets(fresh)
-    print(
-        f"\n| {name} | S / E / R | paper's | events of the path | paper's | events from nothing | paper's "
-        "| path, ms | from nothing, ms | together, ms | nothing / path |\n|" + "---|" * 11
-    )
+    counts = [f"{prefix}{what}" for what in ("S / E / R", "events of the path", "events from nothing")
+              for prefix in ("", "paper: ")]  # fmt: skip
+    times = "path, ms", "from nothing, ms", "together, ms", "nothing / path"
+    table = Table(name, *counts, *times, title=f"Another {name}")
     ratios = []
     for value in values:
         f, (s, e, r, full, step) = figures[value], paper[value]
@@ -115,8 +116,9 @@ def walk(paper, name, change, start, runs):
             line.append(f"{ratios[-1]:.1f}")
         else:
             line.append("")
-        print("| " + " | ".join(map(str, line)) + " |")
+        table.add(*line)
     print(f"\nFrom nothing takes {np.median(ratios):.1f} times the path's seconds in the median.")
+    return table
 
 
 def increments(C):
@@ -138,20 +140,20 @@ def main():
     options = arguments(__doc__).parse_args()
     warm_up("exact", np.float64)
     X, classes = pima(options.data)
-    walk(
+    of_C = walk(
         PAPER_C, "C", lambda s, v: s.change_C(v),
         lambda v, together: trained(X, classes, v, 4.0, together=together), options.runs,
     )  # fmt: skip
-    walk(
+    of_sigma = walk(
         PAPER_SIGMA2, "sigma^2", lambda s, v: s.change_kernel(make_kernel("rbf", 1.0 / v)),
         lambda v, together: trained(X, classes, 1.0, v, together=together), options.runs,
     )  # fmt: skip
     times, margin, each = increments(10.0)
-    print(
-        f"\nOne increment beside 5,000 examples and {margin} margin vectors: {np.mean(times):.2f} ms in the "
-        f"mean, {np.median(times):.2f} in the median, {np.quantile(times, 0.95):.2f} at most in 95 of 100; "
-        f"{each:.1f} events."
-    )
+    title = f"One increment beside 5,000 examples and {margin} margin vectors"
+    increment = Table("mean, ms", "median, ms", "95 of 100 within, ms", "events", title=title)
+    figures = np.mean(times), np.median(times), np.quantile(times, 0.95)
+    increment.add(*(f"{ms:.2f}" for ms in figures), f"{each:.1f}")
+    keep("exact", of_C, of_sigma, increment)
 
 
 if __name__ == "__main__":

@@ -5,24 +5,32 @@
         [--runs N] [--full]
 
 --table, all by default:
+
     8       error, support vectors, kernel values and seconds of LIBSVM, LASVM x 1 and LASVM x 2 (figures 7 and 8)
-    9       what the finishing step changes (figure 9)
+
+    9       the changes by the finishing step (figure 9)
+
     values  kernel values of an example's own row, and those computed because a row had grown
+
     10      delta_max on Banana (figure 10)
+
     4       the ten digits of MNIST, on x / 127.5 (figure 4)
+
     adult   the selection strategies on Adult (figures 11 and 12)
+
     mnist   the same on MNIST, 8 against the rest, without and with 10 % label noise (figures 13 to 15)
+
     16      active learning, retraining or not (figure 16)
 
-C and gamma are those of figure 7, tau = 0.001; MNIST: C = 1000, gamma = 0.005 on x / 255, but C = 10 where its labels
-are noisy, as the paper has for USPS. Seconds are CPU time of one thread. Figures are medians over --runs orders of the
-training examples, of Banana and USPS over random splits into as many examples as the papers print; the scale of USPS
-stands in problems.py. Waveform is one class against the rest, from the generator of the set. The selection strategies
-have means over the runs, on Adult over random splits of the whole set as in the paper, all after finishing; the batch
-machine of the same splits stands beside. Their kernel values are those of the search too. Where the paper has a curve,
-its text is told below the table. By default these curves end early; --full goes to their end.
+C and gamma are those in figure 7, tau = 0.001. MNIST has C = 1000, gamma = 0.005 on x / 255, but C = 10 where its
+labels are noisy, as the paper has for USPS. Seconds are CPU time of one thread. Figures are medians over --runs orders
+of the training examples, of Banana and USPS over random splits into as many examples as the papers print; the scale of
+USPS stands in problems.py. Waveform is one class against the rest, from the generator of the set. The selection
+strategies have means over the runs, on Adult over random splits of the whole set as in the paper, all after finishing;
+the batch machine of the same splits stands beside. Their kernel values include the search. Where the paper has a curve,
+the program prints the paper's text below the table. By default these curves end early; --full goes to their end.
 
-LIBSVM is scikit-learn's SVC; its kernel values cannot be counted, those of the project's own SMO stand beside.
+LIBSVM is scikit-learn's SVC, whose kernel values cannot be counted; the kernel values of hinged's SMO stand beside.
 """
 
 import time
@@ -64,7 +72,7 @@ DELTAS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, None)
 STEPS = (250, 500, 1000, 2000, 2500, 3000, 3500, 4000, 5000, 7000, 10_000, 15_000, 20_000, 32_562, 60_000)
 LABELS = (20, 50, 100, 200, 300, 500)
 MNIST = (0.005, 1000)
-NOISY_C = 10  # that of USPS+N: the paper prints none for MNIST with noise, where C = 1000 gives errors above 10 %
+NOISY_C = 10  # as for USPS+N: the paper prints no C for MNIST with noise, where C = 1000 gives errors above 10 %
 MEANINGFUL = 0.05  # a difference of mean errors, in %: section 4.4
 
 
@@ -127,11 +135,12 @@ def figures_8_and_9(options, wanted):
         changes.append([name, *cells(before)[:2], f"{before.seconds:.2f}", *finishing])
     if "8" in wanted:
         head = ["set", "program", "error, %", "SV", "kernel values, M", "seconds"]
-        print_table("Figure 8: LASVM beside LIBSVM, here / paper", head, lines)
+        print_table("lasvm-figure-8", "Figure 8: LASVM beside LIBSVM, here / paper", head, lines)
     if "9" in wanted:
         changed = ("error, %", "SV, %", "seconds, %")
         head = ["set", "error, %", "SV", "seconds", *changed]
-        print_table("Figure 9: before the finishing step, and what it changes, here / paper", head, changes)
+        title = "Figure 9: before the finishing step, and its changes, here / paper"
+        print_table("lasvm-figure-9", title, head, changes)
 
 
 def values(options):
@@ -142,7 +151,7 @@ def values(options):
         own, every = own_values("lasvm", one)
         lines.append([name, f"{own:.3g}", f"{every:.3g}", f"{SETS[name][5][2]:g}"])
     title = "Kernel values of LASVM x 1 in millions, one order"
-    print_table(title, ["set", "examples' own rows", "all", "figure 8"], lines)
+    print_table("lasvm-values", title, ["set", "examples' own rows", "all", "figure 8"], lines)
 
 
 def figure_10(options):
@@ -171,7 +180,8 @@ def figure_10(options):
     lines.append(["LIBSVM", "", *[""] * 1, f"{svc.error:.2f}", "", "", f"{svc.support_vectors:,.0f}", "", "",
                   f"{svc.seconds:.2f}"])  # fmt: skip
     columns = [f"{what}: {when}" for what in ("error, %", "SV", "seconds") for when in ("1", "1 + f", "2 + f")]
-    print_table("Figure 10: delta_max on Banana (epochs, f: finished)", ["delta_max", *columns], lines)
+    title = "Figure 10: delta_max on Banana (epochs, f: finished)"
+    print_table("lasvm-figure-10", title, ["delta_max", *columns], lines)
     print(
         "\nPaper: two finished epochs reach the SVM's error whatever delta_max; small values cost time and spoil a "
         "single epoch;\naround 3 one epoch alone almost matches the SVM and finishing is fast."
@@ -204,6 +214,7 @@ def figure_4(options):
                       ("4950", "12210")[epoch - 1]])  # fmt: skip
     lines.append(["LIBSVM", "-", "1.36", None, "-", "17400"])
     print_table(
+        "lasvm-figure-4",
         "Figure 4: the ten digits of MNIST, one machine over shared points",
         ["program", "error, %", "paper", "points that support any digit", "seconds", "paper"],
         lines,
@@ -211,7 +222,7 @@ def figure_4(options):
 
 
 def selection(one, strategy, steps, seed):
-    """(examples, measurement of the finished machine) at each of `steps`; seconds are those of learning alone."""
+    """(examples, measurement of the finished machine) at each of `steps`; seconds leave out the measuring."""
     solver, random = one.solver("lasvm"), np.array([seed], np.uint64)
     chosen = learn_selected(solver, one.rows, one.classes, random, strategy=strategy)
     found, seconds, searched, size = [], 0.0, 0, 0
@@ -233,10 +244,10 @@ def selection(one, strategy, steps, seed):
     return found
 
 
-def selections(title, whole, options, limit, goal=None):
+def selections(name, title, whole, options, limit, goal=None):
     """A table of all strategies, and where each is as good as `goal`, by default the batch machine of the same runs.
 
-    Returns the batch machine's figures: where the test set stands they are those of one order.
+    Returns the batch machine's figures, of one order where the test set is given.
     """
     compile_all(whole, ("lasvm", "smo"))
     runs = [whole.shuffled(seed) for seed in range(options.runs)]
@@ -256,8 +267,9 @@ def selections(title, whole, options, limit, goal=None):
     for line in lines:
         line[2:4] = f"{line[2]:.2f}", f"{line[3]:+.2f}"
     head = ["strategy", "examples", "error, %", "less the goal", "SV", "kernel values, M", "seconds"]
-    print_table(title, head, lines)
+    print_table(name, title, head, lines)
     print_table(
+        f"{name}-reached",
         f"{title}: first within {MEANINGFUL} % of {goal.error:.2f} %",
         ["strategy", "examples", "error, %", "SV", "kernel values, M", "seconds", "best error"],
         needs,
@@ -268,7 +280,7 @@ def selections(title, whole, options, limit, goal=None):
 def adult(options):
     whole = problem(options.data, "adult", 0.005, 100, train=32_562)
     title = "Figures 11 and 12: selection on Adult, random splits"
-    selections(title, whole, options, len(whole.rows) if options.full else 10_000)
+    selections("lasvm-figure-11", title, whole, options, len(whole.rows) if options.full else 10_000)
     print(
         "\nPaper: GRADIENT is very poor; ACTIVE and AUTOACTIVE fall below LIBSVM's error after few examples, and rise "
         "towards it;\nAUTOACTIVE reaches it with 2,500 support vectors instead of 11,278."
@@ -277,13 +289,14 @@ def adult(options):
 
 def mnist(options):
     clean, limit = None, 60_000 if options.full else 10_000
-    for name, noise, C in (("MNIST, 8 against the rest", 0.0, MNIST[1]), ("the same, 10 % label noise", 0.1, NOISY_C)):
+    for title, noise, C in (("MNIST, 8 against the rest", 0.0, MNIST[1]), ("the same, 10 % label noise", 0.1, NOISY_C)):
         whole = problem(options.data, "mnist", MNIST[0], C, noise)
-        batch = selections(f"Figures 13 to 15: selection on {name}", whole, options, limit, clean)
+        name = "lasvm-figure-13-noise" if noise else "lasvm-figure-13"
+        batch = selections(name, f"Figures 13 to 15: selection on {title}", whole, options, limit, clean)
         clean = clean or batch
     print(
         "\nPaper: without noise GRADIENT and ACTIVE do alike; with noise GRADIENT is chaotic, RANDOM repeats LIBSVM's "
-        "higher error\nand many more support vectors, and ACTIVE keeps those of the clean set."
+        "higher error\nand many more support vectors, and ACTIVE keeps the clean set's support vectors."
     )
 
 
@@ -331,6 +344,7 @@ def figure_16(options):
                  paper if name == "Reuters" else None]
             )  # fmt: skip
     print_table(
+        "lasvm-figure-16",
         "Figure 16: test error in % after so many labels",
         ["set", "way", *(str(n) for n in LABELS), "seconds", "paper"],
         lines,

@@ -4,18 +4,23 @@ beside the printed figures.
     PYTHONPATH=.:benchmarks python benchmarks/papers/nonconvex.py --data FOLDER [--table NAME ...] [--sets SET ...]
 
 --table, all but the sweep by default:
+
     1       where examples of Adult fell on the ramp, and what became of them
+
     3       accuracy, support vectors, seconds, PRBEP, AUC, g-means and kernel values (tables 3 and 4)
+
     values  kernel values of an example's own row, and those computed because a row had grown
+
     5       a sweep over s (figure 5)
+
     sweep   defaults that the paper leaves open: CLEAN's m and its period, support vectors before the ramp counts
 
-C and gamma are those of table 2, one epoch, s = -1, tau = 0.001, but C = 1000 on USPS: with the printed C = 1 no scale
-of the pixels gives the printed accuracy and support vectors, which are those of Bordes et al. 2005 with their C = 1000.
-LASVM is finished; of the others a line each says what finishing would change, which the paper does not do. Figures are
-medians over --runs orders of the training examples, of Banana and USPS over random splits as well; LIBSVM is
-scikit-learn's SVC, once where the test set stands, as is FULL on MNIST. MNIST stands on x / 255, USPS on the scale of
-problems.py. Seconds are CPU time of one thread. Of the printed figures two are misprints: the accuracy of FULL on
+C and gamma are from table 2, one epoch, s = -1, tau = 0.001, but C = 1000 on USPS. With the printed C = 1 no scale of
+the pixels gives the printed accuracy and support vectors, which belong to C = 1000 in Bordes et al. 2005. LASVM is
+finished; for the remaining solvers a line each says what finishing would change, which the paper does not do. Figures
+are medians over --runs orders of the training examples, of Banana and USPS over random splits as well. LIBSVM is
+scikit-learn's SVC, once where the test set is given, as is FULL on MNIST. MNIST stands on x / 255, USPS on the scale of
+problems.py. Seconds are CPU time of one thread. Two of the printed figures are misprints: the accuracy of FULL on
 USPS-N (98.43) and the PRBEP of LASVM there (95.48).
 """
 
@@ -129,7 +134,7 @@ def of(folder, name):
 
 
 def run(name, one, **parameters):
-    """What one algorithm reaches on one order of the examples: after the pass, and finished where it has that."""
+    """The measurements of one algorithm on one order of the examples: after the pass, and finished if it can finish."""
     if name == "libsvm":
         return [libsvm(one)]
     solver = one.solver(name, **parameters)
@@ -156,7 +161,8 @@ def tables_3_and_4(options):
                 for figure, shown in SHOWN.items():
                     printed = PAPER[figure][place][column] if place < len(PAPER[figure]) and not after else None
                     lines[-1].append(beside(shown(m), printed))
-        print_table(f"Tables 3 and 4: {name}, here / paper", ["", *SHOWN], lines)
+        title = f"Tables 3 and 4: {name}, here / paper"
+        print_table(f"nonconvex-{name.lower()}", title, ["", *SHOWN], lines)
 
 
 def table_1(options):
@@ -178,8 +184,9 @@ def table_1(options):
             counts[-1] += (solver.certificate()["support_vectors"],)
         cells = (beside(f"{count:,.0f}", printed) for count, printed in zip_longest(np.median(counts, axis=0), paper))
         lines.append([NAMES[ALGORITHMS.index(algorithm)], *cells])
-    what = ("SV", "came left of the ramp", "right", "no SV at the end, of the left", "of the right", "SV, finished")
-    print_table("Table 1: Adult, where examples fell on the ramp, here / paper", ["", *what], lines)
+    what = ("SV", "came left of the ramp", "right", "left: no SV at the end", "right: no SV at the end", "SV, finished")
+    title = "Table 1: Adult, where examples fell on the ramp, here / paper"
+    print_table("nonconvex-table-1", title, ["", *what], lines)
 
 
 def figure_5(options):
@@ -195,6 +202,7 @@ def figure_5(options):
                 cells += [f"{m.error:.2f}", f"{m.support_vectors:,.0f}"]
             lines.append(cells)
     print_table(
+        "nonconvex-figure-5",
         "Figure 5: test error and support vectors over s",
         ["set", "s", "LASVM-NC: error, %", "SV", "LASVM-I: error, %", "SV"],
         lines,
@@ -225,7 +233,7 @@ def sweep(options):
                                  PAPER["kernel values, M"][place][0], PAPER["seconds"][place][0]))]
     )  # fmt: skip
     head = [f"{NAMES[ALGORITHMS.index(a)]}: {what}" for a in algorithms for what in ("accuracy, %", "SV", "M", "s")]
-    print_table("Adult: what the paper leaves open", ["", *head], lines)
+    print_table("nonconvex-sweep", "Adult: parameters that the paper leaves open", ["", *head], lines)
 
 
 def values(options):
@@ -239,7 +247,7 @@ def values(options):
                 own, every = own_values(algorithm, one)
                 lines[-1].append(beside(f"{own:.3g} of {every:.3g}", PAPER["kernel values, M"][place][column]))
     title = "Kernel values in millions: examples' own rows, of all, finished, one order / table 4"
-    print_table(title, ["set", *NAMES[1:5]], lines)
+    print_table("nonconvex-values", title, ["set", *NAMES[1:5]], lines)
 
 
 def main():

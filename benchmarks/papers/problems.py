@@ -1,4 +1,4 @@
-"""The papers' binary problems, how they are learned and what is measured. Not a program."""
+"""The papers' binary problems, how they are learned, and the measurements. Not a program."""
 
 import os
 
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import load
+from results import Table, keep
 from scipy.sparse import csr_matrix
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
@@ -28,7 +29,7 @@ from hinged.solvers.core.rows import (
 BATCH = 256
 TRAIN = {"banana": 4000, "usps": 7329}  # of the sets that are split at random
 # Of rows in [-1, 1], for the papers' gamma = 2: pixels in [0, 1] divided by 16. With the rows as they are the kernel
-# would be the identity. No scale gives the printed support vectors on the usual split of USPS; this one does, nearly,
+# would be the identity. No scale gives the printed support vectors on the usual split of USPS; this scale nearly does,
 # on random splits into 7,329 and 1,969.
 USPS_SCALE = 1 / 32
 PRINTED = {  # solvers as their papers print them
@@ -61,7 +62,7 @@ class Problem:
         return make_kernel("rbf", self.gamma)
 
     def shuffled(self, seed):
-        """The same with the training examples in another order, or split anew; with its label noise."""
+        """The same with the training examples in another order, or split again; with its label noise."""
         random = np.random.default_rng(seed)
         order = random.permutation(len(self.rows))
         found = replace(self, rows=self.rows.take(order[: self.train]), classes=self.classes[order[: self.train]])
@@ -110,7 +111,7 @@ def problem(folder, name, gamma, C, noise=0.0, train=None):
 
 
 class Measured(NamedTuple):
-    """What is asked of a taught solver: percent, counts, millions of kernel values, CPU seconds."""
+    """The measurements of a taught solver: percent, counts, millions of kernel values, CPU seconds."""
 
     error: float
     prbep: float
@@ -170,10 +171,10 @@ def finish(solver):
 
 
 def own_values(name, problem):
-    """Kernel values of one pass and finishing, in millions: those of examples with the points held when they come; all.
+    """Kernel values of one pass and finishing, in millions: of examples' own rows with the points held then; and all.
 
-    The difference is what has come since to a row that is wanted again; a cache that looks up K(i, j) as K(j, i)
-    computes none of it.
+    The difference is the values that a row lacks when it is wanted again. A cache that looks up K(i, j) as K(j, i)
+    computes none of them.
     """
     solver, own = problem.solver(name), 0
     for i in range(len(problem.rows)):
@@ -192,13 +193,13 @@ def fitted(problem, cache_mb=512):
 
 
 def libsvm(problem):
-    """What SVC reaches; its kernel values cannot be counted."""
+    """The measurements of SVC, whose kernel values cannot be counted."""
     seconds, svc, X_test = fitted(problem)
     return measure(svc.decision_function(X_test), problem.test_classes, svc.n_support_.sum(), np.nan, seconds)
 
 
 def compile_all(problem, names):
-    """Run each solver on a few examples, so that compiling is in no figure."""
+    """Run each solver on a few examples, so that no figure includes compiling."""
     for name in names:
         solver = problem.solver(name)
         part = problem.first(300)
@@ -217,15 +218,14 @@ def mean(measurements):
 
 
 def beside(mine, printed):
-    """A cell: ours / the paper's, or what there is."""
+    """A cell: ours / the paper's, or ours alone."""
     theirs = "" if printed is None else f"{printed:,}" if isinstance(printed, int) else f"{printed:g}"
     return f"{mine or '-'} / {theirs}" if theirs else mine
 
 
-def print_table(title, head, lines):
-    """A markdown table; numbers come as strings, None is an empty cell."""
-    print(f"\n### {title}\n")
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
+def print_table(name, title, head, lines):
+    """Print a table and keep it under a name. A line that is too short ends in empty cells."""
+    table = Table(*head, title=title)
     for line in lines:
-        print("| " + " | ".join("" if cell is None else str(cell) for cell in line) + " |", flush=True)
+        table.add(*line, *[None] * (len(head) - len(line)))
+    keep(name, table)

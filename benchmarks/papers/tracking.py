@@ -18,6 +18,7 @@ import time
 import numpy as np
 from datasets import arguments, load
 from problems import PRINTED
+from results import Table, keep
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
@@ -74,7 +75,7 @@ class BatchCounterpart(TrackingSVM):
         pass
 
     def ascend(self, updates):
-        """So many updates of examples drawn at random."""
+        """Make `updates` updates of examples drawn at random."""
         self.update_randomly(updates)
         self.smooth[:] = self.machine.alpha
 
@@ -82,7 +83,7 @@ class BatchCounterpart(TrackingSVM):
 def stream(data, solver, seed, *, pools=None, end=None):
     """Learn example by example, in random order, or with `pools` by active selection; yields the number seen.
 
-    Active: of 50 unseen examples drawn at random the one with the smallest |f(x)| comes next (section 6). Each such
+    Active: of 50 unseen examples drawn at random the example with the smallest |f(x)| comes next (section 6). Each such
     pool is appended to `pools`.
     """
     random = np.random.default_rng(seed)
@@ -108,10 +109,12 @@ def last_gap(data, solver):
     return float(working_set_gap(solver.machine, solver.slots)) / (data.C * solver.live)
 
 
-def printed(title, header, lines):
-    print(f"\n{title}\n\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
+def printed(name, title, header, lines):
+    """Print and keep a table."""
+    table = Table(*header, title=title)
     for line in lines:
-        print(f"| {' | '.join(line)} |", flush=True)
+        table.add(*line)
+    keep(f"tracking-{name}", table)
 
 
 def mean(values):
@@ -136,6 +139,7 @@ def figure_2(data, seeds):
         for K in (10, 20, 100)
     ]
     printed(
+        "figure-2",
         "Figure 2, Adult: gap of the averaged output, mean over the examples up to ... from the mark before.\n"
         "Paper: level over the whole pass; Algorithm 2 with K = 10 nearly as good as Algorithm 1 with K = 20.",
         ("", "K", *(f"{at:,}" for at in ADULT_AT)), lines,
@@ -143,7 +147,7 @@ def figure_2(data, seeds):
 
 
 def algorithms(data, seeds):
-    """What each algorithm, by its solver's name, reaches in one pass with K = 10."""
+    """Error, gap, points and time of each algorithm, by its solver's name, after one pass with K = 10."""
     lines = []
     for name, block in (("tracking-1", 256), ("tracking-2", 256), ("tracking-cached", 256), ("tracking-batch", 4096)):
         found = []
@@ -162,7 +166,8 @@ def algorithms(data, seeds):
              f"{seconds:.1f}")
         )  # fmt: skip
     header = ("", "test error, %", "gap over the points held", "points", "SV", "kernel values, M", "CPU seconds")
-    printed("Adult, one pass, K = 10; the batch counterpart in micro-batches of 4,096.", header, lines)
+    title = "Adult, one pass, K = 10; the batch counterpart in micro-batches of 4,096."
+    printed("algorithms", title, header, lines)
 
 
 def figure_3(data, seeds):
@@ -172,6 +177,7 @@ def figure_3(data, seeds):
         for active in (False, True)
     ]
     printed(
+        "figure-3",
         f"Figure 3, Adult: the same for Algorithm 1 by selection from a pool of {POOL}.\n"
         "Paper: level with random selection, regularly decreasing with active selection.",
         ("selection", "K", *(f"{at:,}" for at in ADULT_AT)), lines,
@@ -201,6 +207,7 @@ def figure_4(data, seeds):
             )
         )
     printed(
+        "figure-4",
         "Figure 4, Adult: mean gap of Algorithm 1 over all time steps, by K.",
         ("K", "paper's fit", "averaged output", "last iterate", "test error of the last run", "CPU seconds"),
         lines,
@@ -281,11 +288,13 @@ def figure_5_and_6(data, seeds):
             by_values += lines_of(name, str(K), MNIST_AT, figures)
     by_values += lines_of("batch counterpart", "", BATCH_AT, np.mean([list(batch(data, s)) for s in seeds], axis=0))
     printed(
+        "figure-5",
         "Figure 5, MNIST 8 against all: test error, %, by the number of examples seen.\n"
         "Paper: active selection needs far fewer examples, the more so with K = 100.",
         ("selection", "K", *(f"{at:,}" for at in MNIST_AT)), by_examples,
     )  # fmt: skip
     printed(
+        "figure-6",
         "Figure 6, MNIST 8 against all: test error, %, by kernel values in millions. Counted as in the paper, one for\n"
         "each support vector at each draw and each candidate of a pool, with an unlimited cache and without; and what\n"
         "this solver, which keeps all gradients, computes for its updates.\n"

@@ -1,11 +1,11 @@
-"""How long one client's predictions take while the same model finishes, is taught anew, forgets or keeps a snapshot.
+"""Time of one client's predictions while the same model finishes, is retrained, forgets or writes a snapshot.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
 
-One client sends one prediction after the other to a model of LASVM that has learned 10,000 examples of 20 numbers, idle
-and for as long as each piece of work takes: the finishing step of a copy that has not had it; a change of gamma, for
-which the whole log is learned again beside the model, and then takes its place; the same for an example that is
-forgotten; a snapshot. Told are p50 and p99 in ms over all runs, and the ratio of the two p99.
+One client sends one prediction after the other to a model of LASVM that has learned 10,000 examples of 20 numbers:
+idle, and for as long as each piece of work takes. The work is the finishing step of a fresh copy; a change of gamma,
+which retrains the model from its log; the same for an example that is forgotten; a snapshot. The table has p50 and p99
+in ms over all runs, and the ratio of the two p99.
 """
 
 import argparse
@@ -45,13 +45,13 @@ class Model:
         self.copies = self.gamma = self.gone = 0
 
     def ask(self, method, path, **request):
-        """The answer, which is a success."""
+        """The answer; raises unless it is a success."""
         answer = self.http.request(method, path, **request)
         answer.raise_for_status()
         return answer
 
     def copy(self):
-        """The name of a new copy."""
+        """Import a new copy and return its name."""
         self.copies += 1
         name = f"copy{self.copies}"
         files = {"content": self.file, "headers": {"content-type": "application/octet-stream"}}
@@ -62,25 +62,25 @@ class Model:
         """Until the job of an answer is over."""
         if answer.status_code == 202:
             while self.ask("GET", answer.json()["job"]).json()["state"] == "running":
-                time.sleep(0.5)  # seldom: who asks takes a processor from the others
+                time.sleep(0.5)  # long, because each question takes processor time
 
     def finish(self, name):
-        """The finishing step."""
+        """Take the finishing step."""
         self.ask("POST", f"/models/{name}/finish")
 
     def configure(self, name):
-        """A change for which all is learned again."""
+        """Change gamma, for which the whole log is learned again."""
         self.gamma += 1
         kernel = {"type": "rbf", "gamma": 0.05 + 0.001 * self.gamma}
         self.wait(self.ask("PATCH", f"/models/{name}", json={"kernel": kernel}))
 
     def forget(self, name):
-        """An example leaves."""
+        """Forget an example."""
         self.gone += 1
         self.wait(self.ask("DELETE", f"/models/{name}/examples/e{self.gone}"))
 
     def snapshot(self, name):
-        """One is kept of a model that has changed."""
+        """Change the model and take a snapshot."""
         self.gone += 1
         x = {"x": self.xs[self.gone], "y": 1}
         self.ask("POST", f"/models/{name}/learn", json=x)
@@ -125,7 +125,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of each round without work")
     parser.add_argument("--work", nargs="+", choices=WORK, default=WORK)
-    print_table([beside], parser.parse_args())
+    print_table({"beside": [beside]}, parser.parse_args())
 
 
 if __name__ == "__main__":

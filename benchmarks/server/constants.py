@@ -1,11 +1,11 @@
-"""What each constant of the scheduler buys: a small model beside slow ones, with the constant and without it.
+"""The effect of each constant of the scheduler: a small model beside slow models, with the constant and without it.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/constants.py [--rounds N] [--seconds S] [--only NAME=VALUE ...]
 
-In each round a server starts twice with the constants as they are, and once with each of OTHERS, in an order drawn
-anew. One client learns one example after the other on a small model, then predicts, beside 16 models that learn by the
-exact solver (neighbours.py). Told are ratios to the constants as they are in the same round: medians, least and most.
-The second server with the same constants tells how much a ratio says.
+In each round a server starts twice with the constants as they are, and once with each of OTHERS, in a random order. One
+client learns one example after the other on a small model, then predicts, beside 16 models that learn by the exact
+solver (neighbours.py). The table has ratios to the constants as they are in the same round: medians, least and most.
+The second server with the same constants shows the noise of such a ratio.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import httpx
 import numpy as np
 from load import load
 from neighbours import FEATURES, SLOW, SMALL, Slow, examples, requests
+from results import Table, keep
 
 from hinged.commands.cli import main as run_command
 from hinged.service.engine.scheduling import gates, turns
@@ -71,12 +72,12 @@ def main():
         rounds.append({constant: measured(constant, options.seconds) for constant in constants})
         print(json.dumps(rounds[-1]), file=sys.stderr)
     whats = list(rounds[0][""])
-    print(f"| | {' | '.join(whats)} |")
-    print("|---" * (len(whats) + 1) + "|")
+    table = Table("constant", *whats)
     for constant in [" ", *options.only]:
         ratios = [[found[constant][what] / found[""][what] for found in rounds] for what in whats]
         cells = [f"{np.median(x):.2f} ({min(x):.2f} to {max(x):.2f})" for x in ratios]
-        print(f"| {constant.strip() or 'the same'} | {' | '.join(cells)} |")
+        table.add(constant.strip() or "the same", *cells)
+    keep("constants", table)
 
 
 if __name__ == "__main__":

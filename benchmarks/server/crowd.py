@@ -1,12 +1,12 @@
-"""How long each of two hundred clients waits that learn all the time, on one model or on twenty.
+"""Waiting times of two hundred clients that learn all the time, on one model or on twenty.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/crowd.py [--clients N] [--examples N] [--models N ...]
 
-Each client sends ten examples of eight numbers, and the next ones once it has the answer; what is refused with 429
-comes again when the answer says. Models are LASVM of at most 2,000 points, or the exact solver with a window of 500, by
-which an example takes a dozen times as long. Told are the seconds from a request to its answer (200), those from the
-first time it was sent where it was refused, how often that was, and what the client with the fewest answers had of the
-one with the most.
+Each client sends ten examples of eight numbers, and the next ten once it has the answer. A request that is refused with
+429 is sent again when the answer says. Models are LASVM of at most 2,000 points, or the exact solver with a window of
+500, by which an example takes a dozen times as long. The table has the seconds from a request to its answer (200), the
+seconds since a refused request was first sent, and the number of refusals. It also has the fewest and the most answers
+to a client.
 """
 
 import argparse
@@ -33,7 +33,7 @@ P99_S = 2.0
 
 
 def bodies(examples):
-    """Requests' bodies of so many examples each, of labels that no machine can learn."""
+    """Bodies of requests with `examples` examples each, with random labels."""
     random = np.random.default_rng(0)
     for _ in range(REQUESTS):
         xs, ys = random.random((examples, 8)).round(4).tolist(), random.integers(0, 2, examples).tolist()
@@ -41,7 +41,7 @@ def bodies(examples):
 
 
 def crowd(options, solver, models):
-    """One load: a line of the table."""
+    """The line of one load."""
     with tempfile.TemporaryDirectory() as folder, RunningServer(Path(folder) / "data") as running:
         for k in range(models):
             httpx.put(f"{running.url}/models/m{k}", json=SOLVERS[solver], timeout=300).raise_for_status()
@@ -72,7 +72,7 @@ def main():
     parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=list(SOLVERS))
     options = parser.parse_args()
     cases = [(solver, models) for solver in options.solvers for models in options.models]
-    print_table([lambda options, case=case: [crowd(options, *case)] for case in cases], options)
+    print_table({"crowd": [lambda options, case=case: [crowd(options, *case)] for case in cases]}, options)
 
 
 if __name__ == "__main__":

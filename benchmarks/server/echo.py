@@ -1,4 +1,4 @@
-"""What predictions are compared with: an application that gives the body back, on the same uvicorn. Takes a port."""
+"""The baseline of predictions: an application that returns the body, on the same uvicorn. Takes a port."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""What followers bring: predictions and learning with none and with one, on servers that are measured in turns.
+"""The effect of followers: predictions and learning without and with a follower, on servers measured in turns.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/followers.py
 
-Rows have 20 numbers and the model some 2,000 support vectors. Connections are opened anew for each measurement, since
-the process that takes one keeps it: figures are the median of the turns.
+Rows have 20 numbers and the model some 2,000 support vectors. Each measurement opens new connections, because a process
+keeps the connections that it took. Figures are the median of the turns.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from results import Table, keep
 from server.load import load, request_bytes
 
 from tests.helpers.server import RunningServer, eventually
@@ -79,10 +80,11 @@ def main():
                 for followers, server in servers.items():
                     loaded = load(server.port, requests, options.connections, options.seconds)
                     found[kind, followers].append(loaded.rate)
-    print(f"\n| requests a second | no follower | {options.followers} | times |\n|---|---|---|---|")
+    table = Table("requests a second", "no follower", f"{options.followers} followers", "times")
     for kind in kinds:
         none, some = (statistics.median(found[kind, followers]) for followers in (0, options.followers))
-        print(f"| {kind} | {none:,.0f} | {some:,.0f} | {some / none:.2f} |")
+        table.add(kind, f"{none:,.0f}", f"{some:,.0f}", f"{some / none:.2f}")
+    keep("followers", table)
 
 
 if __name__ == "__main__":

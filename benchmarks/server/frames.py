@@ -2,8 +2,8 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/server/frames.py [--frames 20000] [--turns 3]
 
-Rows have 20 numbers, the model is BSCA with 100 points; every learned frame is answered when it is on disk. CPU
-microseconds a frame are told of the server and of who sends, since both share the processors.
+Rows have 20 numbers, the model is BSCA with 100 points; every learned frame is answered when it is on disk. The table
+has CPU microseconds a frame of the server and of the sender, because both share the processors.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import httpx
 import numpy as np
+from results import Table, keep
 from targets import middle, span
 
 from hinged import Client
@@ -38,7 +39,7 @@ OWN = "--as-client"
 
 
 class Found(NamedTuple):
-    """One run: frames a second, CPU microseconds a frame of the server and of who sends."""
+    """One run: frames a second, CPU microseconds a frame of the server and of the sender."""
 
     rate: float
     server_us: float
@@ -54,7 +55,7 @@ def examples(frames):
 
 
 def masked(text):
-    """A frame of text as a client sends it. The mask is 0, which leaves what it covers as it is."""
+    """A text frame as a client sends it. A mask of 0 leaves the payload as it is."""
     data = text.encode()
     size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + struct.pack("!H", len(data))
     return b"\x81" + size + bytes(4) + data
@@ -107,7 +108,7 @@ SENDERS = {"prepared bytes": raw, "Stream": streamed}
 
 
 def as_client(arguments):
-    """The process of who sends: tells seconds, CPU seconds and how many answers were no success."""
+    """The sender's process: prints seconds, CPU seconds and the number of failures."""
     sender, port, model, what, frames = arguments
     taught = examples(int(frames))
     if what == "predict":
@@ -146,11 +147,12 @@ def main():
             found.setdefault((what, sender), []).append(measured(server, sender, "m", what, options.frames))
         events = httpx.get(f"{server.url}/models/m").json()["position"]
     learned = 2_000 + options.frames * options.turns * len(SENDERS)
-    print("| frames | sent by | a second | CPU us a frame, server | sender |\n|---|---|---|---|---|")
+    table = Table("frames", "sent by", "frames a second", "server, us of CPU a frame", "sender, us of CPU a frame")
     for (what, sender), runs in found.items():
         rates = f"{middle(runs, 'rate'):,.0f} ({span(runs, 0, 'rate')})"
-        print(f"| {what} | {sender} | {rates} | {middle(runs, 'server_us'):.0f} | {middle(runs, 'sender_us'):.0f} |")
+        table.add(what, sender, rates, *(f"{middle(runs, name):.0f}" for name in ("server_us", "sender_us")))
     print(f"\n{learned:,} examples in {events:,} events")
+    keep("frames", table)
 
 
 if __name__ == "__main__":

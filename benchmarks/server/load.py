@@ -1,7 +1,7 @@
-"""Clients in a process of their own that send prepared bytes and look at nothing but status and length. Not a program.
+"""Clients in a process of their own that send prepared bytes and read nothing but status and length. Not a program.
 
 One thread and one epoll for all connections, each with one request under way: some 30 us a request, so that on a
-machine with two cores the server is what is measured (httpx takes 400 us a request).
+machine with two cores the server is the bottleneck (httpx takes 400 us a request).
 """
 
 import heapq
@@ -16,10 +16,10 @@ import numpy as np
 
 
 class Loaded(NamedTuple):
-    """Requests answered, seconds that they took, the latency of each, and seconds of a processor that clients took.
+    """Answered requests, their seconds, the latency of each, and the clients' CPU seconds.
 
-    waits: the latency of each since it was sent for the first time, where it was refused before. refused: how many
-    times that was. clients: who sent each.
+    waits: the latency since a request was first sent, if it was refused before. refused: the number of refusals.
+    clients: the client of each request.
     """
 
     requests: int
@@ -41,7 +41,7 @@ class Loaded(NamedTuple):
 
 
 def request_bytes(method, path, body=b"", media_type="application/json"):
-    """A whole request."""
+    """The bytes of a whole request."""
     lines = (
         f"{method} {path} HTTP/1.1",
         "host: localhost",
@@ -55,8 +55,8 @@ def request_bytes(method, path, body=b"", media_type="application/json"):
 class Load:
     """Starts sending at once, until all is sent or `seconds` are over; `result` waits for the figures.
 
-    requests: all that is to be sent, taken by whichever of the connections is free; again from the front if `seconds`
-    are given. patient: what is refused with 429 is sent again when the answer says.
+    requests: all requests, taken by any free connection, and again from the front if `seconds` are given. patient: a
+    request that is refused with 429 is sent again when the answer says.
     """
 
     def __init__(self, port, requests, connections=1, seconds=None, *, patient=False):
@@ -148,6 +148,6 @@ def _run(pipe, port, requests, connections, seconds, patient):
 
 
 def _number(head, name):
-    """What a header says."""
+    """The number in a header."""
     at = head.lower().find(name) + len(name)
     return int(head[at : (head + b"\r").find(b"\r", at)])

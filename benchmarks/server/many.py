@@ -1,10 +1,10 @@
-"""A thousand small models on one server: how long a start takes, and how long the lists of them.
+"""A thousand small models on one server: time of a start, and of the lists of models.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/many.py [--models N] [--runs N] [--solvers NAME ...]
 
-Models of 20 examples of two columns, their solvers by turns. The server ends once in order, so that a snapshot of each
-is there, and once by kill -9, so that there is only the log. Seconds are until /readyz of a process that starts with a
-warm compile cache, and of a processor; lists are medians, and the longest of 20.
+Models of 20 examples of two columns, their solvers in turn. The server ends once in order, which leaves a snapshot of
+each model, and once by kill -9, which leaves only the log. Seconds are until /readyz of a process that starts with a
+warm compile cache, and CPU seconds; lists are medians, and the longest of 20.
 """
 
 import argparse
@@ -32,7 +32,7 @@ EXAMPLES = [{"id": f"e{k}", "x": [k % 7 / 7, k % 5 / 5], "y": k % 3 > 0} for k i
 
 
 def make(url, count, solvers):
-    """So many models, each of which has learned the examples."""
+    """Create `count` models that learn the examples."""
 
     def one(number):
         solver = solvers[number % len(solvers)]
@@ -58,7 +58,7 @@ def started(running, runs, end):
 
 
 def starting(options):
-    """Starts, behind an end in order and behind kill -9, and the lists of a server that serves all."""
+    """Starts, after an end in order and after kill -9, and the lists of a server with all models."""
     with tempfile.TemporaryDirectory() as folder:
         running = RunningServer(Path(folder) / "data")
         with running:
@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--models", type=int, default=1_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--solvers", nargs="+", choices=PARAMETERS, default=list(PARAMETERS))
-    print_table([starting], parser.parse_args())
+    print_table({"many": [starting]}, parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""How long small models wait beside others that compute all the time.
+"""Waiting times of small models beside models that compute all the time.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/neighbours.py [--slow N] [--seconds S] [--runs N]
 
 Rounds in turn, idle and beside N slow models, each of which learns 120 examples at once by the exact solver with a
 polynomial kernel of degree 16. Meanwhile one client sends one request after the other to a small model: learn one
-example, predict one, read its figures. Told are medians over the rounds, and the ratio of the two; and what the machine
-itself does to such a client, with the slow models replaced by one process that counts and knows nothing of the server.
+example, predict one, read its figures. The table has medians over the rounds, and the ratio of the two. As a baseline
+the slow models are replaced by one process that counts and has nothing to do with the server.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 from load import load, request_bytes
+from results import Table, keep
 
 from tests.helpers.server import RunningServer
 
@@ -29,7 +30,7 @@ FEATURES = {"type": "dense", "dim": 8}
 
 
 def examples(seed, n):
-    """So many that no plane parts, with labels at random."""
+    """Random examples with random labels."""
     random = np.random.default_rng(seed)
     return [
         {"x": x, "y": int(y)}
@@ -38,7 +39,7 @@ def examples(seed, n):
 
 
 class Slow:
-    """So many models that learn until the end."""
+    """Slow models that learn until the end."""
 
     def __init__(self, url, count, configuration):
         self._url = url
@@ -62,7 +63,7 @@ class Slow:
 
     def __exit__(self, *_):
         self._ending = True
-        for name in self._names:  # what they compute is given up
+        for name in self._names:  # their computations are given up
             httpx.delete(f"{self._url}/models/{name}", timeout=300).raise_for_status()
         for thread in self._threads:
             thread.join()
@@ -80,7 +81,7 @@ class Busy:
 
 
 def requests(rng):
-    """What the client sends, by what it does."""
+    """The client's requests by kind."""
     learn = [request_bytes("POST", "/models/small/learn", json.dumps(e).encode()) for e in examples(rng, 3000)]
     predict = [
         request_bytes("POST", "/models/small/predict", json.dumps({"x": e["x"]}).encode()) for e in examples(rng, 3000)
@@ -119,15 +120,16 @@ def main():
                 beside.append(measure(running.port, options.seconds, 2 * number + 1))
             with Busy():
                 busy.append(measure(running.port, options.seconds, 2 * number + 1))
-    print(f"| ms | idle p50 | p99 | beside {options.slow} p50 | p99 | ratio | beside a process p50 | p99 | ratio |")
-    print("|---" * 9 + "|")
+    heads = [f"{side}: {what}" for side in (f"beside {options.slow}", "beside a process")
+             for what in ("p50, ms", "p99, ms", "ratio")]  # fmt: skip
+    table = Table("request", "idle: p50, ms", "idle: p99, ms", *heads)
     for what in idle[0]:
         sides = [np.median([found[what] for found in side], axis=0) for side in (idle, beside, busy)]
-        cells = [
-            f"{p50:.2f} | {p99:.2f}" + (f" | {p99 / sides[0][1]:.1f}" if k else "")
-            for k, (p50, p99) in enumerate(sides)
-        ]
-        print(f"| {what} | {' | '.join(cells)} |")
+        cells = []
+        for k, (p50, p99) in enumerate(sides):
+            cells += [f"{p50:.2f}", f"{p99:.2f}", *([f"{p99 / sides[0][1]:.1f}"] if k else [])]
+        table.add(what, *cells)
+    keep("neighbours", table)
 
 
 if __name__ == "__main__":

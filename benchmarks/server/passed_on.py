@@ -1,9 +1,9 @@
-"""What it takes to ask a server that does not own the model: predictions of one row, beside its owner asked directly.
+"""The cost of asking a server that does not own the model: predictions of one row, beside its owner asked directly.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/passed_on.py
 
 Two servers on a Redis of their own, both on this machine, measured in turns; figures are medians. All processes share
-its processors: where they are busy, what counts are the processor's seconds of each process, which are told beside.
+its processors: where they are busy, read the CPU time of each process.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from results import Table, keep
 from server.followers import DIM, body_of
 from server.load import load, request_bytes
 
@@ -23,7 +24,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(pid):
-    """The processor's seconds that a process has taken."""
+    """CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -60,14 +61,15 @@ def main():
                 for way, server in (("owner", owner), ("passed on", other)):
                     turn = measured(server, nodes.servers, requests, connections, options.seconds)
                     found[connections, way].append(turn)
-    print("| connections | asked | requests/s | of the owner's | p50 ms | us of CPU: owner | other | client |")
-    print("|---" * 8 + "|")
+    cpu = [f"{who}, us of CPU" for who in ("owner", "other", "client")]
+    table = Table("connections", "asked", "requests/s", "of the owner's", "p50, ms", *cpu)
     for connections in options.connections:
         own = statistics.median(turn[0] for turn in found[connections, "owner"])
         for way in ("owner", "passed on"):
             rate, p50, *spent = (statistics.median(column) for column in zip(*found[connections, way], strict=True))
-            cells = " | ".join(f"{us:.0f}" for us in spent)
-            print(f"| {connections} | {way} | {rate:,.0f} | {rate / own:.2f} | {p50:.2f} | {cells} |")
+            cells = f"{rate:,.0f}", f"{rate / own:.2f}", f"{p50:.2f}", *(f"{us:.0f}" for us in spent)
+            table.add(connections, way, *cells)
+    keep("passed_on", table)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""What several processes bring: two models that learn, with one and with two, and predictions beside one that computes.
+"""The effect of several processes: two models that learn, with one process and with two, and predictions beside them.
 
     PYTHONPATH=.:benchmarks:benchmarks/server python benchmarks/server/processes.py --seconds 2
 
 Rows have 20 numbers and the models 100 points (BSCA). Two clients, each a process of its own, teach a model each over
-connections that are opened anew for each measurement (kept), or both models over each connection (mixed), which is then
-handed over whenever the next model is another process's. Processor seconds are those of the server's processes and of
-clients. Then one client asks a small model for predictions, one after the other, while no model does anything else, or
-while a model of the other process learns by the exact solver all the time, or a process counts that is none of the
-server's. Told are medians.
+new connections (kept), or both models over each connection (mixed). A mixed connection is handed over whenever the next
+model belongs to another process. CPU seconds are of the server's processes and of the clients. Then one client asks a
+small model for predictions, one after the other: while no model does anything else, while a model of the other process
+learns by the exact solver, and while a process counts that has nothing to do with the server. Figures are medians.
 """
 
 import argparse
@@ -22,6 +21,7 @@ import httpx
 import numpy as np
 from followers import DIM, body_of
 from neighbours import SLOW, SMALL, Busy, Slow, examples
+from results import Table, keep
 from server.load import Load, load, request_bytes
 
 from tests.helpers.server import RunningServer
@@ -74,22 +74,24 @@ def learning(stack, folder, options):
                 for mixed in (False, True):
                     figures = taught(server, names, requests, options.seconds, options.connections, mixed=mixed)
                     found[rows, count, mixed].append(figures)
-    print("\n| examples a request | processes | connections | requests/s | times | us of CPU: server | clients |")
-    print("|---|---|---|---|---|---|---|")
+    heads = "requests/s", "times", "server, us of CPU", "clients, us of CPU"
+    table = Table("examples a request", "processes", "connections", *heads)
     for (rows, count, mixed), figures in found.items():
         rate, server_us, client_us = map(statistics.median, zip(*figures, strict=True))
         one = statistics.median(figure[0] for figure in found[rows, 1, False])
         how = "mixed" if mixed else "kept"
-        print(f"| {rows} | {count} | {how} | {rate:,.0f} | {rate / one:.2f} | {server_us:.0f} | {client_us:.0f} |")
+        cells = f"{rate:,.0f}", f"{rate / one:.2f}", f"{server_us:.0f}", f"{client_us:.0f}"
+        table.add(rows, count, how, *cells)
+    keep("processes", table)
 
 
 def beside(_, folder, options):
     from tests.helpers.divided_server import names_of, owner_of  # noqa: PLC0415
 
-    print("\n| processes | beside | p50 ms | p99 ms |\n|---|---|---|---|")
+    table = Table("processes", "beside", "p50, ms", "p99, ms")
     for count in (1, 2):
         with RunningServer(folder / f"beside{count}", processes=count) as server:
-            small = names_of(3 - owner_of("slow0", 2), 2, 1)[0]  # elsewhere than the slow one, where there are two
+            small = names_of(3 - owner_of("slow0", 2), 2, 1)[0]  # not at the slow model's owner, if there are two
             made = {**SMALL, "features": {"type": "dense", "dim": 8}}
             httpx.put(f"{server.url}/models/{small}", json=made, timeout=300).raise_for_status()
             path, body = f"/models/{small}", {"examples": examples(1, 50)}
@@ -107,7 +109,8 @@ def beside(_, folder, options):
                         found[what].append((loaded.quantile_ms(0.5), loaded.quantile_ms(0.99)))
             for what, figures in found.items():
                 p50, p99 = map(statistics.median, zip(*figures, strict=True))
-                print(f"| {count} | {what} | {p50:.2f} | {p99:.2f} |")
+                table.add(count, what, f"{p50:.2f}", f"{p99:.2f}")
+    keep("processes-beside", table)
 
 
 def main():

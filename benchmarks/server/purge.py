@@ -1,11 +1,11 @@
-"""How long an append waits beside a purge of the store, and how long the purge takes.
+"""Waiting time of an append beside a purge of the store, and time of the purge.
 
-    PYTHONPATH=. python benchmarks/server/purge.py [--store redis] [--mb 100 500] [--turns 3]
+    PYTHONPATH=.:benchmarks python benchmarks/server/purge.py [--store redis] [--mb 100 500] [--turns 3]
 
 The store holds events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
 redacted. Before each turn a few events are trimmed from its front, for which Redis has to copy the rest of a log. One
-thread appends an event of 1 kB after the other, each fsynced, for as long as the purge takes, and as long again without
-one.
+thread appends one event of 1 kB after the other, each fsynced, for as long as the purge takes, and as long again
+without a purge.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
+from results import Table, keep
 
 from hinged.service.store.base import Event
 from hinged.service.store.redis import RedisStore
@@ -39,7 +40,7 @@ def opened(folder, kind):
 
 
 def fill(store, megabytes):
-    """Have it hold so many megabytes, half of whose events were redacted."""
+    """Fill the store with `megabytes`, and redact half of the events."""
     rng = np.random.default_rng(0)
     count = megabytes * 10**6 // EVENT_BYTES
     store.create("m", Event("created", b"{}"))
@@ -58,7 +59,7 @@ def fill(store, megabytes):
 
 
 def waits(store, over):
-    """Milliseconds of each append until this says that it is over."""
+    """Milliseconds of each append until `over()` is true."""
     found, event = [], Event("learned", bytes(1_000))
     while not over():
         began = time.perf_counter()
@@ -85,7 +86,8 @@ def main():
     parser.add_argument("--mb", type=int, nargs="+", default=[100, 500])
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
-    print("| MB | ms beside a purge, p50 | p99 | most | without one, p50 | p99 | most | the purge, s |\n|" + "---|" * 8)
+    heads = [f"{side}: {what}, ms" for side in ("beside a purge", "without") for what in ("p50", "p99", "most")]
+    table = Table("MB", *heads, "the purge, s")
     for megabytes in options.mb:
         folder = Path(tempfile.mkdtemp())
         seconds, beside, alone = [], [], []
@@ -104,7 +106,8 @@ def main():
             for kind in (beside, alone)
             for f in (np.median, lambda a: np.quantile(a, 0.99), np.max)
         ]
-        print(f"| {megabytes} | {' | '.join(figures)} | {np.median(seconds):.1f} |", flush=True)
+        table.add(megabytes, *figures, f"{np.median(seconds):.1f}")
+    keep(f"purge-{options.store}", table)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How fast the service is, each target beside its peer in one run: interleaved, medians.
+"""The speed of the server, each target beside its peer in one run: interleaved, medians.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/run.py --data FOLDER [--parts NAME ...] [--runs N]
 
-Takes about six minutes. Requests come from prepared bytes in a process of its own (load.py); predictions and the echo
-from wrk where that is installed, which takes less of the processor that both share. Besides seconds, which depend on
-who else uses the machine, CPU microseconds of the server's process are told.
+Takes about six minutes. Requests come from prepared bytes in a process of its own (load.py). Predictions and the echo
+come from wrk where it is installed, because it takes less of the processors that both share. Beside seconds, which
+depend on other programs, the tables have CPU microseconds of the server's process.
 """
 
 import json
@@ -15,9 +15,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 
 import httpx
 import numpy as np
@@ -39,7 +37,7 @@ WRK = shutil.which("wrk")
 
 
 class Adult:
-    """The training examples, and requests that hold them."""
+    """The training examples, and requests with them."""
 
     def __init__(self, folder):
         self.X, y, _, _ = load_data(folder, "adult")
@@ -89,7 +87,7 @@ class Served:
         self._models = 0
 
     def model(self, **configuration):
-        """A new model of Adult's width, its name."""
+        """Create a model of Adult's width and return its name."""
         self._models += 1
         base = {"kernel": {"type": "rbf", "gamma": 0.005}, "C": 100, "features": {"type": "dense", "dim": 123}}
         name = f"m{self._models}"
@@ -98,11 +96,11 @@ class Served:
         return name
 
     def delete(self, model):
-        """The memory of what was measured goes back, so that the next does not pay for fresh pages."""
+        """Delete a measured model, so that the next model does not pay for fresh pages."""
         httpx.delete(f"{self.running.url}/models/{model}", timeout=300).raise_for_status()
 
     def rss_mib(self):
-        """Resident memory."""
+        """Resident memory, MiB."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
@@ -114,7 +112,7 @@ def serving(**settings):
 
 @contextmanager
 def echoing():
-    """An application that gives the body back: (port, process id)."""
+    """An application that returns the body: (port, process id)."""
     port = free_port()
     process = subprocess.Popen([sys.executable, Path(__file__).with_name("echo.py"), str(port)])
     try:
@@ -131,7 +129,7 @@ def echoing():
 
 
 def cpu_s(pid):
-    """CPU seconds of a process so far, and of those it started that have ended."""
+    """CPU seconds of a process so far, and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
 
@@ -150,7 +148,7 @@ def in_process(adult, rows, name, **parameters):
 
 
 def learning(options):
-    """Target 1."""
+    """Target 1: learning over HTTP."""
     adult = Adult(options.data)
     n, rows = len(adult), rows_of(adult.X, make_kernel("rbf", 0.005))
     alone, served = [], {}
@@ -234,7 +232,7 @@ def predicting(options):
 
 
 def waiting(options):
-    """Target 2: p99 of one client beside another one that learns."""
+    """Target 2: p99 of one client beside a client that learns."""
     adult = Adult(options.data)
     with serving() as server:
         model, taught = server.model(), server.model()
@@ -258,7 +256,7 @@ def waiting(options):
 
 
 def coalescing(options):
-    """Target 3."""
+    """Target 3: small learn requests of one client and of 64."""
     adult = Adult(options.data)
     with serving() as server:
         model = server.model(**CHEAP)
@@ -281,8 +279,8 @@ def coalescing(options):
 
 
 def starting(options):
-    """Target 4."""
-    starts = {("an empty compile cache", 30): [], ("a warm one", 3): []}
+    """Target 4: a start with an empty and with a warm compile cache."""
+    starts = {("an empty compile cache", 30): [], ("a warm compile cache", 3): []}
     for _ in range(options.runs):
         with tempfile.TemporaryDirectory() as folder:
             running = RunningServer(Path(folder) / "data")
@@ -337,7 +335,7 @@ def support_vectors(running, model):
 
 
 def idling(options):
-    """Target 5: what a model takes that has learned twenty examples."""
+    """Target 5: memory of a model that has learned twenty examples."""
     adult, models = Adult(options.data), 200
     with serving() as server:
 
@@ -367,9 +365,9 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS)
     options = parser.parse_args()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("fastapi", "uvicorn", "uvloop", "numba", "numpy"))
-    print(f"Python {python_version()}, {packages}, {options.runs} rounds, {'wrk' if WRK else 'no wrk'}\n")
-    print_table([PARTS[name] for name in options.parts or PARTS], options)
+    print(f"{options.runs} rounds, {'wrk' if WRK else 'no wrk'}\n")
+    parts = {f"server-{name}": [PARTS[name]] for name in options.parts or PARTS}
+    print_table(parts, options, packages=("fastapi", "uvicorn", "uvloop"))
 
 
 if __name__ == "__main__":

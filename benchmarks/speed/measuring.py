@@ -1,28 +1,21 @@
-"""What the parts share: programs side by side, peak memory, lines of the table. Not a program."""
+"""Shared by the parts: programs side by side, CPU and wall time, peak memory. Not a program."""
 
 import os
-import platform
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-# One thread each, here, where numpy may be loaded already, and in processes that follow. A second one of OpenBLAS would
-# wait at full speed for a tenth of a second after a product, in the figures of whoever comes next.
+# One thread, in this process, where numpy may be loaded already, and in its children. A second thread of OpenBLAS spins
+# for a tenth of a second after a product, and its time would count in the next figure.
 threadpool_limits(1)
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 
-def versions():
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy", "scikit-learn"))
-    return f"Python {platform.python_version()}, {packages}"
-
-
 def rounds(quick, slow, runs):
-    """What each program returned: in every round the quick ones run before and, in reverse order, after the slow ones.
+    """The results of each program: in every round quick programs run before and, in reverse order, after slow programs.
 
     quick, slow: {name: program}; a program takes the number of its run.
     """
@@ -48,6 +41,6 @@ def wall(act):
 
 
 def peak_mib(program, data):
-    """Peak memory of a process of its own that imports all this, loads Adult and runs one program, MiB."""
+    """Peak memory, MiB, of a separate process that loads Adult and runs one program."""
     command = [sys.executable, Path(__file__).with_name("memory.py"), "--data", data, "--program", program]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -25,7 +25,7 @@ def main():
     parser.add_argument("--program", choices=PROGRAMS, required=True)
     options = parser.parse_args()
     PROGRAMS[options.program](problem(options.data, "adult", 0.005, 100).shuffled(0))
-    # Not getrusage's figure: that one begins with what the parent had.
+    # Not getrusage's figure, which begins with the parent's memory.
     status = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
     print(int(status["VmHWM"].split()[0]) / 1024)
 

@@ -1,10 +1,10 @@
-"""CPU time of a prediction by row and support vector, the same for all solvers that hold points.
+"""CPU time of a prediction by row and support vector, of all solvers that hold points.
 
     PYTHONPATH=.:benchmarks python benchmarks/speed/predicting.py --data FOLDER [--names NAME ...] [--sets SET ...]
         [--first N]
 
 Each solver learns the first N examples in one batch and is finished. Then the test rows are predicted in one batch,
-over all slots and as a view does it by itself, in turn; the least of some runs is printed. `exact` has float64 kernel
+over all slots and in the view's own way, in turn; the least time of some runs is printed. `exact` has float64 kernel
 values, and N is 1,500 for it. Medians of all solvers end each set. Takes some five minutes.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from datasets import arguments
 from measuring import cpu
 from papers.problems import problem
+from results import Table, keep
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.decision import ExpansionView
@@ -49,7 +50,7 @@ def as_learned(whole, name):
 
 
 def predicted(solver, rows, runs):
-    """(over all slots, as it does by itself): ns for each row and point with a coefficient; both to the same bits."""
+    """(over all slots, the view's own way): ns for each row and support vector; both give the same bits."""
     view = solver.view()
     vectors = int((view.coefficients() != 0).any(axis=0).sum())
     seconds = []
@@ -68,7 +69,7 @@ def main():
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--first", type=int, default=8000, help="examples that are learned")
     options = parser.parse_args()
-    print("| set | solver | slots | support vectors | ns over all slots | ns by itself |\n|---|---|---|---|---|---|")
+    table = Table("set", "solver", "slots", "support vectors", "over all slots, ns", "the view's own way, ns")
     for name in options.sets:
         gamma, C = SETS[name]
         whole, found = replace(problem(options.data, name, gamma, C).shuffled(0), forms=FORMS), []
@@ -79,9 +80,10 @@ def main():
                 continue
             line = predicted(solver, test_rows(whole, solver.dtype), 2 * options.runs)
             found.append(line[2:])
-            print(f"| {name} | {kind} | {line[0]:,} | {line[1]:,} | {line[2]:.2f} | {line[3]:.2f} |", flush=True)
+            table.add(name, kind, f"{line[0]:,}", f"{line[1]:,}", f"{line[2]:.2f}", f"{line[3]:.2f}")
         slow, quick = np.median(found, axis=0)
-        print(f"| {name} | *in the median* | | | {slow:.2f} | {quick:.2f} |", flush=True)
+        table.add(name, "*median*", None, None, f"{slow:.2f}", f"{quick:.2f}")
+    keep("predicting", table)
 
 
 if __name__ == "__main__":

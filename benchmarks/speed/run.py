@@ -1,13 +1,12 @@
-"""How fast the solvers are, each target beside its peer in one run: interleaved, medians, one thread, CPU seconds.
+"""The speed of the solvers, each target beside its peer in one run: interleaved, medians, one thread, CPU seconds.
 
     PYTHONPATH=.:benchmarks python benchmarks/speed/run.py --data FOLDER [--parts NAME ...] [--full] [--plot FILE]
 
 Takes about six minutes, nearly all of them LIBSVM's; --full adds MNIST. --plot writes the figure of part growth as SVG
-(it needs matplotlib). Figures of a shared machine: read the ratios.
+(it needs matplotlib). On a shared machine read the ratios.
 """
 
 from datasets import arguments
-from measuring import versions
 from stepping import exact, growth, prediction, single
 from targets import print_table
 from training import adult, budget, ijcnn, mnist
@@ -23,8 +22,8 @@ def main():
     parser.add_argument("--plot", help="write the figure of part growth here")
     options = parser.parse_args()
     chosen = options.parts or [name for name in PARTS if options.full or name not in FULL]
-    print(f"{versions()}, {options.runs} rounds\n")
-    print_table([PARTS[name] for name in chosen], options)
+    print(f"{options.runs} rounds\n")
+    print_table({f"speed-{name}": [PARTS[name]] for name in chosen}, options)
 
 
 if __name__ == "__main__":

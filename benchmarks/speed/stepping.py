@@ -18,7 +18,7 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.warm import warm_up
 
 SINGLE = ("lasvm", "lasvm-nc", "bsca")
-FIRST = 300  # examples of a machine that has next to nothing to do but to be called
+FIRST = 300  # first examples, whose time is mostly the call
 SUPPORT_VECTORS, PREDICTED = 11_000, 1_000
 
 
@@ -38,7 +38,7 @@ def single(options):
 
 
 def stream_seconds(whole, name, size, run):
-    """us an example in batches of `size`: of the first ones, and of all."""
+    """us an example in batches of `size`: of the first FIRST examples, and of all."""
     one = whole.shuffled(run // 2)
     solver, n = one.solver(name), len(one.rows)
     parts = [(one.rows.part(b, min(b + size, n)), one.classes[b : b + size], np.arange(b, min(b + size, n)))
@@ -55,7 +55,7 @@ def stream_seconds(whole, name, size, run):
 
 
 def view_of(rows, kernel, random):
-    """What predicts from these points, with coefficients at random."""
+    """A view of these points with random coefficients."""
     alpha = random.standard_normal((1, len(rows)))
     return ExpansionView(kernel, points_from_rows(rows, rows.dim), len(rows), alpha, np.zeros(1), np.zeros(1), rows.dim)
 
@@ -124,7 +124,7 @@ def growth(options):
     whole = problem(options.data, "adult", 0.005, 100).shuffled(0)
     compile_all(whole, ("lasvm",))
     grow(whole.first(BATCH))
-    # All runs do the same: what is more than the least is the machine's. A few batches move all points together.
+    # All runs do the same work, so time above the least is noise. A few batches move all points together.
     least = np.min([grow(whole) for _ in range(options.runs)], axis=0)
     least = least[: len(least) // 8 * 8].reshape(-1, 8, 4)
     points, us, bound, held = np.median(least, axis=1).T
@@ -146,7 +146,7 @@ def growth(options):
 
 
 def plot(path, points, us, bound):
-    """The figure of README.md."""
+    """Draw growth.svg."""
     import matplotlib as mpl  # noqa: PLC0415  an extra of its own
 
     mpl.use("svg")

@@ -17,7 +17,7 @@ from hinged.solvers.budget.budget import BSCA
 from hinged.solvers.warm import warm_up_together
 
 BUDGET_TARGETS = {"adult": ("Adult", 8.0, 83.5), "ijcnn1": ("IJCNN", 3.0, 97.2)}  # us an example, accuracy
-PAPER_GAMMA = 4 * 0.005  # of the ten digits, whose pixels the paper has on x / 127.5, for pixels on x / 255
+PAPER_GAMMA = 4 * 0.005  # for ten digits on x / 255; the paper has pixels on x / 127.5
 
 
 class Trained(NamedTuple):

@@ -1,0 +1,119 @@
+"""Tables that a benchmark prints and keeps. Not a program.
+
+A benchmark adds rows to a `Table`, which prints each row at once. Then it calls `keep`, which writes the tables to
+results/NAME.json, with the machine, the versions, the commit, the date and the command. `python benchmarks/tables.py`
+writes README.md from these files.
+"""
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "benchmarks/results"
+PACKAGES = ("hinged", "numba", "numpy", "scikit-learn")
+"""Packages whose versions each result has, where they are installed."""
+
+
+class Table:
+    """A Markdown table that prints its head at once and each row as it comes.
+
+    columns: the heads; a unit stands in the head ("time an example, us"). head: False for a table that goes on below
+    another table with the same columns.
+    """
+
+    def __init__(self, *columns, title="", head=True):
+        self.columns, self.title, self.rows = [str(column) for column in columns], title, []
+        if title:
+            print(f"\n### {title}\n")
+        if head:
+            print("\n".join(lines(self.columns, [])), flush=True)
+
+    def add(self, *cells):
+        """Print a row and remember it; None is an empty cell."""
+        row = ["" if cell is None else str(cell) for cell in cells]
+        if len(row) != len(self.columns):
+            raise ValueError(f"a row of {len(row)} cells for {len(self.columns)} columns: {row}")
+        self.rows.append(row)
+        print(line(row), flush=True)
+
+
+def line(cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def lines(columns, rows):
+    """The lines of a Markdown table."""
+    return [line(columns), "|---" * len(columns) + "|", *map(line, rows)]
+
+
+def keep(name, *tables, command=None, packages=(), folder=FOLDER):
+    """Write the tables of a benchmark to NAME.json in the folder, and print the path.
+
+    command: how to measure again, by default this program with its options. packages: peers whose versions count.
+    """
+    found = {
+        "name": name,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "machine": machine(),
+        "versions": versions((*PACKAGES, *packages)),
+        "command": command or command_line(sys.argv),
+        "tables": [{"title": table.title, "columns": table.columns, "rows": table.rows} for table in tables],
+    }
+    path = Path(folder) / f"{name}.json"
+    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    print(f"\nkept in {path.name}; python benchmarks/tables.py writes benchmarks/README.md", file=sys.stderr)
+
+
+def machine():
+    """Processor, cores, memory and the load before now."""
+    processor = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        models = [row.partition(":")[2].strip() for row in cpuinfo.read_text().splitlines() if "model name" in row]
+        processor = models[0] if models else processor
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = round(os.getloadavg()[0], 1)
+    return {"processor": processor, "cores": os.cpu_count(), "memory_gib": round(memory), "load": load}
+
+
+def versions(packages):
+    """Versions of Python and of the packages that are installed."""
+    found = {"Python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit():
+    """The commit of the checkout; a plus sign marks files that differ from it."""
+    try:
+        name = _git("rev-parse", "--short=7", "HEAD")
+        kept = ":!benchmarks/results", ":!benchmarks/README.md"
+        return name + ("+" if _git("status", "--porcelain", "--untracked-files=no", "--", ".", *kept) else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*command):
+    return subprocess.run(["git", *command], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def command_line(arguments):
+    """How to start this program again from the top of a checkout; the folder of data sets is called DATA."""
+    program, *options = arguments
+    if "--data" in options:
+        options[options.index("--data") + 1] = "DATA"
+    path = Path(program).resolve()
+    name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+    return f"PYTHONPATH=.:benchmarks python {shlex.join([name, *options])}"
