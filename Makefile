@@ -1,4 +1,4 @@
-# The whole life of a checkout. `make run` and `make test` need nothing but Python 3.11+, make and pip.
+# All tasks of a checkout. `make run` and `make test` need only Python 3.11+, make and pip.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -13,20 +13,20 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hinged needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 
-# One of three extras of pyproject.toml: demo is what a first look needs; dev has it too, and dev-all has both.
+# Install an extra of pyproject.toml: demo for a first look, dev (which includes demo), or dev-all (which includes dev).
 $(INSTALLED)-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@ $(INSTALLED)-demo $(if $(filter dev%,$*),$(INSTALLED)-dev)
 
-# What the inner loop needs: fix, check, quick.
+# Install what fix, check and quick need.
 init: $(INSTALLED)-dev
 
-# And what the other tests, the site, the benchmarks and the wheels need.
+# Also install what the other tests, the site, the benchmarks and the wheels need.
 init-all: $(INSTALLED)-dev-all
 
-# $(1), for the tests to start, out of Debian's package of that name: where apt may install one it does, says so before,
-# and starts no service; elsewhere the tests that need it are skipped and say so, unless HINGED_CI is set. $(3) is as good,
-# but slower.
+# Install the Debian package $(1), or else $(3), which is slower, for the tests of $(2). If apt may install packages,
+# this prints the command, installs, and starts no service. Otherwise the tests that need the program are skipped; with
+# HINGED_CI they fail.
 define installed
 @if ! command -v $(1) >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; \
@@ -48,8 +48,8 @@ chromium:
 nginx:
 	$(call installed,nginx,the proxy)
 
-# The page's libraries as npm has them, each file where service/page/static/vendor/SHA256SUMS expects it. Another version
-# is another line there and here; `sha256sum *` in that folder writes the list.
+# Fetch the page's libraries from npm, and check them against service/page/static/vendor/SHA256SUMS. To change a
+# version, change the version here and the sums there: `sha256sum *` in that folder prints them.
 VENDOR := service/page/static/vendor
 vendor:
 	@set -e; folder=$$(mktemp -d); \
@@ -61,9 +61,9 @@ vendor:
 	cp $$folder/uplot/LICENSE $(VENDOR)/uplot.LICENSE; \
 	for name in swagger-ui-bundle.js swagger-ui.css swagger-ui-bundle.js.LICENSE.txt; do cp $$folder/swagger/$$name $(VENDOR)/; done; \
 	cp $$folder/swagger/LICENSE $(VENDOR)/swagger-ui.LICENSE; cp $$folder/swagger/NOTICE $(VENDOR)/swagger-ui.NOTICE; \
-	rm -r $$folder; cd $(VENDOR) && sha256sum --check --quiet SHA256SUMS && echo 'as they should be'
+	rm -r $$folder; cd $(VENDOR) && sha256sum --check --quiet SHA256SUMS && echo 'all files match SHA256SUMS'
 
-# A server on ./data that learns a real stream before your eyes, then stays.
+# Start a server on ./data that learns a real stream while you watch. It runs until Ctrl-C.
 run: $(INSTALLED)-demo
 	@$(BIN)/hinged demo
 
@@ -77,32 +77,34 @@ check: init
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/jit/cache.py), so what is
-# there was compiled from just these sources.
-# Python keeps what it compiled of the tests and of the modules, also where the environment says that it shall not: each
-# process would compile it anew, for five seconds in each that collects tests.
+# Each state of solvers/ has its own folder of compiled code in the user's cache (solvers/jit/cache.py), so the tests
+# never run code that was compiled from other sources.
+# Let Python write .pyc files even if the environment forbids it: otherwise each process that collects tests compiles
+# them again, which takes five seconds.
 test quick: export PYTHONDONTWRITEBYTECODE =
 
 test: init-all redis chromium nginx
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Without servers, what compiles, and what takes long: a minute on two cores, once the solvers are compiled. A process more
-# than there are cores would compute beside the others.
+# The tests that start no server, compile nothing, and are short: a minute on two cores, once the solvers are compiled.
+# These tests are bound by the processor, so there is one process for each core and no more.
 quick: init
 	$(BIN)/python -m pytest -n auto -m "not server and not compiles and not long" --hypothesis-profile quick $(PYTEST_ARGS)
 
-# Solvers and server beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds
-# MNIST.
+# Solvers and server beside their peers. Each part writes benchmarks/results/NAME.json, and the last line writes
+# benchmarks/README.md from all results. DATA is a folder of data sets; BENCH_ARGS=--full adds MNIST.
 bench: init-all
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/run.py --data $(DATA) $(BENCH_ARGS)
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/server/run.py --data $(DATA) $(SERVER_BENCH_ARGS)
+	$(BIN)/python benchmarks/tables.py
+	@echo 'written: benchmarks/results/speed-*.json, benchmarks/results/server-*.json, benchmarks/README.md'
 
-# docs/ and the documents beside it as a site in build/site, in which every link leads somewhere.
+# Build a site from docs/ and the documents beside it in build/site. A broken link fails the build.
 docs: init-all
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# A wheel for every machine, and one that brings the kernels along for machines like this one: any x86-64 with AVX2, or any
-# Arm. SOLVERS names those whose kernels it gets, by default all.
+# Build a wheel for every machine, and a wheel with compiled kernels for machines like this: any x86-64 with AVX2, or
+# any Arm. SOLVERS names the solvers whose kernels go into the wheel, by default all.
 ARM := $(filter aarch64 arm64,$(shell uname -m))
 KERNELS := build/kernels
 wheel: init-all

@@ -1,4 +1,4 @@
-"""Puts compiled kernels into a wheel, where HINGED_COMPILED names the folder that has them: `make wheel` does."""
+"""Put compiled kernels into a wheel if HINGED_COMPILED names their folder, as `make wheel` does."""
 
 import os
 import platform
@@ -11,15 +11,15 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class Kernels(BuildHookInterface):  # type: ignore[type-arg]
-    """A wheel without them is for every platform."""
+    """The build hook for kernels. A wheel without kernels runs on every platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
-        """Add them, and say for which Python and which machine they are."""
+        """Add the kernels, and tag the wheel with their Python version and machine."""
         folder = os.environ.get("HINGED_COMPILED")
         if not folder:
             return
         sys.path.insert(0, self.root)
-        from hinged.solvers.jit.cache import BROUGHT, STATE, SUFFIX  # noqa: PLC0415  a wheel without them needs no numba
+        from hinged.solvers.jit.cache import BROUGHT, STATE, SUFFIX  # noqa: PLC0415  a wheel without kernels needs no numba
 
         compiled = Path(folder, STATE).absolute()
         if not any(compiled.rglob(f"*{SUFFIX}")):
@@ -31,7 +31,7 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def _machine() -> str:
-    """Kernels are no program of their own: of the C library they need what numba needs."""
+    """The platform tag of the kernels, which need the same version of the C library as numba."""
     if sys.platform == "linux":
         return f"manylinux_2_17_{platform.machine()}"
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")

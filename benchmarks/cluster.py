@@ -20,7 +20,8 @@ from results import Table, keep
 from hinged.service.cluster.controller import AT_ONCE, MODEL_BYTES, side_by_side
 from hinged.service.cluster.known import WHOLE_S
 from hinged.service.cluster.members import BEATS
-from hinged.service.cluster.placement import Placed, Server, first_of, fullness, needed_moves
+from hinged.service.cluster.placement import Placed, Server, fullness, needed_moves
+from hinged.service.peers.ring import first_of
 
 CLAIM_S = 0.005
 """Seconds of a claim in Redis and of its announcement, with their fsyncs."""

@@ -96,11 +96,11 @@ def versions(packages):
 
 
 def commit():
-    """The commit of the checkout; a plus sign marks files that differ from it."""
+    """The commit of the checkout; a plus sign marks code that differs from it."""
     try:
         name = _git("rev-parse", "--short=7", "HEAD")
-        kept = ":!benchmarks/results", ":!benchmarks/README.md"
-        return name + ("+" if _git("status", "--porcelain", "--untracked-files=no", "--", ".", *kept) else "")
+        measured = "service", "solvers", "hinged", "benchmarks/*.py"
+        return name + ("+" if _git("status", "--porcelain", "--untracked-files=no", "--", *measured) else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -1,7 +1,8 @@
 """Write README.md from page.md and the kept results: `python benchmarks/tables.py`.
 
 A line `<!-- NAME NAME ... -->` of page.md becomes the tables of these results, joined where their columns are equal,
-and a line about each machine and command. Results without a place in page.md are listed at its end.
+with a line about each machine and command. `<!-- NAME | COLUMN | COLUMN -->` chooses columns; a table without the first
+of them is shown whole. Results without a place in page.md are listed at its end.
 """
 
 import json
@@ -13,7 +14,7 @@ from results import FOLDER, lines
 
 PAGE, README = Path(__file__).with_name("page.md"), Path(__file__).with_name("README.md")
 NOTE = "<!-- written by benchmarks/tables.py from page.md and results/*.json -->\n\n"
-PLACE = re.compile(r"^<!-- ([\w -]+) -->$", re.MULTILINE)
+PLACE = re.compile(r"^<!-- ([^>]+) -->$", re.MULTILINE)
 FURTHER = "further results"
 """The place of the list of results that have no other place."""
 
@@ -37,17 +38,29 @@ def origin(result):
     return f"{machine_of(result)}; {result['date']}, commit {result['commit']}{copied}"
 
 
-def shown(found):
-    """The tables of some results, each followed by its origins and commands."""
-    tables = [(table, result) for result in found for table in result["tables"]]
+def chosen(table, columns):
+    """The table with these columns alone; whole if it lacks the first."""
+    if not columns or columns[0] not in table["columns"]:
+        return table
+    places = [table["columns"].index(column) for column in columns]
+    return {**table, "columns": columns, "rows": [[row[place] for place in places] for row in table["rows"]]}
+
+
+def shown(found, columns=()):
+    """The tables of some results, then their origins and commands."""
     text = []
-    for columns, group in groupby(tables, key=lambda pair: pair[0]["columns"]):
+    tables = [chosen(table, list(columns)) for result in found for table in result["tables"]]
+    for heads, group in groupby(tables, key=lambda table: table["columns"]):
         members = list(group)
-        text += lines(columns, [row for table, _ in members for row in table["rows"]])
-        origins = dict.fromkeys(origin(result) for _, result in members)
-        commands = dict.fromkeys(result["command"] for _, result in members)
-        text += ["", *(f"*{each}.*" for each in origins), "", "```text", *commands, "```", ""]
-    return "\n".join(text).rstrip("\n")
+        title = members[0]["title"]
+        text += [*([f"{title}:", ""] if title else []), *lines(heads, [row for t in members for row in t["rows"]]), ""]
+    named = {}
+    for result in found:
+        named.setdefault(origin(result), []).append(result["name"])
+    several = len(named) > 1
+    origins = [f"- {', '.join(names)}: {each}" if several else f"Measured: {each}" for each, names in named.items()]
+    commands = dict.fromkeys(result["command"] for result in found)
+    return "\n".join([*text, *origins, "", "```text", *commands, "```"])
 
 
 def listed(found):
@@ -67,7 +80,8 @@ def written(page, found):
     def put(place):
         if place[1] == FURTHER:
             return place[0]
-        return shown([left.pop(name) for name in place[1].split()])
+        names, *columns = (" ".join(part.split()) for part in place[1].split("|"))
+        return shown([left.pop(name) for name in names.split()], columns)
 
     text = PLACE.sub(put, page)
     return NOTE + text.replace(f"<!-- {FURTHER} -->", listed(left.values()))

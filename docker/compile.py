@@ -1,4 +1,4 @@
-"""Compile the kernels of every solver, or of those that are named, into numba's cache."""
+"""Compile the kernels of every solver, or of the named solvers, into numba's cache."""
 
 import sys
 

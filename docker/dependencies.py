@@ -1,4 +1,4 @@
-"""Print what pyproject.toml says the server on either store needs, traces included, one requirement a line."""
+"""Print the server's requirements from pyproject.toml, for both stores and for traces, one requirement on each line."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["pro
 
 
 def requirements(given: list[str]) -> Iterator[str]:
-    """These, with our own extras replaced by what they hold."""
+    """Replace this project's extras in a list of requirements by their requirements."""
     for requirement in given:
         own = re.fullmatch(r"hinged\[(.*)\]", requirement)
         if own is None:

@@ -28,9 +28,10 @@ LINK = re.compile(r"```.*?```|(!?)\[([^\]]*)\]\(([^)\s#]+)((?:#[^)\s]*)?)\)|`[^`
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the walks and the decisions, which are many."""
-    for title, folder in (("Changing it", "contributing"), ("Decisions", "adr")):
-        pages = sorted(path.name for path in (ROOT / "docs" / folder).glob("*.md"))
+    """List the pages of folders that have many, the index first."""
+    for title, folder in (("Changing it", "contributing"), ("Decisions", "adr"), ("Laboratory", "lab")):
+        names = (path.name for path in (ROOT / "docs" / folder).glob("*.md"))
+        pages = sorted(names, key=lambda name: (name != "index.md", name))
         config.nav.append({title: [f"{folder}/{name}" for name in pages]})
     return config
 

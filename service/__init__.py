@@ -1,4 +1,4 @@
-"""The server: models that learn while they serve, over HTTP, with a log that outlives a crash."""
+"""The server: models that learn while they serve, over HTTP, with a log that survives a crash."""
 
-if __name__ != "hinged.service":  # a second name would make every class of it twice
+if __name__ != "hinged.service":  # imported under a second name, each of its classes would exist twice
     raise ImportError("this folder is imported as hinged.service")

@@ -1,4 +1,4 @@
-"""One process of several: `python -m hinged.service NUMBER DESCRIPTOR`, as the supervisor starts it."""
+"""Run one of several server processes: `python -m hinged.service NUMBER DESCRIPTOR`. The supervisor starts it."""
 
 from __future__ import annotations
 

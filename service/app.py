@@ -1,4 +1,4 @@
-"""The application: settings in, a server out."""
+"""The application: build the server from its settings, and run it."""
 
 from __future__ import annotations
 
@@ -45,15 +45,16 @@ from hinged.version import __version__
 log = logging.getLogger(__name__)
 
 STOP_LEAST_S = 2.0
-"""What models get at least to end in order, where requests took all the time that there was to drain."""
+"""Least time, in seconds, that models get to stop in order, even if draining requests used up all of HINGED_SHUTDOWN_S.
+With less, a stopping model may not write its last snapshot."""
 
 
 class Application(FastAPI):
-    """FastAPI behind the edge, which answers what is asked most without any of its layers."""
+    """FastAPI behind the edge. The edge answers the most frequent requests without FastAPI's layers."""
 
     edge: Edge
-    shortcut: Shortcut  # of connections, before both
-    gate: ASGIApp  # before the edge; the edge itself, where there is but one process
+    shortcut: Shortcut  # answers small requests at the connection, before gate and edge
+    gate: ASGIApp  # stands before the edge; with a single process it is the edge itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket, or start and stop."""
@@ -61,8 +62,10 @@ class Application(FastAPI):
         await self.gate(scope, receive, send)
 
     async def passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What the edge let through, to its route: FastAPI tries one after the other, which takes longer than many an
-        answer, so most are looked up before.
+        """Give a request that the edge let through to its route.
+
+        Most requests are looked up in a table first: FastAPI tries one route after the other, and that often takes
+        longer than the answer.
         """
         found = None
         if scope["type"] == "http" and not scope.get("root_path"):
@@ -79,12 +82,15 @@ def create_app(
     open_store: Callable[[], Store] | None = None,
     peers: Alone | None = None,
 ) -> Application:
-    """The ASGI application; Invalid if default_model is no configuration or the key file cannot be read.
+    """Return the ASGI application. Invalid if default_model is not a valid configuration or the key file cannot be
+    read.
 
-    `open_store` makes its store at start-up; by default the one that the settings name. peers: who else there is.
+    open_store: opens the store at start-up; by default it opens the store that the settings name.
+    peers: the other processes and servers that share the store; by default Alone, or Node if the server is a node.
     """
     chosen = as_node(settings or Settings())
-    default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)  # refused now, not then
+    # An invalid template is refused now, not at the first request.
+    default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)
     access = Access(chosen)
     company = peers or (Alone() if chosen.node is None else Node())
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))
@@ -99,7 +105,7 @@ def create_app(
         app.gate = company.join(ServerParts(store, registry, chosen, app.edge, access, app.state.streams))
         exposition.add(company)
         starting = asyncio.create_task(registry.start(company.claims))
-        starting.add_done_callback(_tell_failure)
+        starting.add_done_callback(_log_failure)
         starting.add_done_callback(lambda _: settle())
         await company.start()
         app.shortcut.open(ROUTES.find, dispatch.begin, company.here)
@@ -141,10 +147,10 @@ def create_app(
 
 
 def serve(settings: Settings | None = None) -> None:
-    """Run the server until SIGINT or SIGTERM; drains within shutdown_s.
+    """Run the server until SIGINT or SIGTERM; drain within shutdown_s.
 
-    StoreUnavailable if the store cannot open, Invalid if others could reach a server without keys or nobody can listen
-    there.
+    StoreUnavailable if the store cannot be opened. Invalid if a server without keys could be reached from other
+    machines, or if the address is taken.
     """
     chosen = as_node(settings or Settings())
     refuse_open_door(chosen)
@@ -157,8 +163,8 @@ def serve(settings: Settings | None = None) -> None:
 
 
 def run(server: Server, sockets: list[socket.socket] | None = None) -> None:
-    """Serve until a signal says that it is enough; end the process with a failure where it could not."""
-    with suppress(KeyboardInterrupt):  # of a moment in which uvicorn takes no signals yet
+    """Serve until a signal ends it; exit with a failure code if the server could not start or has given up."""
+    with suppress(KeyboardInterrupt):  # a signal in the moment before uvicorn handles signals
         server.run(sockets)
     if not server.started:
         sys.exit(STARTUP_FAILURE)
@@ -166,24 +172,24 @@ def run(server: Server, sockets: list[socket.socket] | None = None) -> None:
         sys.exit(FAILURE)
 
 
-def _tell_failure(starting: asyncio.Task[None]) -> None:
+def _log_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and starting.exception() is not None:
         log.error("the server cannot get ready and stops", exc_info=starting.exception())
         give_up()
 
 
 def stop_fenced(message: str) -> None:
-    """Another server has taken the store over."""
+    """Stop, because another server has taken over the store."""
     log.error("the server stops: %s", message)
-    end()  # another one has the store: to be started again would take it back
+    end()  # another server has the store: a restart would take it back
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
-    """FastAPI's own refusals, where it finds no route, in the shape of all others."""
+    """Answer FastAPI's own refusals, for an unknown route or method, in the shape of all errors."""
     assert isinstance(error, HTTPException)  # noqa: S101
     path = request.url.path
     if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
-        return error_response(NotFound(f"there is no route {path[:100]!r}; /docs lists them all"), path)
+        return error_response(NotFound(f"there is no route {path[:100]!r}; /docs lists all routes"), path)
     response = error_response(MethodNotAllowed(f"{request.method} is not a method of this route"), path)
     response.headers["Allow"] = ROUTES.methods_of(path)
     return response

@@ -1,4 +1,4 @@
-"""The errors that a client may see: each has a code for programs, a status for HTTP and a sentence for people."""
+"""The errors that a client may see: each has a code for programs, an HTTP status and a sentence for people."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-UNFORESEEN = "something unforeseen went wrong; the server's log has the traceback"
+UNFORESEEN = "an unforeseen error occurred; the server's log has the traceback"
 
 
 def sendable(text: str) -> str:
-    """A text that may quote half a character out of some JSON, which no encoding has, with a question mark there."""
+    """Return a text that any encoding takes: lone surrogates, which JSON may carry, become question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 class ServiceError(Exception):
-    """Base of every error that leaves the server; `body` is its one shape on the wire."""
+    """Base of every error that leaves the server; `body` is its only shape on the wire."""
 
     code: ClassVar[str] = "internal_error"
     status: ClassVar[int] = 500
@@ -31,7 +31,7 @@ class ServiceError(Exception):
         self.details = {name: sendable(part) if isinstance(part, str) else part for name, part in details.items()}
 
     def body(self) -> dict[str, Any]:
-        """The error as every route and every frame answers it."""
+        """Return the error as every route and every frame answers it."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.details:
             error["details"] = self.details
@@ -39,18 +39,18 @@ class ServiceError(Exception):
 
 
 class InternalError(ServiceError):
-    """Something unforeseen; the log of the server has the traceback."""
+    """The server met an unexpected error; its log has the traceback."""
 
 
 class BadRequest(ServiceError):
-    """The request is not well-formed HTTP or names no allowed host."""
+    """The request is not well-formed HTTP, or its Host is not allowed."""
 
     code = "bad_request"
     status = 400
 
 
 class Unauthenticated(ServiceError):
-    """The request brings no key or ticket that the server knows."""
+    """The request has no key or ticket that the server knows."""
 
     code = "unauthenticated"
     status = 401
@@ -58,28 +58,28 @@ class Unauthenticated(ServiceError):
 
 
 class Forbidden(ServiceError):
-    """The key is not good for this, or a page of a foreign origin asked for a change."""
+    """The key does not permit this, or a page of a foreign origin asked for a change."""
 
     code = "forbidden"
     status = 403
 
 
 class NotFound(ServiceError):
-    """No such route, model or example."""
+    """There is no such route, model or example."""
 
     code = "not_found"
     status = 404
 
 
 class MethodNotAllowed(ServiceError):
-    """The route exists, the method does not."""
+    """The route exists, but not for this method."""
 
     code = "method_not_allowed"
     status = 405
 
 
 class RequestTimeout(ServiceError):
-    """The client takes too long to send its request; what had come of it was not read."""
+    """The client took too long to send its request; the server read none of it."""
 
     code = "request_timeout"
     status = 408
@@ -87,42 +87,42 @@ class RequestTimeout(ServiceError):
 
 
 class Conflict(ServiceError):
-    """What was sent contradicts what is already there."""
+    """The request contradicts what is already there."""
 
     code = "conflict"
     status = 409
 
 
 class Gone(ServiceError):
-    """The example was forgotten on demand, and is not to come back."""
+    """The example was forgotten on request and may not come back."""
 
     code = "gone"
     status = 410
 
 
 class BodyTooLarge(ServiceError):
-    """The body is longer than the server reads."""
+    """The body is longer than the server accepts."""
 
     code = "body_too_large"
     status = 413
 
 
 class UnsupportedMediaType(ServiceError):
-    """The content type is none that the route reads."""
+    """The route does not read this content type."""
 
     code = "unsupported_media_type"
     status = 415
 
 
 class Invalid(ServiceError):
-    """The request was understood and is refused; nothing of it was applied."""
+    """The server understood the request and refuses it; none of it was applied."""
 
     code = "invalid"
     status = 422
 
 
 class QueueFull(ServiceError):
-    """The model has as much work waiting as it may have; try again after `retry_after_s` seconds."""
+    """The model's queue is full; try again after `retry_after_s` seconds."""
 
     code = "queue_full"
     status = 429
@@ -133,14 +133,14 @@ class QueueFull(ServiceError):
 
 
 class FellBehind(ServiceError):
-    """Who follows a model reads more slowly than it changes; `details.position` is where to go on."""
+    """The client reads the stream more slowly than the model changes; resume at `details.position`."""
 
     code = "fell_behind"
     status = 429
 
 
 class Unavailable(ServiceError):
-    """The server is starting, stopping, or may not yet answer; where `retry_after_s` is given it will after that."""
+    """The server is starting, stopping, or may not answer yet; where `retry_after_s` is given, try again after it."""
 
     code = "unavailable"
     status = 503
@@ -152,20 +152,20 @@ class Unavailable(ServiceError):
 
 
 class StoreUnavailable(Unavailable):
-    """The store did not take the event; nothing of it is acknowledged. A retry with the same ids is safe."""
+    """The store did not take the event; none of it is acknowledged. A retry with the same ids is safe."""
 
     code = "store_unavailable"
 
 
 class ModelFull(ServiceError):
-    """The model holds as many points as its configuration lets it."""
+    """The model holds as many points as its configuration allows."""
 
     code = "model_full"
     status = 507
 
 
 def attempted(call: Callable[..., T], *arguments: Any) -> T | ServiceError:
-    """What a call finds, or why it is refused."""
+    """Return what a call returns, or the error that refuses it."""
     try:
         return call(*arguments)
     except ServiceError as error:
@@ -173,8 +173,8 @@ def attempted(call: Callable[..., T], *arguments: Any) -> T | ServiceError:
 
 
 def foreseen(error: BaseException) -> ServiceError:
-    """An error as a client may see it: what nobody foresaw is told to the log, and not to the client."""
+    """Return the error that a client may see. An unexpected error goes to the log; the client gets an InternalError."""
     if isinstance(error, ServiceError):
         return error
-    log.error("unforeseen", exc_info=error)
+    log.error("unforeseen error", exc_info=error)
     return InternalError(UNFORESEEN)

@@ -1,4 +1,4 @@
-"""One process of several, from its start to the supervisor's end."""
+"""One process of a server of several processes, from its start to its end or the supervisor's."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ from hinged.service.store.nothing import Nothing
 log = logging.getLogger(__name__)
 
 OTHERS_TAKE_S = 10.0
-"""Seconds for which a process that is started again and loads leaves connections to the others, which may predict for
-it. With more a server whose processes all ended at once answers nobody for so long, not even a probe.
-"""
-AGAIN_S = 0.1  # seconds until a store that another process still holds is asked again
+"""Seconds that a restarted process, while it loads, leaves new connections to the other processes, which may predict
+for it. With more, a server whose processes all ended at once answers nothing for that time, not even a probe."""
+AGAIN_S = 0.1  # seconds between attempts to open a store that another process still holds
 
 
 def main() -> None:
@@ -55,8 +54,8 @@ def main() -> None:
 
 
 def _serve(settings: Settings, number: int, listening: socket.socket, told: dict[str, Any]) -> None:
-    """told: the folder of all sockets, the secret that signs tickets, by how many the store is divided, and whether the
-    process is started again: then the others take all connections while it loads its models.
+    """told: the folder of all sockets, the secret that signs tickets, the division of the store, and whether the
+    process was restarted: then the other processes take all connections while it loads its models.
     """
     division: int = told["division"]
     ring = Ring(number, settings.processes, max(1, division), settings.followers)
@@ -97,7 +96,7 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
 
 
 def _opened(settings: Settings, number: int, division: int, on_fenced: Callable[[str], None]) -> Store:
-    """The store, once the process that had it has ended: the supervisor may have been killed while it drains."""
+    """Open the store, waiting for an earlier owner to end: the supervisor may have been killed while that drains."""
     end = time.monotonic() + settings.shutdown_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What Grafana and Prometheus are given asks for metrics that the server exports, by labels that these have."""
+"""The Grafana dashboard and the Prometheus rules name only metrics and labels that the server exports."""
 
 import json
 import re
@@ -18,7 +18,7 @@ ALERTS = yaml.safe_load((ROOT / "docker" / "prometheus" / "alerts.yml").read_tex
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 METRIC = re.compile(r"\b(?:hinged|process)_\w+")
 ADDED = {"job", "instance", "le"}
-"""Labels that whoever scrapes adds, and those of a histogram."""
+"""Labels that Prometheus adds when it scrapes, and the label of a histogram's buckets."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def expressions():
 
 
 @pytest.mark.parametrize(("name", "expression"), list(expressions()))
-def test_each_metric_that_is_asked_for_is_exported_with_its_labels(exported, name, expression):
+def test_the_server_exports_each_metric_of_an_expression_with_its_labels(exported, name, expression):
     names = METRIC.findall(expression)
     assert names, name
     for metric in names:
@@ -61,7 +61,7 @@ def test_each_metric_that_is_asked_for_is_exported_with_its_labels(exported, nam
     assert expression.count("{") == expression.count("}")
 
 
-def test_the_labels_that_a_legend_or_a_summary_shows_are_there(exported):
+def test_legends_and_summaries_show_only_labels_that_exist(exported):
     for panel in PANELS:
         for target in panel["targets"]:
             (metric, *_) = METRIC.findall(target["expr"])
@@ -73,10 +73,10 @@ def test_the_labels_that_a_legend_or_a_summary_shows_are_there(exported):
             assert label in known, rule["alert"]
 
 
-def test_the_dashboard_is_one():
+def test_the_dashboard_is_valid_and_its_panels_do_not_overlap():
     assert DASHBOARD["title"] == "hinged"
     assert DASHBOARD["schemaVersion"] >= 39
-    assert "id" not in DASHBOARD  # Grafana gives one
+    assert "id" not in DASHBOARD  # Grafana assigns it
     assert len(PANELS) > 15
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
@@ -103,7 +103,7 @@ def test_the_dashboard_is_one():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_each_alert_says_how_bad_it_is_what_is_wrong_and_what_to_do(rule):
+def test_each_alert_has_a_severity_a_summary_and_a_description(rule):
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     assert re.fullmatch(r"Hinged[A-Z]\w+", rule["alert"])
     assert rule["labels"]["severity"] in ("info", "warning", "critical")

@@ -1,4 +1,4 @@
-"""What is imported is declared in pyproject.toml, by the extra that a block of `needed` names, or without one."""
+"""pyproject.toml declares every imported package: in the extra that a block of `needed` names, or for all."""
 
 import ast
 import re
@@ -17,16 +17,16 @@ FILES = {
     ".".join((name, *path.relative_to(ROOT / top).with_suffix("").parts)).removesuffix(".__init__"): path
     for top, name in FOLDERS.items()
     for path in (ROOT / top).rglob("*.py")
-    if not {"service", "solvers"} & set(path.relative_to(ROOT / top).parts[:1])  # the links
+    if not {"service", "solvers"} & set(path.relative_to(ROOT / top).parts[:1])  # skip the links in hinged/
 }
 USERS = ("hinged", "hinged.__main__", "hinged.client.shapes", "hinged.river", "hinged.sklearn")
-"""What users import and run."""
+"""The modules that users import or run."""
 BY_NAME = {"uvloop"}
-"""What is found by others under its name, and imported nowhere here."""
+"""Packages that other libraries import by name, and that no module here imports."""
 
 
 def distributions(package):
-    """Those that may bring a package of this name."""
+    """The distributions that may contain a package of this name."""
     return {normal(name) for name in DISTRIBUTIONS.get(package, [package])}
 
 
@@ -36,7 +36,7 @@ def normal(name):
 
 @cache
 def declared(extra=None):
-    """The distributions that come with an extra and all that it names, or with none."""
+    """The distributions that an extra brings, also by extras that it names; without an extra the required packages."""
     requirements = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
     found = set(declared()) if extra else set()
     for requirement in requirements:
@@ -54,7 +54,7 @@ def named(call):
 
 
 def imports(node, file, extras=frozenset()):
-    """Names that are imported, each with the extras that bring it; file: those that the whole file names."""
+    """The imported names, each with the extras that a block of `needed` names. file: all extras that the file names."""
     inner = ast.iter_child_nodes(node)
     match node:
         case ast.Import(names):
@@ -67,7 +67,7 @@ def imports(node, file, extras=frozenset()):
         case ast.With([ast.withitem(call)]):
             extras = named(call) or extras
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            extras = file  # it may rely on what another function of the file has made sure of
+            extras = file  # a function may rely on a check in another function of the file
     for part in inner:
         yield from imports(part, file, extras)
 
@@ -79,7 +79,7 @@ def imports_of(path):
 
 
 def reached(entries):
-    """Each module that these reach, with the extras that were asked for on the way."""
+    """Each module that the entries import, directly or not, with the extras named on the way."""
     todo, seen = list(entries), set()
     while todo:
         module, extras = todo.pop()
@@ -91,35 +91,38 @@ def reached(entries):
 
 
 def installed():
-    """Every module with the extras with which it is imported. One that nothing imports is a program of its room."""
+    """Every module with the extras that are installed when it is imported.
+
+    A module that no other module imports is a program, and has the extra of its folder.
+    """
     found = reached((module, frozenset()) for module in USERS)
     programs = FILES.keys() - {module for module, _ in found}
     rooms = {"hinged.service": frozenset(["server"]), "hinged.solvers": frozenset(["solvers"])}
     return found | reached((module, rooms.get(".".join(module.split(".")[:2]), frozenset())) for module in programs)
 
 
-def others(names):
-    """The packages among imported names that are neither Python's nor ours."""
+def third_party(names):
+    """The packages among imported names that belong neither to Python nor to this project."""
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"hinged", "benchmarks"}
 
 
-def test_what_a_module_imports_comes_with_what_brought_the_module():
+def test_an_extra_that_brings_a_module_declares_all_packages_that_the_module_imports():
     undeclared = {
         f"{module} imports {package}, which {sorted(extras | more) or 'no extra'} does not bring"
         for module, extras in installed()
         for name, more in imports_of(FILES[module])
-        for package in others([name])
+        for package in third_party([name])
         if not distributions(package) & set().union(*map(declared, (extras | more) or [None]))
     }
     assert undeclared == set()
 
 
-def test_what_is_declared_is_imported():
-    imported = others(name for file in FILES.values() for name, _ in imports_of(file))
+def test_every_declared_package_is_imported():
+    imported = third_party(name for file in FILES.values() for name, _ in imports_of(file))
     assert (declared("all") | declared("ray")) - set().union(*map(distributions, imported)) == BY_NAME
 
 
-def test_what_the_tests_import_comes_with_dev_all():
+def test_dev_all_declares_every_package_that_the_tests_import():
     files = list((ROOT / "tests").rglob("*.py"))
-    imported = others(name for file in files for name, _ in imports_of(file)) - {"tests"}
+    imported = third_party(name for file in files for name, _ in imports_of(file)) - {"tests"}
     assert {package for package in imported if not distributions(package) & declared("dev-all")} == set()

@@ -1,4 +1,4 @@
-"""What the files for containers say, as far as it can be tried without containers."""
+"""The files for containers are right, as far as a test can tell without containers."""
 
 import re
 import tomllib
@@ -23,7 +23,7 @@ COMPOSE, DOCKERFILE, IGNORED = (
 KUBERNETES = ROOT / "docker" / "kubernetes"
 
 
-def test_the_store_takes_the_redis_of_the_compose_file(tmp_path):
+def test_the_store_accepts_the_redis_of_the_compose_file(tmp_path):
     command = COMPOSE.split("exec redis-server", 1)[1].split("\n    user:")[0].replace("\\\n", " ")
     given = dict(re.findall(r"--([\w-]+) (\S+)", command))
     assert set(DURABLE) <= set(given)
@@ -42,7 +42,7 @@ def test_the_image_gets_every_package():
         assert f"!{file}\n" in IGNORED
 
 
-def test_the_server_starts_as_it_is_deployed_and_open_to_nobody_but_this_machine():
+def test_the_deployed_settings_are_valid_and_open_the_server_to_this_machine_alone():
     image = dict(re.findall(r"HINGED_(\w+)=(\S+)", DOCKERFILE))
     composed = yaml.safe_load(COMPOSE)["services"]["hinged"]
     assert all(port.startswith("127.0.0.1:") for port in composed["ports"])
@@ -55,7 +55,7 @@ def test_the_server_starts_as_it_is_deployed_and_open_to_nobody_but_this_machine
         refuse_open_door(Settings(**{name.lower(): value for name, value in given.items()}))
 
 
-def test_the_image_waits_longer_for_the_server_to_end_than_the_server_takes():
+def test_containers_give_the_server_more_time_to_end_than_it_needs():
     grace_s = [int(seconds) for seconds in re.findall(r"stop_grace_period: (\d+)s", COMPOSE)]
     kubernetes = (KUBERNETES / "base" / "deployment.yaml").read_text()
     grace_s += [int(seconds) for seconds in re.findall(r"terminationGracePeriodSeconds: (\d+)", kubernetes)]
@@ -64,7 +64,7 @@ def test_the_image_waits_longer_for_the_server_to_end_than_the_server_takes():
 
 
 @pytest.mark.parametrize("folder", ["base", "embedded", "several"])
-def test_each_file_of_a_kustomization_is_in_it_and_describes_one_thing(folder):
+def test_a_kustomization_lists_each_file_of_its_folder_and_each_file_describes_one_resource(folder):
     kustomization = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text())
     assert kustomization["kind"] == "Kustomization"
     patches = {patch["path"] for patch in kustomization.get("patches", [])}
@@ -73,11 +73,11 @@ def test_each_file_of_a_kustomization_is_in_it_and_describes_one_thing(folder):
     assert listed == files
     for name in files:
         described = yaml.safe_load((KUBERNETES / folder / name).read_text())
-        if isinstance(described, dict):  # a list is a patch, which names what it changes elsewhere
+        if isinstance(described, dict):  # a list is a patch: the kustomization names its target
             assert described["metadata"]["name"] in {"hinged", "hinged-nodes", "hinged-balance"}
 
 
-def test_the_embedded_store_has_a_claim_in_the_place_of_redis_and_of_the_empty_folder():
+def test_the_embedded_store_has_a_claim_instead_of_redis_and_of_the_empty_folder():
     base, patch = (yaml.safe_load((KUBERNETES / name / "deployment.yaml").read_text()) for name in ("base", "embedded"))
     claim = yaml.safe_load((KUBERNETES / "embedded" / "claim.yaml").read_text())
     assert [patch[part] for part in ("apiVersion", "kind")] == [base[part] for part in ("apiVersion", "kind")]
@@ -93,7 +93,7 @@ def test_the_embedded_store_has_a_claim_in_the_place_of_redis_and_of_the_empty_f
 
 
 def patched(described, patch):
-    """What a JSON patch (RFC 6902) makes of something, as far as patches here go."""
+    """Apply a JSON patch (RFC 6902), with the operations that the patches here use."""
     for change in patch:
         *way, last = change["path"].strip("/").split("/")
         place = described
@@ -112,7 +112,7 @@ def patched(described, patch):
     return described
 
 
-def test_several_servers_are_the_base_under_names_of_their_own():
+def test_several_servers_are_the_base_and_each_server_has_an_address_of_its_own():
     base, patch, nodes = (
         yaml.safe_load((KUBERNETES / name).read_text())
         for name in ("base/deployment.yaml", "several/stateful.yaml", "several/nodes.yaml")
@@ -123,7 +123,8 @@ def test_several_servers_are_the_base_under_names_of_their_own():
         variable["name"]: variable.get("value", "redis://redis")
         for variable in spec["template"]["spec"]["containers"][0]["env"]
     }
-    assert list(environment).index("POD_NAME") < list(environment).index("HINGED_NODE")  # or it is not known there
+    # Kubernetes puts only earlier variables into a variable's value.
+    assert list(environment).index("POD_NAME") < list(environment).index("HINGED_NODE")
     address = environment.pop("HINGED_NODE").replace("$(POD_NAME)", "hinged-0")
     (port,) = nodes["spec"]["ports"]
     assert address == f"http://hinged-0.{nodes['metadata']['name']}:{port['port']}"
@@ -132,7 +133,7 @@ def test_several_servers_are_the_base_under_names_of_their_own():
     assert {"hinged", f"hinged-0.{nodes['metadata']['name']}"} < set(hosts)
 
 
-def test_the_controller_asks_the_service_and_has_the_options_that_it_is_given():
+def test_the_controller_asks_the_service_and_its_arguments_are_options_of_the_command():
     pod = yaml.safe_load((KUBERNETES / "several" / "balance.yaml").read_text())["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     service = yaml.safe_load((KUBERNETES / "base" / "service.yaml").read_text())

@@ -1,4 +1,4 @@
-"""What the documents show can be done: in order, on a fresh server, with the answers that they show."""
+"""The examples of each document work in order on a fresh server, and give the answers that the document shows."""
 
 import json
 from contextlib import closing
@@ -15,13 +15,13 @@ PAGES = ["README.md", "docs/package.md"] + [
     path.relative_to(ROOT).as_posix() for shelf in SHELVES for path in sorted(ROOT.glob(f"docs/{shelf}/*.md"))
 ]
 DOCUMENTS = [page for page in PAGES if any(runs(text) for _, text, _ in blocks(page))]
-"""Each page that has a block that can be run."""
+"""Each page with a block that can be run."""
 PICTURES = {"docs/explanation/gallery.md": {"moons", "stream", "race", "budget", "weights", "server"}}
-"""That a document draws."""
+"""The pictures that the examples of a document draw."""
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_what_a_document_shows_can_be_done_with_the_answers_that_it_shows(document, tmp_path):
+def test_the_examples_of_a_document_give_the_answers_that_it_shows(document, tmp_path):
     with RunningServer(tmp_path / "data") as server:
         walk = Walk(server.url, tmp_path)
         with closing(walk):
@@ -33,15 +33,15 @@ def test_what_a_document_shows_can_be_done_with_the_answers_that_it_shows(docume
     assert {path.stem for path in tmp_path.glob("*.png")} == PICTURES.get(document, set())
 
 
-def test_every_block_that_looks_like_an_example_is_one():
-    """A language that is misspelt, or an indented fence, would be passed over."""
+def test_no_example_is_skipped_because_of_a_wrong_fence():
+    """A misspelt language or an indented fence would hide a block from the walk."""
     for document in DOCUMENTS:
         for language, text, shown in blocks(document):
             assert "```" not in text + (shown or "")
             assert language in ("sh", "python")
 
 
-def test_an_answer_that_changed_is_noticed():
+def test_a_changed_answer_differs_from_the_answer_that_is_shown():
     shown = {"a": 1.5, "b": ["x", None, True], "c": {"d": 3}, "at": "2026-05-01T12:00:00.000Z"}
     assert alike(shown, shown | {"a": 2.5, "c": {"d": 4}, "at": "2026-11-01T12:00:09.123Z"})
     for other in (
@@ -56,7 +56,7 @@ def test_an_answer_that_changed_is_noticed():
         assert not alike(shown, other)
 
 
-def test_what_is_drawn_may_differ_and_is_known_by_what_was_shown():
+def test_random_values_may_differ_and_replace_the_values_shown():
     drawn = {}
     assert alike([{"id": "a", "lease": "told"}], [{"id": "a", "lease": "now"}], drawn)
     assert drawn == {"told": "now"}
@@ -67,6 +67,6 @@ def test_what_is_drawn_may_differ_and_is_known_by_what_was_shown():
     ("language", "text"),
     [("sh", "false\n"), ("sh", "echo '{\"error\": {}}'\n"), ("sh", "hinged models --nothing\n"), ("python", "1 / 0\n")],
 )
-def test_a_block_that_fails_is_noticed(language, text, tmp_path):
+def test_a_block_that_fails_raises_an_error(language, text, tmp_path):
     with pytest.raises((AssertionError, ZeroDivisionError)):
         Walk("http://127.0.0.1:9", tmp_path)(language, text)

@@ -1,4 +1,4 @@
-"""What an installation puts where: one name, whatever else is called service or solvers, and no more than is asked."""
+"""An installation brings one package, `hinged`, and only the libraries of the extras that the user chose."""
 
 import email
 import os
@@ -39,7 +39,10 @@ def wheel(built):
 
 @pytest.fixture(scope="module")
 def bare(built, tmp_path_factory):
-    """Runs a program of a fresh environment that has the wheel and no extra, in a project with folders of our names."""
+    """Runs a program in a fresh environment with the wheel and no extra.
+
+    The current folder has the folders service and solvers of another project.
+    """
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
@@ -47,7 +50,7 @@ def bare(built, tmp_path_factory):
     subprocess.run([*pip, "install", built], check=True, timeout=PATIENCE_S)
     for name in "service", "solvers":
         (folder / "mine" / name).mkdir(parents=True)
-        (folder / "mine" / name / "__init__.py").write_text("raise ImportError('this is somebody else')")
+        (folder / "mine" / name / "__init__.py").write_text("raise ImportError('this is another project')")
     env = {name: value for name, value in os.environ.items() if not name.startswith(("HINGED_", "PYTHON"))}
 
     def run(program, *arguments):
@@ -74,6 +77,7 @@ def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
 
 MANY_ROWS = """
 import numpy as np
+
 from hinged.solvers.core.ahead import look_ahead, nothing_ahead
 from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import make_kernel
@@ -83,20 +87,22 @@ from hinged.solvers.core.rows import rows_from_dense
 random, kernel, dim, n, m = np.random.default_rng(0), make_kernel("rbf", 0.05), 50, 300, 24
 points = points_from_rows(rows_from_dense(random.standard_normal((n, dim)), kernel, dim), dim)
 rows = rows_from_dense(random.standard_normal((m, dim)), kernel, dim)
+
 view = ExpansionView(kernel, points, n, random.standard_normal((2, n)), np.ones(2), np.zeros(2), dim)
 alone = np.concatenate([view.decision(rows.part(r, r + 1)) for r in range(m)])
 assert np.array_equal(view.decision(rows), alone)
+
 batch = rows.labelled(np.zeros(m, np.int64), np.arange(m))
 found = look_ahead(nothing_ahead(np.float32), kernel, points, batch, 0, 20).rows[:m, :n].astype(np.float64)
 assert np.allclose(found @ view.alpha.T + view.b, alone, atol=1e-5)
 print("equal")
 """
-"""Of code that goes over many rows at once, in vectors as wide as the processor's that it was compiled for."""
+"""A program that checks the code for many rows at once; this code uses vectors as wide as its target processor's."""
 
 
 @pytest.fixture(scope="module")
 def with_kernels(tmp_path_factory):
-    """What lies in an environment that has a wheel with the kernels of the solver that is compiled soonest."""
+    """The packages of an environment that has a wheel with the kernels of `fogd`, the solver that compiles fastest."""
     if not KIND:
         pytest.skip("a wheel with kernels is for x86-64 or Arm")
     folder = tmp_path_factory.mktemp("kernels")
@@ -117,7 +123,7 @@ def with_kernels(tmp_path_factory):
 
 
 def loaded(site, cache, **environment):
-    """Whether an installation has the solver's kernels without a compiler; `cache` is the user's."""
+    """Whether an installation loads the solver's kernels without compiling. cache: the user's cache folder."""
     program = "import hinged; from hinged.solvers.warm import load; print(load('fogd'), hinged.__file__)"
     env = os.environ | {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(cache)} | environment
     done = forked_programs.run(["-c", program], env, cache.parent)
@@ -128,7 +134,7 @@ def loaded(site, cache, **environment):
 
 @pytest.mark.server
 @pytest.mark.compiles
-def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a_kind(with_kernels, tmp_path):
+def test_the_kernels_of_a_wheel_serve_its_sources_on_its_kind_of_processor_only(with_kernels, tmp_path):
     assert loaded(with_kernels, tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.code"))
     assert not loaded(with_kernels, tmp_path / "cache", NUMBA_CPU_NAME="another")
@@ -140,20 +146,20 @@ def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a
 
 @pytest.mark.server
 @pytest.mark.compiles
-def test_kernels_of_a_wheel_go_over_many_rows_on_a_processor_with_wider_vectors(with_kernels, tmp_path):
+def test_the_kernels_of_a_wheel_compute_many_rows_on_a_processor_with_wider_vectors(with_kernels, tmp_path):
     env = os.environ | {"PYTHONPATH": str(with_kernels), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = run(MANY_ROWS, tmp_path, env)
     assert done.stdout == "equal\n", done.stderr
-    assert not list((tmp_path / "cache").rglob("*.code"))  # it was the wheel's that ran
+    assert not list((tmp_path / "cache").rglob("*.code"))  # the wheel's kernels ran
 
 
 @pytest.mark.server
 @pytest.mark.long
-def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):
+def test_a_users_folders_named_service_and_solvers_do_not_disturb_an_installation(wheel, tmp_path):
     wheel.extractall(tmp_path / "site")
     for name in "service", "solvers":
         (tmp_path / "mine" / name).mkdir(parents=True)
-        (tmp_path / "mine" / name / "__init__.py").write_text("raise ImportError('this is somebody else')")
+        (tmp_path / "mine" / name / "__init__.py").write_text("raise ImportError('this is another project')")
     program = "import hinged.service.app, hinged.sklearn; print(hinged.__file__)"
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     done = run(program, tmp_path / "mine", env)
@@ -161,7 +167,7 @@ def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):
 
 
 @pytest.mark.server
-def test_the_metadata_say_who_and_under_which_licence_and_their_links_hold_anywhere(wheel):
+def test_the_metadata_name_author_and_licence_and_have_no_relative_links(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(wheel.read(name))
     assert metadata["Version"] == hinged.__version__
@@ -175,7 +181,7 @@ def test_the_metadata_say_who_and_under_which_licence_and_their_links_hold_anywh
 
 @pytest.mark.server
 @pytest.mark.long
-def test_without_an_extra_there_are_client_and_command_line(bare):
+def test_an_installation_without_extras_has_client_and_command_line(bare):
     done = bare("hinged", "--help")
     assert done.stdout.startswith("Usage: hinged"), done.stderr
     assert bare("hinged", "--version").stdout == f"hinged {hinged.__version__}\n"
@@ -196,7 +202,7 @@ def test_without_an_extra_there_are_client_and_command_line(bare):
         (["demo"], "hinged demo", "demo"),
     ],
 )
-def test_a_command_without_its_extra_says_in_one_line_which_it_is(bare, arguments, who, extra):
+def test_a_command_without_its_extra_names_the_extra_in_one_line(bare, arguments, who, extra):
     done = bare("hinged", *arguments)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
@@ -205,7 +211,7 @@ def test_a_command_without_its_extra_says_in_one_line_which_it_is(bare, argument
 
 @pytest.mark.server
 @pytest.mark.parametrize("library", ["sklearn", "river"])
-def test_estimators_without_their_library_say_which_extra_has_it(bare, library):
+def test_estimators_without_their_library_name_the_extra_that_brings_it(bare, library):
     done = bare("python", "-c", f"import hinged.{library}")
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"hinged.extras.Lacking: hinged.{library} needs the package ")
@@ -213,7 +219,7 @@ def test_estimators_without_their_library_say_which_extra_has_it(bare, library):
 
 
 @pytest.mark.server
-def test_what_reads_files_says_which_extra_it_lacks(bare, tmp_path):
+def test_a_reader_of_files_without_its_library_names_the_extra(bare, tmp_path):
     file = tmp_path / "a.npz"
     file.write_bytes(b"")
     done = bare("hinged", "replay", file)
@@ -221,7 +227,7 @@ def test_what_reads_files_says_which_extra_it_lacks(bare, tmp_path):
 
 
 @pytest.mark.server
-def test_a_client_without_numpy_says_which_extra_sends_rows(bare):
+def test_a_client_without_numpy_names_the_extra_for_batches_of_rows(bare):
     done = bare("python", "-c", "import hinged; hinged.Client().learn_rows('m', [[1.0]], ['a'])")
     last = done.stderr.splitlines()[-1]
     assert last.startswith("hinged.extras.Lacking: a batch of rows needs the package numpy, ")
@@ -229,6 +235,6 @@ def test_a_client_without_numpy_says_which_extra_sends_rows(bare):
 
 
 @pytest.mark.parametrize("name", ["service", "solvers"])
-def test_in_a_checkout_modules_have_no_second_name(name):
+def test_a_checkout_refuses_to_import_a_folder_without_the_prefix_hinged(name):
     done = run(f"import {name}", ROOT, os.environ)
     assert f"ImportError: this folder is imported as hinged.{name}" in done.stderr

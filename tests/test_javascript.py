@@ -1,4 +1,4 @@
-"""docs/clients/hinged.js before a real server, in Chromium, and under Node where it is there."""
+"""docs/clients/hinged.js with a real server, in Chromium, and under Node if Node is installed."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 
 pytestmark = pytest.mark.server
 
-DOCUMENT = ROOT / "docs" / "javascript.md"
+DOCUMENT = ROOT / "docs" / "reference" / "javascript.md"
 CLIENT = ROOT / "docs" / "clients" / "hinged.js"
 DRIVE = """
 const client = new Hinged(url, { key });
@@ -52,7 +52,7 @@ FOUND = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server with keys, and one of them."""
+    """A server with keys, and the key of an admin."""
     folder = tmp_path_factory.mktemp("javascript")
     key = create_key(folder / "keys.json", "me", "admin", (EVERY,))
     with RunningServer(folder / "data", keys_file=folder / "keys.json") as server:
@@ -61,7 +61,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def page(server):
-    """A tab of a browser, of the server's origin, without a policy of its own."""
+    """A browser tab with the server's origin and without a content security policy."""
     running, _ = server
     path = executable()
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
@@ -75,22 +75,22 @@ def page(server):
 
 
 def driven(page, server, program):
-    """What a program finds in the browser."""
+    """Run a program in the browser; return its `found`."""
     source = base64.b64encode(CLIENT.read_bytes()).decode()
     load = f'const {{ Hinged, HingedError }} = await import("data:text/javascript;base64,{source}");'
     return page.evaluate(f"async ([url, key]) => {{ {load} {program} return found; }}", [server[0].url, server[1]])
 
 
-def test_it_learns_predicts_streams_and_tells_refusals_in_a_browser(page, server):
+def test_the_client_learns_predicts_streams_and_reports_refusals_in_a_browser(page, server):
     assert driven(page, server, DRIVE) == FOUND
 
 
-def test_it_waits_for_a_model_that_compiles_however_often_it_has_to_ask(page, server):
+def test_the_client_asks_again_as_often_as_needed_until_a_model_is_compiled(page, server):
     asked = []
 
     def compiling(route):
         asked.append(route.request.url)
-        if len(asked) > 8:  # more than its tries
+        if len(asked) > 8:  # more often than the client's usual number of tries
             route.continue_()
             return
         route.fulfill(
@@ -114,12 +114,12 @@ def test_it_waits_for_a_model_that_compiles_however_often_it_has_to_ask(page, se
 
 @pytest.fixture
 def node(server, tmp_path):
-    """Runs a program beside the client, and gives what it writes."""
+    """A function that runs a program under Node with the client, and returns its output."""
     running, key = server
     path = shutil.which("node")
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout if path else "v0"
     if int(version[1:].split(".")[0]) < 20:
-        pytest.skip("there is no node of version 20 or newer")  # in CI too: the browser has tried the same
+        pytest.skip("there is no node of version 20 or newer")  # in CI, too: the browser runs the same program
     shutil.copy(CLIENT, tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')
 
@@ -136,11 +136,11 @@ def node(server, tmp_path):
     return run
 
 
-def test_it_does_the_same_under_node(node):
+def test_the_client_does_the_same_under_node(node):
     load = 'import { Hinged, HingedError } from "./hinged.js";\nconst [url, key] = process.argv.slice(2);'
     assert json.loads(node(f"{load}\n{DRIVE}\nconsole.log(JSON.stringify(found));\n")) == FOUND
 
 
-def test_what_its_document_shows_can_be_done(node, server):
+def test_the_example_of_the_clients_document_works(node, server):
     (text,) = re.findall(r"^```js\n(.*?)^```", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
     assert node(text.replace("http://127.0.0.1:8000", server[0].url)) == "rain\n"

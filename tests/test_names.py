@@ -1,4 +1,4 @@
-"""One word means one thing: no two modules define a class of one name."""
+"""No two modules define a class of the same name."""
 
 import ast
 from collections import Counter
@@ -7,10 +7,10 @@ from tests.helpers.server import ROOT
 
 TWO = ["Server", "State"]
 TAKEN = dict.fromkeys(TWO, 2)
-"""The modules that define a name, where there are several still. The list only becomes shorter."""
+"""How many modules define a name, where several still do. Remove names from this list; add none."""
 
 
-def test_a_class_name_is_defined_by_one_module():
+def test_one_module_defines_each_class_name():
     files = {path.resolve() for top in ("hinged", "service", "solvers") for path in (ROOT / top).rglob("*.py")}
     trees = [ast.parse(file.read_text()) for file in files]
     defined = Counter(

@@ -1,4 +1,4 @@
-"""What speaks with other programs stands beside the core, which does not know of it."""
+"""The core does not know the parts that connect it to other programs."""
 
 import re
 
@@ -11,17 +11,17 @@ PARTS = {
     "service/api/labelstudio": r"label ?studio",
 }
 LISTED = {"service/api/__init__.py"}
-"""The list of what a server serves."""
+"""The file that lists the routes of a server."""
 SETTINGS = {"service/settings.py"}
-"""An operator sets parts as the rest."""
+"""The file with all settings, which has the settings of the parts as well."""
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_nothing_but_the_list_of_routes_and_the_settings_names_a_part(part):
-    told = re.compile(PARTS[part], re.IGNORECASE)
+def test_only_the_list_of_routes_and_the_settings_name_a_part(part):
+    name = re.compile(PARTS[part], re.IGNORECASE)
     naming = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "service").rglob("*.py")
-        if told.search(path.read_text()) and (ROOT / part) not in path.parents
+        if name.search(path.read_text()) and (ROOT / part) not in path.parents
     }
     assert naming <= LISTED | SETTINGS

@@ -1,4 +1,4 @@
-"""The proxy of docker/nginx.conf, before a real server: TLS, WebSocket, event stream, and what it must not change."""
+"""nginx with docker/nginx.conf in front of a real server: TLS, WebSockets, event streams, limits and logs."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory):
-    """The URL of a server behind nginx, and nginx's folder, with the certificate that clients are to trust."""
+    """The URL of a server behind nginx, nginx's folder with the certificate to trust, and the server."""
     folder = tmp_path_factory.mktemp("proxy")
     with RunningServer(folder / "data", allowed_hosts="localhost") as server, behind_nginx(folder, server.port) as url:
         yield url, folder, server
@@ -40,7 +40,7 @@ def http(proxied):
         yield http
 
 
-def test_clients_trust_the_certificates_of_the_machine_and_no_other(proxied, client, monkeypatch):
+def test_clients_trust_only_the_certificates_that_the_machine_trusts(proxied, client, monkeypatch):
     url, _, _ = proxied
 
     async def models():
@@ -55,7 +55,7 @@ def test_clients_trust_the_certificates_of_the_machine_and_no_other(proxied, cli
         asyncio.run(models())
 
 
-def test_a_websocket_learns_and_predicts_through_it(client):
+def test_a_websocket_learns_and_predicts_through_the_proxy(client):
     client.create_model("sockets", **BASE)
     with client.stream("sockets") as stream:
         learned = [stream.learn([example([k % 2, k % 3], "ab"[k % 2])]) for k in range(50)]
@@ -63,7 +63,7 @@ def test_a_websocket_learns_and_predicts_through_it(client):
         assert stream.predict([{"x": [0, 1]}]).result()["results"][0]["prediction"] == "a"
 
 
-def test_events_come_through_it_while_the_stream_is_open(client):
+def test_events_come_through_the_proxy_while_the_stream_is_open(client):
     client.create_model("followed", **BASE)
     events = client.events("followed", after=0)
     assert next(events)["kind"] == "created"
@@ -72,7 +72,7 @@ def test_events_come_through_it_while_the_stream_is_open(client):
     events.close()
 
 
-def test_long_bodies_reach_the_servers_own_limit(http, client):
+def test_the_server_limits_long_bodies_and_the_proxy_does_not(http, client):
     client.create_model("long", **BASE)
     rows = [{"id": str(k) * 20, "x": [k % 7, k % 5], "y": "ab"[k % 2]} for k in range(10_000, 19_000)]
     assert len(client.learn("long", rows)["results"]) == 9_000
@@ -80,7 +80,7 @@ def test_long_bodies_reach_the_servers_own_limit(http, client):
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
 
 
-def test_a_page_of_the_server_may_write_and_another_may_not(http, proxied):
+def test_a_page_of_the_server_may_write_and_a_foreign_page_may_not(http, proxied):
     url, _, _ = proxied
     assert http.get("/ui").status_code == 200
     assert http.put("/models/paged", json=BASE, headers={"origin": url}).status_code == 201
@@ -88,7 +88,7 @@ def test_a_page_of_the_server_may_write_and_another_may_not(http, proxied):
     assert foreign.status_code == 403
 
 
-def test_another_name_gets_no_answer_and_no_ticket_is_logged(http, proxied):
+def test_a_wrong_server_name_gets_no_answer_and_the_logs_contain_no_ticket(http, proxied):
     url, folder, _ = proxied
     with pytest.raises(ssl.SSLError), socket.create_connection(("localhost", int(url.rpartition(":")[2]))) as plain:
         ssl.create_default_context(cafile=folder / "proxy.pem").wrap_socket(plain, server_hostname="elsewhere.example")
@@ -97,7 +97,7 @@ def test_another_name_gets_no_answer_and_no_ticket_is_logged(http, proxied):
     assert "secret" not in (folder / "hinged.log").read_text() + (folder / "errors.log").read_text()
 
 
-def test_the_server_is_told_who_asks_and_not_what_the_client_says(tmp_path):
+def test_the_server_logs_the_clients_real_address_and_not_a_forged_header(tmp_path):
     create_key(tmp_path / "keys.json", "admin", "admin")
     settings = {"allowed_hosts": "localhost", "keys_file": tmp_path / "keys.json", "proxies": "127.0.0.1"}
     with (
@@ -114,7 +114,7 @@ def test_the_server_is_told_who_asks_and_not_what_the_client_says(tmp_path):
         eventually(lambda: "a key that is not known, from 127.0.0.2\n" in server.log.read_text())
 
 
-def test_while_the_server_is_started_anew_a_client_asks_again_until_it_is_there(client, proxied):
+def test_a_client_asks_again_until_a_restarted_server_answers(client, proxied):
     server = proxied[2]
     client.create_model("patient", **BASE)
     server.terminate()

@@ -1,4 +1,4 @@
-"""What starts the tests' servers."""
+"""The tests' servers are forked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""However a server is run, a stream of bytes is answered as the requests are that h11 takes it for, each by itself."""
+"""A server answers a byte stream like the separate requests that h11 finds in it, in every way of running a server."""
 
 import contextlib
 import json
@@ -37,11 +37,11 @@ HANDSHAKE = (
 
 
 BEHIND_ANOTHER = b"".join(chunked(b"a" * 40, JSON, first=b"POST " + path + b" HTTP/1.1") for path in PATHS * 2)
-"""Requests whose bodies come while those before them are answered."""
+"""Requests in a row: the body of a request arrives while the server answers the request before it."""
 
 
 class Asked:
-    """A server at a port, perhaps by TLS, that is sent bytes."""
+    """A server at a port, to which a test sends bytes, with TLS if there is a certificate."""
 
     def __init__(self, port, certificate=None):
         self._port = port
@@ -49,7 +49,7 @@ class Asked:
         self.alone = lru_cache(None)(self._alone)
 
     def answers(self, *pieces, most=1_000):
-        """All that is answered to a stream: status and body of each. most: after so many the client hangs up."""
+        """Send a stream; return the status and body of each answer. most: the client hangs up after so many answers."""
         with self._connected() as line:
             with contextlib.suppress(ConnectionError):
                 for piece in pieces:
@@ -71,7 +71,7 @@ class Asked:
                     found.append((status, body))
 
     def _alone(self, method, target, body, headers):
-        """What a request is answered that comes alone over a connection of its own."""
+        """The answer to a request that has a connection of its own."""
         lines = [name + b": " + value for name, value in headers if name.lower() not in OF_ONE_CONNECTION]
         asked = sized(body, *lines, b"connection: close", first=b" ".join((method, target, b"HTTP/1.1")))
         (answer,) = self.answers(asked)
@@ -88,7 +88,7 @@ class Asked:
 
 
 def _first_of(got):
-    """Status, body and what is behind the first answer; None where it has not come as a whole."""
+    """The status and body of the first answer and the bytes behind it; None if the answer is incomplete."""
     head, found, rest = got.partition(b"\r\n\r\n")
     if not found:
         return None
@@ -102,28 +102,31 @@ LAST = b"\r\n\r\nGET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r
 
 BUSY, TRIES = 503, 10
 REFUSED = (400, 505)
-"""The statuses of a head that is refused; the second is nginx's, of a version that it does not speak."""
+"""The statuses of a refused request head. nginx answers 505 to a version of HTTP that it does not speak."""
 
 
 def check(asked, stream, at):
-    """Behind the stream comes a request that ends the connection, so that all answers are there."""
+    """Send a stream, and compare each answer with the answer to the same request alone; return how many there were.
+
+    LAST, behind the stream, ends the connection, so that all answers arrive.
+    """
     stream += LAST
     expected, _ = as_h11_reads(stream)
     for _ in range(TRIES):
         answers = asked.answers(stream[:at], stream[at:], most=len(expected))
-        if BUSY not in [status for status, _ in answers]:  # as clients do who are told to ask again
+        if BUSY not in [status for status, _ in answers]:  # a client that gets this status asks again
             break
         time.sleep(0.1)
     if answers and (answers[-1][0] in REFUSED or len(answers) > len(expected)):
-        status, body = answers.pop()  # of what is refused at its head, or does not come as a whole
-        if status < 400:  # a route that reads no body may answer before the rest comes, and then ends the connection
+        status, body = answers.pop()  # the answer to a request with a refused head or an incomplete body
+        if status < 400:  # a route that reads no body may answer before the body comes, and closes then
             assert stream.count(b"GET ") > 1
         else:
             assert asked.proxied or json.loads(body)["error"]
     for answer, (taken, headers) in zip(answers, expected, strict=False):
         alone = asked.alone(*taken, tuple(headers))
         if BUSY in (answer[0], alone[0]) and b"hinged-passed-on" in dict(headers):
-            continue  # the owner answers what says so, and any other server tells to ask again
+            continue  # the owner answers a passed-on request; any other server answers that the client asks again
         assert answer == alone, taken
     assert len(answers) <= len(expected)
     return len(answers)
@@ -174,12 +177,12 @@ def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
     stream=sized(b"", JSON, b"hinged-passed-on: http://127.0.0.1:1", first=b"POST " + PATHS[1] + b" HTTP/1.1"), cut=50
 )
 @example(stream=BEHIND_ANOTHER, cut=95)
-def test_any_stream_is_answered_as_what_h11_takes_it_for(asked, stream, cut):
-    """cut: the part of it, in percent, that comes first."""
+def test_any_stream_gets_the_answers_to_the_requests_that_h11_finds(asked, stream, cut):
+    """cut: how many percent of the stream are sent first."""
     expected, understood = as_h11_reads(stream + LAST)
-    assume(all(method != b"HEAD" for (method, _, _), _ in expected))  # whose answer has another end
-    assume(understood or not asked.proxied)  # a proxy understands what it likes, and sends that
-    # A proxy asks for the host that a target names, as it should; h11 leaves that to whoever reads the target.
+    assume(all(method != b"HEAD" for (method, _, _), _ in expected))  # an answer to HEAD has no body
+    assume(understood or not asked.proxied)  # a proxy may understand and forward more
+    # A proxy rightly asks for the host that a target names; h11 leaves the target to the application.
     assume(not (asked.proxied and re.search(rb"(?im)^[a-z]+ [a-z]+://(?!localhost[ :/?#])", stream)))
     event("answered", check(asked, stream, cut * len(stream) // 100))
 
@@ -190,14 +193,14 @@ def test_any_stream_is_answered_as_what_h11_takes_it_for(asked, stream, cut):
 def test_a_handshake_with_any_target_is_answered_and_its_connection_ends(asked, target):
     for _ in range(3):
         handshake = HANDSHAKE.replace(b"http://localhost", target.encode(), 1)
-        ((status, body),) = asked.answers(handshake, most=1 if asked.proxied else 2)  # a proxy goes on
+        ((status, body),) = asked.answers(handshake, most=1 if asked.proxied else 2)  # a proxy keeps the connection
         assert status in {400, 404}
         assert asked.proxied or json.loads(body)["error"]["code"] in {"bad_request", "not_found"}
 
 
 @pytest.mark.parametrize("upgrade", ["$upgrade", "$http_upgrade"])
-def test_who_has_no_key_writes_no_request_of_somebody_else(tmp_path, upgrade):
-    """As they share connections between a proxy and the server, be it one that passes all offers on."""
+def test_a_client_without_a_key_cannot_smuggle_a_request_into_a_shared_connection(tmp_path, upgrade):
+    """Clients share the connections between a proxy and the server, even if the proxy forwards every upgrade offer."""
     admin = {"authorization": f"Bearer {create_key(tmp_path / 'keys.json', 'admin', 'admin')}"}
     offers = {"proxy_set_header Upgrade $upgrade;": f"proxy_set_header Upgrade {upgrade};"}
     offers["map $upgrade $connection_upgrade"] = f"map {upgrade} $connection_upgrade"

@@ -1,7 +1,7 @@
-"""Each walk of docs/contributing/ is done on a copy of the tree, and works; it takes the files that it says.
+"""Each walk of docs/contributing/ works on a copy of the tree, and changes as many files as it says.
 
-A block of a page has the path of a file as its title. `diff` changes it: what has no sign, and what has a minus, stands
-there once. Any other block is the whole of a new file. What the last block does works then.
+The title of a block is the path of a file. A `diff` block changes that file: its lines with a minus or without a sign
+stand in the file exactly once. Any other block is a whole new file. The last block is code that works after the change.
 """
 
 import os
@@ -25,7 +25,7 @@ FILES_MAX = {
     "route": 2,
     "solver": 2,
 }
-"""Files of the product that a change may take. Where one takes more, a fact stands in several places."""
+"""How many files of the product each change may touch. If it touches more, a fact stands in several places."""
 BLOCK = re.compile(r'^```(\w+) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 AT_LAST = "what works then"
 
@@ -33,12 +33,12 @@ AT_LAST = "what works then"
 def changed(text, diff):
     lines = [line or " " for line in diff.splitlines()]
     before, after = ("\n".join(line[1:] for line in lines if line[0] in signs) for signs in (" -", " +"))
-    assert text.count(before) == 1, f"this stands there {text.count(before)} times:\n{before}"
+    assert text.count(before) == 1, f"the file contains these lines {text.count(before)} times, not once:\n{before}"
     return text.replace(before, after)
 
 
 def walked(walk, copy):
-    """The files that the walk touches, and what works then; copy: where the tree is to be."""
+    """Do a walk on a copy of the tree in `copy`; return the files that it touches and the code of its last block."""
     for part in ("hinged", "service", "solvers"):
         shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
@@ -51,13 +51,13 @@ def walked(walk, copy):
     return sorted({name for _, name, _ in blocks}), code
 
 
-def test_every_walk_says_how_many_files_it_may_take():
+def test_each_walk_has_a_limit_of_files():
     assert WALKS.keys() == FILES_MAX.keys()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("walk", WALKS)
-def test_a_change_takes_the_files_that_its_walk_says_and_works_then(walk, tmp_path):
+def test_a_walk_touches_as_many_files_as_it_says_and_its_change_works(walk, tmp_path):
     files, code = walked(WALKS[walk], tmp_path)
     assert len(files) <= FILES_MAX[walk]
     assert int(re.search(r"^\*\*(\d+) files?\*\*", WALKS[walk], re.MULTILINE)[1]) == len(files)

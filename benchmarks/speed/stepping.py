@@ -146,7 +146,7 @@ def growth(options):
 
 
 def plot(path, points, us, bound):
-    """Draw growth.svg."""
+    """Draw docs/pictures/growth.svg."""
     import matplotlib as mpl  # noqa: PLC0415  an extra of its own
 
     mpl.use("svg")

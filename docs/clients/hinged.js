@@ -1,12 +1,12 @@
-// A client of hinged for browsers and Node (20.10 with --experimental-websocket, or 22): copy it and change it.
+// A client of hinged for browsers and Node (22, or 20.10 with --experimental-websocket). Copy it and change it.
 //
 //   const client = new Hinged("http://127.0.0.1:8000", { key });
 //   await client.learn("weather", [{ x: [0.9, 0.1], y: "sun" }]);
 //   const { results } = await client.predict("weather", [{ x: [0.3, 0.6] }]);
 
-const AGAIN = [429, 502, 503, 504];
-const COMING = ["compiling", "loading"]; // states of a model that will serve without anything being done
-const COMING_MS = 300_000; // how long a call waits for such a model, whose answers are no failed tries
+const AGAIN = [429, 502, 503, 504]; // statuses after which a request is sent again
+const COMING = ["compiling", "loading"]; // states of a model that will soon serve by itself
+const COMING_MS = 300_000; // how long a call waits for such a model, without counting its answers as tries
 
 export class HingedError extends Error {
   constructor(status, { code, message, details } = {}) {
@@ -20,7 +20,7 @@ export class Hinged {
     Object.assign(this, { url: url.replace(/\/$/, ""), key, tries });
   }
 
-  // One request; repeated, after a while, where the server was away or had too much to do.
+  // Send a request, and send it again after a pause if the server was away or too busy.
   async call(method, path, body) {
     const headers = { "content-type": "application/json", ...(this.key && { authorization: `Bearer ${this.key}` }) };
     const patience = Date.now() + (this.tries > 1 ? COMING_MS : 0);
@@ -41,12 +41,12 @@ export class Hinged {
   model = (name, { full = false } = {}) => this.call("GET", pathOf(name) + (full ? "?full=true" : ""));
   create = (name, configuration) => this.call("PUT", pathOf(name), configuration);
   predict = (name, examples, options) => this.call("POST", `${pathOf(name)}/predict`, { examples, ...options });
-  // With an id each, an example is learned once, however often the request is repeated.
+  // Each example gets an id, so that a repeated request learns it once.
   learn = (name, examples) => this.call("POST", `${pathOf(name)}/learn`, { examples: withIds(examples) });
 
-  // The model's WebSocket: many requests under way at once, answered in order.
+  // Open the model's WebSocket. It takes many requests at once and answers them in order.
   async stream(name) {
-    const { ticket } = this.key ? await this.call("POST", "/tickets") : {}; // a browser sends no headers here
+    const { ticket } = this.key ? await this.call("POST", "/tickets") : {}; // a browser's WebSocket sends no headers
     const query = ticket ? `?ticket=${encodeURIComponent(ticket)}` : "";
     const socket = new WebSocket(`${this.url.replace(/^http/, "ws")}${pathOf(name)}/stream${query}`);
     const waiting = new Map();

@@ -1,4 +1,4 @@
-"""Answers about snapshots, and about changes of what was learned."""
+"""Answers about snapshots, and about changes to learned examples and configurations."""
 
 from typing import Any, Literal, NotRequired
 
@@ -10,14 +10,14 @@ JobStage = Literal["running", "done", "failed"]
 
 
 class KeptSnapshot(TypedDict):
-    """A snapshot is durable, of the state at this position."""
+    """A snapshot of the state at this position is durable."""
 
     model: str
     position: int
 
 
 class Imported(TypedDict):
-    """The model that a file made."""
+    """The model that was made from a file."""
 
     model: str
     configuration: dict[str, Any]
@@ -27,7 +27,7 @@ class Imported(TypedDict):
 
 
 class RolledBack(TypedDict):
-    """The state is again what it was."""
+    """The state is again as it was at the position `rolled_back_to`."""
 
     model: str
     position: int
@@ -36,7 +36,7 @@ class RolledBack(TypedDict):
 
 
 class SetAside(TypedDict):
-    """An event is passed over; `error` says why the model stands again, if it does."""
+    """An event was passed over. error: why the model has stopped again, or null."""
 
     model: str
     position: int
@@ -45,7 +45,7 @@ class SetAside(TypedDict):
 
 
 class Changed(TypedDict):
-    """A change that was made (certificate), or that a job makes."""
+    """A change that is done (certificate), or that a job does."""
 
     model: str
     position: int
@@ -55,7 +55,7 @@ class Changed(TypedDict):
 
 
 class JobState(TypedDict):
-    """What became of a job. progress: from 0 to 1. unwritten: what the store could not write anew."""
+    """The state of a job. progress: from 0 to 1. unwritten: what the store could not write again."""
 
     job: str
     model: str

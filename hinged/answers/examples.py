@@ -8,14 +8,14 @@ from hinged.answers.models import XT, Label
 
 
 class Votes(TypedDict):
-    """How many labelled a candidate so."""
+    """How many annotators gave a candidate this label."""
 
     label: Label
     count: int
 
 
 class LearnedExample(TypedDict):
-    """The prediction from right before an example was learned."""
+    """The prediction made right before an example was learned."""
 
     id: str
     prediction: Label | None
@@ -35,7 +35,7 @@ class Learned(TypedDict):
 
 
 class Wanted(TypedDict):
-    """Whether a label is wanted, with which probability that came about, and why."""
+    """Whether the server wants the label, the probability of that decision, and the reason."""
 
     wanted: bool
     probability: float
@@ -43,7 +43,7 @@ class Wanted(TypedDict):
 
 
 class SupportVector(TypedDict):
-    """An example that carries a score."""
+    """An example that contributes to a score."""
 
     id: str
     label: Label
@@ -51,7 +51,7 @@ class SupportVector(TypedDict):
 
 
 class PredictedExample(TypedDict):
-    """A prediction. outside: names or columns whose values lie outside of what was learned, where any do."""
+    """A prediction. outside: names or columns whose values lie outside everything learned; only if there are any."""
 
     id: str | None
     prediction: Label | None
@@ -72,7 +72,7 @@ class Predicted(TypedDict):
 
 
 class Finished(TypedDict):
-    """What the finishing step came to."""
+    """The result of a finishing step."""
 
     model: str
     position: int
@@ -84,9 +84,9 @@ class Finished(TypedDict):
 
 
 class ShownExample(TypedDict, Generic[XT]):
-    """An example. number and label: null for a candidate, which has `show` where that came with it.
+    """An example. number and label: null for a candidate, which has `show` if the client sent it.
 
-    x: null where neither model nor log have it.
+    x: null if neither the model nor the log has it.
     """
 
     model: str
@@ -99,16 +99,18 @@ class ShownExample(TypedDict, Generic[XT]):
 
 
 class AnnotatorsAnswer(TypedDict):
-    """Who gave which label."""
+    """An annotator and the label that this annotator gave."""
 
     annotator: str
     label: Label
 
 
 class ListedExample(TypedDict):
-    """A learned example. label: as it stands now; corrected: whether it was given again since, perhaps another.
+    """A learned example. label: the current label; corrected: whether the label was given again since, perhaps a
+    different one.
 
-    prediction: from right before, null also where it is known no more; source and at: null where no log tells them.
+    prediction: from right before learning; null also where it is no longer known. source and at: null where no log has
+    them.
     """
 
     id: str
@@ -122,7 +124,7 @@ class ListedExample(TypedDict):
 
 
 class ListedExamples(TypedDict):
-    """A page. missing: examples before all of which nothing is known any more; next: cursor, null at the end."""
+    """A page. missing: number of older examples that neither log nor model has; next: cursor, null at the end."""
 
     model: str
     position: int

@@ -1,4 +1,4 @@
-"""Answers about labels: the pool, its questions, and who answered them."""
+"""Answers about labels: the pool, its questions, and the annotators' answers."""
 
 from typing import Any, Generic, Literal, NotRequired
 
@@ -8,7 +8,7 @@ from hinged.answers.models import XT, Label
 
 
 class Offered(TypedDict):
-    """What became of the candidates."""
+    """The number of candidates that were added and dropped, and the pool's size."""
 
     model: str
     position: int
@@ -18,7 +18,7 @@ class Offered(TypedDict):
 
 
 class Query(TypedDict, Generic[XT]):
-    """A question: which label has this example. show: what came with it, to be shown in the place of x."""
+    """A question: which label has this example? show: what the client sent to be shown instead of x."""
 
     id: str
     x: XT
@@ -38,7 +38,7 @@ class Queries(TypedDict, Generic[XT]):
 
 
 class Next(TypedDict):
-    """What would be asked."""
+    """A candidate that would be asked next."""
 
     id: str
     score: float | None
@@ -46,7 +46,7 @@ class Next(TypedDict):
 
 
 class Peeked(TypedDict):
-    """What would be asked next, and what is leased."""
+    """The candidates that would be asked next, and the leases."""
 
     model: str
     position: int
@@ -56,7 +56,7 @@ class Peeked(TypedDict):
 
 
 class GivenAnswer(TypedDict):
-    """An answer. prediction: what the model had said; learned: whether the candidate has all its labels."""
+    """An answer. prediction: what the model had predicted; learned: whether the candidate has all its labels."""
 
     id: str
     annotator: str
@@ -67,11 +67,12 @@ class GivenAnswer(TypedDict):
 
 
 class Annotator(TypedDict):
-    """An annotator in numbers.
+    """Figures of an annotator.
 
-    predicted: answers of which the model had said something before; as_predicted: those that were the same. compared:
-    candidates that others labelled as well; agreed: those learned with this annotator's label. shared: of the answers
-    that are kept, those to what others labelled as well; kappa: how far they agree with the labels that stand.
+    predicted: answers to candidates that the model had predicted before; as_predicted: those with the predicted label.
+    compared: candidates that other annotators labelled as well; agreed: those learned with this annotator's label.
+    shared: kept answers to candidates that other annotators labelled as well; kappa: how far they agree with the
+    current labels.
     """
 
     labelled: int
@@ -86,7 +87,7 @@ class Annotator(TypedDict):
 
 
 class Agreement(TypedDict):
-    """Two annotators who labelled the same examples, and how many of them the same."""
+    """Two annotators who labelled the same examples, and for how many of them both gave the same label."""
 
     annotators: list[str]
     examples: int
@@ -95,7 +96,7 @@ class Agreement(TypedDict):
 
 
 class Answers(TypedDict):
-    """The newest answers, and what everybody's have come to."""
+    """The newest answers, and every annotator's figures."""
 
     model: str
     position: int
@@ -107,7 +108,9 @@ class Answers(TypedDict):
 
 
 class PredictedCandidate(TypedDict):
-    """What the model says of a candidate, and how far that is from the boundary. show: what came with it."""
+    """The model's prediction for a candidate, and its distance from the boundary. show: what the client sent for
+    people.
+    """
 
     id: str
     prediction: Label | None
@@ -116,7 +119,7 @@ class PredictedCandidate(TypedDict):
 
 
 class Candidates(TypedDict):
-    """The pool. size: of all of it."""
+    """The pool. size: all candidates in it."""
 
     model: str
     position: int
@@ -125,7 +128,7 @@ class Candidates(TypedDict):
 
 
 class Renewed(TypedDict):
-    """The lease lasts until then."""
+    """The lease lasts until `expires_at`."""
 
     model: str
     position: int
@@ -144,7 +147,7 @@ class Released(TypedDict):
 
 
 class Skipped(TypedDict):
-    """Its annotator, or nobody, is asked again."""
+    """This annotator (me), or every annotator (all), is not asked for the candidate again."""
 
     model: str
     position: int
@@ -153,7 +156,7 @@ class Skipped(TypedDict):
 
 
 class ReconciledCounts(TypedDict):
-    """What became of how many annotations. refused: the model cannot take them; the log says why."""
+    """Number of annotations by what became of each. refused: the model cannot take it; the log says why."""
 
     learned: int
     known: int
@@ -164,7 +167,7 @@ class ReconciledCounts(TypedDict):
 
 
 class Reconciled(TypedDict):
-    """A model that is level with the annotations of a project."""
+    """The model is level with the annotations of a project."""
 
     model: str
     project: int

@@ -1,4 +1,4 @@
-"""Answers about models: what they are, how they fare, what happened to them."""
+"""Answers about models: what they are, how they do, what happened to them."""
 
 from typing import Any, Literal, NotRequired, TypeAlias
 
@@ -8,11 +8,11 @@ Label: TypeAlias = str | int | bool
 JobKind = Literal["forget", "correct", "configure", "shadow"]
 MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 XT = TypeVar("XT", default=Any)
-"""The form of an x: the server, which knows its parts, tells them in its document."""
+"""The form of an x. The server knows its parts and describes them in its OpenAPI document."""
 
 
 class Created(TypedDict):
-    """The model that there is now; it serves, but where its solver is to be compiled first."""
+    """The model, created now or before. It serves, unless its solver has to be compiled first."""
 
     model: str
     configuration: dict[str, Any]
@@ -20,7 +20,7 @@ class Created(TypedDict):
 
 
 class Summary(TypedDict):
-    """A model in short; one that is being loaded, or compiled for, has nothing else, one that has stopped an error."""
+    """A model in short. A model that is loading or compiling has no figures; a stopped model has an error."""
 
     model: str
     state: Literal["compiling", "loading", "serving", "stopped"]
@@ -55,8 +55,8 @@ class RunningJob(TypedDict):
 
 
 class RacingArm(TypedDict):
-    """A machine of a race. solver: the name under which it is one alone. accuracy: fading, of its answers before each
-    label was known; null before the first.
+    """A machine of a race. solver: the name of the same machine outside a race. accuracy: a fading mean, of its
+    predictions before each label was known; null before the first.
     """
 
     solver: str
@@ -69,7 +69,7 @@ class RacingArm(TypedDict):
 
 
 class Described(TypedDict):
-    """A model in figures."""
+    """Figures of a model."""
 
     model: str
     state: Literal["serving", "stopped"]
@@ -94,7 +94,7 @@ class Described(TypedDict):
 
 
 class Glance(TypedDict):
-    """A model in an overview; one that is not loaded has its state alone."""
+    """A model in an overview. A model that is not loaded has only its state."""
 
     model: str
     state: Literal["compiling", "loading", "serving", "stopped"]
@@ -120,7 +120,7 @@ class Overview(TypedDict):
 
 
 class Curve(TypedDict):
-    """Figures by position, as columns of one length; null where there is none."""
+    """Figures by position, as columns of equal length; null where there is no figure."""
 
     position: list[int]
     examples: list[int]

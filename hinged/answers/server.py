@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 Role = Literal["reader", "annotator", "writer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""Each may do what those before it may."""
+"""The roles, the least first. Each role may do what the roles before it may."""
 
 
 class Alive(TypedDict):
@@ -16,7 +16,7 @@ class Alive(TypedDict):
 
 
 class Progress(TypedDict):
-    """How many models there are, and how many of them do what."""
+    """Numbers of models by state."""
 
     total: int
     loading: int
@@ -25,7 +25,7 @@ class Progress(TypedDict):
 
 
 class Readiness(TypedDict):
-    """Whether all models are loaded that can be."""
+    """Whether all models that can be loaded are loaded."""
 
     status: Literal["ready", "starting"]
     models: Progress
@@ -40,7 +40,7 @@ class KeyShown(TypedDict):
 
 
 class Ticket(TypedDict):
-    """What opens one stream."""
+    """A ticket that opens one stream."""
 
     ticket: str
     expires_at: str
@@ -61,7 +61,7 @@ class NodeShown(TypedDict):
 
 
 class Standing(TypedDict):
-    """Where a model is, since which epoch, and the end of its log."""
+    """The server that owns a model, since which epoch, and the end of the model's log."""
 
     model: str
     owner: str | None
@@ -70,7 +70,7 @@ class Standing(TypedDict):
 
 
 class ModelShown(Standing):
-    """The same with what its owner says: its state, the events that it has not taken in yet, what it takes."""
+    """The same, with what its owner reports: its state, memory, load, and how many events it has yet to apply."""
 
     lag: NotRequired[int | None]
     state: NotRequired[str]

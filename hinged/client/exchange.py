@@ -226,7 +226,7 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
             details=details if isinstance(details, dict) else None,
         )
     raise HingedError(
-        f"{response.request.method} {response.request.url} answered {response.status_code} "
+        f"{response.request.method} {response.request.url} answered {response.status_code}, "
         "which is not JSON of a hinged server",
         code="unexpected_answer",
         status=response.status_code,

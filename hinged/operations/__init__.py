@@ -1,8 +1,9 @@
-"""What may be asked of a server, each operation declared once: method, path, role, and the ways that it may take.
+"""Operations: all that a server may be asked, each declared once with its method, path, role and the ways a request may
+take.
 
-The server makes its routes of it (service/api/serving.py), with who may use them, frames and quick ways; a client has a
-method for each that is declared. What only other programs ask for is declared where the server answers it.
-Neither server nor httpx is imported here.
+The server makes routes of the operations (service/api/serving.py), with their roles, frames and quick ways. Each
+operation that the clients offer is a method of both clients. An operation for other programs alone is declared where
+the server answers it. This package imports neither the server nor httpx.
 """
 
 from typing import Any
@@ -23,10 +24,10 @@ DECLARED: list[Operation[..., Any]] = [
     FOLLOW,
     STREAM,
 ]
-"""All of them. A server that has no route for one of them is refused at import."""
+"""All declared operations. The server refuses at import to run without a route for each."""
 
 FRAMES = {found.frame: found for found in DECLARED if found.frame is not None}
-"""What frames of a WebSocket may ask for, by their `op`."""
+"""Operations that a WebSocket frame may ask for, by the frame's `op`."""
 
 __all__ = [
     "DECLARED",

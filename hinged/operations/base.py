@@ -1,4 +1,4 @@
-"""What an operation is: what a server may be asked, said once for the server and the clients."""
+"""The operation: a declaration that the server and both clients share."""
 
 from __future__ import annotations
 
@@ -31,34 +31,35 @@ Given = ParamSpec("Given")
 Told = TypeVar("Told")
 
 DEFAULT = "default"
-"""The model of the operations that name none."""
+"""The model of the operations that name no model."""
 EVERY = "*"
-"""All models, of what an operation covers."""
+"""All models, as a value of `covers`."""
 LONG_S = 3600.0
-"""Time-out, in seconds, of requests that work until the solver has converged: the usual one would end them."""
+"""Time-out, in seconds, of requests that may run until the solver has converged. The usual time-out would cut them off.
+"""
 Strategy = Literal["active", "random", "gradient", "autoactive"]
 BINARY = "application/octet-stream"
 METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 PARAMETER = re.compile(r"{(\w+)(?::path)?}")
-"""A part of a path that is named by who asks; `:path` may contain slashes."""
+"""A parameter of a path, which the caller fills in; a `:path` parameter may contain slashes."""
 
 
 @dataclass(frozen=True)
 class Call(Generic[Answer]):
     """One request, and how to read its answer. Method and path come from its operation.
 
-    body  a JSON object, or bytes
-    named  parts of the path that are not the arguments of these names
-    once  whether a second try is never safe
-    gone  the answer where a second try finds nothing there any more: the first did it, and its answer was lost
+    body: a JSON object, or bytes.
+    named: values of path parameters that are not the method's arguments of the same names.
+    once: whether a retry is never safe.
+    gone: the answer if a retry finds nothing there: the first try did it, and its answer was lost.
     """
 
     body: Mapping[str, Any] | bytes | None = None
     query: Mapping[str, Any] = field(default_factory=dict)
     named: Mapping[str, str] = field(default_factory=dict)
-    part: str | None = None  # of the answer, where not all of it is wanted
-    text: bool = False  # the answer is no JSON
-    binary: bool = False  # nor text
+    part: str | None = None  # the part of the answer to return; None: all of it
+    text: bool = False  # the answer is text, not JSON
+    binary: bool = False  # the answer is bytes
     media_type: str = BINARY  # of a body of bytes
     timeout_s: float | None = None
     once: bool = False
@@ -68,10 +69,10 @@ class Call(Generic[Answer]):
 
 
 class Asker:
-    """Who asks: what the methods of a client stand on."""
+    """Base of the clients: the operations' methods send their requests through it."""
 
     def _ask(self, call: Call[Any]) -> Any:
-        """What a call is answered, or an awaitable of it. For operations; what users see are their methods."""
+        """Send a call; return its answer, or an awaitable of the answer. For operations; users call the methods."""
         raise NotImplementedError
 
 
@@ -84,7 +85,7 @@ class Awaiting(Asker):
 
 
 class Method(Generic[Arguments, Answer]):
-    """A method of both clients: one returns the answer, the other an awaitable of it."""
+    """A method of both clients: one returns the answer, the other an awaitable of the answer."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -96,30 +97,31 @@ class Method(Generic[Arguments, Answer]):
     @overload
     def __get__(self, asker: None, owner: Any) -> Self: ...
     def __get__(self, asker: Any, owner: Any) -> Any:
-        """A function of the clients as any other; the method itself where it is declared."""
+        """Return a bound method of a client; the Method itself where it is declared."""
         if asker is not None:
             return MethodType(self._function, asker)
         return self._function if issubclass(owner, Asker) else self
 
     def __call__(self, asker: Any, /, *args: Arguments.args, **named: Arguments.kwargs) -> Any:
-        """The same for a client that is given."""
+        """Call the method for a given client."""
         return self._function(asker, *args, **named)
 
 
 @dataclass(eq=False, repr=False)
 class Operation(Method[Arguments, Answer]):
-    """What may be asked of a server: where, by whom, and by which of the ways that a request can take.
+    """A declared operation of a server: its path, who may use it, and by which ways a request may come.
 
-    role  the least one that may use it; None: anyone, without a key
-    covers  the model that a key must be for where the path names none; None: any key will do
-    basic  whether the key may also come as the password of `Authorization: Basic`
-    frame  the `op` of frames that ask for the same on a model's WebSocket
-    small  whether small requests are gathered, and may be answered by the connection that they come over
-    replicas  whether a process that only follows the model may answer
-    probe  whether it tells nothing but whether the server is well, so that it may be asked under any name of the server
-    anywhere  whether it is about the server that is asked, though the path names a model: others send it to its owner
+    role: the least role that may use it; None: anyone, without a key.
+    covers: the model that a key must cover where the path names no model; None: any key will do.
+    basic: whether the key may also come as the password of `Authorization: Basic`.
+    frame: the `op` of the frames that ask for the same on a model's WebSocket.
+    small: whether small requests are gathered, and may be answered by the connection that they come over.
+    replicas: whether a process that only follows the model may answer.
+    probe: whether it only reports that the server is well, so that it may be asked under any host name.
+    anywhere: whether it concerns the server that is asked, though the path names a model: other servers pass it on to
+    that model's owner.
 
-    ValueError for a declaration that cannot be meant.
+    ValueError for an invalid declaration.
     """
 
     method: str
@@ -139,13 +141,15 @@ class Operation(Method[Arguments, Answer]):
         method, path, role, steps = self.method, self.path, self.role, self.steps
         self.parameters = tuple(PARAMETER.findall(path))
         if method not in METHODS:
-            raise ValueError(f"{method} {path}: a method is one of {', '.join(METHODS)}")
+            raise ValueError(f"{method} {path}: the method must be one of {', '.join(METHODS)}")
         if not path.startswith("/"):
-            raise ValueError(f"{method} {path}: a path begins with a slash")
+            raise ValueError(f"{method} {path}: the path must begin with a slash")
         if role is not None and role not in get_args(Role):
-            raise ValueError(f"{method} {path}: a role is one of {', '.join(get_args(Role))}, or None, got {role!r}")
+            raise ValueError(
+                f"{method} {path}: the role must be one of {', '.join(get_args(Role))}, or None, got {role!r}"
+            )
         if (self.small or self.replicas) and (method != "POST" or set(self.parameters) - {"model"}):
-            raise ValueError(f"{method} {path}: what takes a quick way is a POST with no parameter but the model")
+            raise ValueError(f"{method} {path}: small and replicas are for a POST with no path parameter but the model")
         if steps is not None:
             self._signature = inspect.signature(steps)
             missing = set(self.parameters) - set(self._signature.parameters)
@@ -157,26 +161,26 @@ class Operation(Method[Arguments, Answer]):
         return f"Operation({self.method} {self.path})"
 
     def asked(self, steps: Callable[Concatenate[Any, Given], Call[Told]]) -> Operation[Given, Told]:
-        """Declare it as the method of the clients that asks for it.
+        """Declare the operation as a method of the clients.
 
-        The arguments of that method are the parts of the path by name, and what it returns is the rest of the request.
+        The method's arguments include the parameters of the path by name; the method returns the rest of the request.
         """
         return cast("Operation[Given, Told]", replace(self, steps=steps))
 
     def call(self, /, *args: Arguments.args, **named: Arguments.kwargs) -> Call[Answer]:
-        """The request that a client sends for these arguments."""
-        assert self.steps is not None, self  # noqa: S101  it was declared with what a client does
+        """Return the request that a client sends for these arguments."""
+        assert self.steps is not None, self  # noqa: S101  only an operation with a method of the clients is called
         call = self.steps(None, *args, **named)
         given = self._signature.bind(None, *args, **named).arguments | dict(call.named)
         return replace(call, method=self.method, path=self.path_for(**{name: given[name] for name in self.parameters}))
 
     def answer(self) -> Any:
-        """The type of what is answered, as the method says it, where nothing was done before; None without a method."""
+        """Return the type of the answer to a first try, from the method's annotation; None without a method."""
         if self.steps is None:
             return None
         (told,) = get_args(get_type_hints(self.steps)["return"])
         return get_args(told)[0] if isinstance(told, UnionType) else told
 
     def path_for(self, **named: str) -> str:
-        """The path with its parameters filled in."""
+        """Return the path with its parameters filled in."""
         return PARAMETER.sub(lambda found: quote(named[found[1]], safe=""), self.path)

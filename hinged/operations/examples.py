@@ -1,4 +1,4 @@
-"""Examples: learned, predicted, ranked, shown, forgotten."""
+"""Operations on examples: learn, predict, rank, show, correct, forget."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hinged.operations.values import Examples, given, plain, with_ids
 
 
 class ExampleOperations:
-    """What is asked of examples."""
+    """The clients' methods for examples."""
 
-    # examples that bring an x need a writer, see `check_examples`
+    # an example with an x needs the role writer: see `check_examples`
     @Operation("POST", "/models/{model}/learn", role="annotator", frame="learn", small=True).asked
     def learn(self, model: str, examples: Examples) -> Call[Learned]:
-        """Learn examples {"x", "y", "id"}, in order; one without an id is given a random one.
+        """Learn examples {"x", "y", "id"}, in order; an example without an id gets a random id.
 
         An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}, with
-        the "lease" of the query that asked for it. Each result holds the prediction made right before that example
-        was learned.
+        the "lease" of the query that asked for it. Each result holds the prediction made right before that example was
+        learned.
         """
         return Call({"examples": with_ids(examples)})
 
@@ -34,11 +34,11 @@ class ExampleOperations:
         probabilities: bool | None = None,
         min_position: int | None = None,
     ) -> Call[Predicted]:
-        """Predict examples {"x", "id"}. One with an id is kept until its label comes.
+        """Predict examples {"x", "id"}. An example with an id is kept until its label comes.
 
-        explain        so many support vectors that count most for each prediction
-        probabilities  whether each result is to have those of all classes
-        min_position   position that the state must have reached, as an answer to learn told it
+        explain: how many support vectors to return for each prediction, those that contribute most.
+        probabilities: whether each result has the probabilities of all classes.
+        min_position: position of the log that the state must have reached, as returned by learn.
         """
         body = given(examples=plain(examples), explain=explain, probabilities=probabilities)
         return Call(body, query=given(min_position=min_position))
@@ -52,17 +52,17 @@ class ExampleOperations:
         n: int | None = None,
         strategy: Strategy = "active",
     ) -> Call[Ranked]:
-        """Order examples {"id", "x"} by what their labels are worth, the best n first; nothing is kept."""
+        """Order examples {"id", "x"} by the value of their labels, the best n first; nothing is kept."""
         return Call(given(examples=plain(examples), n=n, strategy=strategy))
 
     @Operation("GET", "/models/{model}/suspects", role="reader").asked
     def suspects(self, model: str, *, n: int = 10) -> Call[Suspects]:
-        """Learned examples whose labels look wrong."""
+        """Return learned examples whose labels look wrong."""
         return Call(query={"n": n})
 
     @Operation("GET", "/models/{model}/examples/{example:path}", role="annotator").asked
     def example(self, model: str, example: str) -> Call[ShownExample]:
-        """One example, learned or in the pool: its x and its label, as far as they are known."""
+        """Return one example, learned or in the pool: its x and its label, as far as they are known."""
         return Call()
 
     @Operation("GET", "/models/{model}/examples", role="annotator").asked
@@ -77,23 +77,23 @@ class ExampleOperations:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> Call[ListedExamples]:
-        """A page of what the model has learned, oldest first. `next` is the cursor of the page behind it.
+        """Return a page of the learned examples, oldest first. `next` is the cursor of the following page.
 
-        label  as it stands in `scores`
-        annotator  one who answered
-        since, until  learned then or later, and before; without a zone in UTC
+        label: a label as it stands in `scores`.
+        annotator: an annotator who gave a label.
+        since, until: learned at or after `since`, and before `until`; a time without a zone is UTC.
         """
         query = {"from": _time(since), "to": _time(until), "label": label, "annotator": annotator, "cursor": cursor}
         return Call(query={**query, "n": n})
 
     @Operation("DELETE", "/models/{model}/examples/{example:path}", role="writer").asked
     def forget(self, model: str, example: str) -> Call[Changed]:
-        """Forget an example: {"certificate"} when that is done, or {"job"} where it takes its time."""
+        """Forget an example. Returns a {"certificate"} when it is done, or a {"job"} that does it."""
         return Call(timeout_s=LONG_S)
 
     @Operation("PUT", "/models/{model}/examples/{example:path}", role="writer").asked
     def correct(self, model: str, example: str, y: Any) -> Call[Changed]:
-        """Give a learned example another label: {"certificate"}, or {"job"} while the model is taught anew."""
+        """Give a learned example another label. Returns a {"certificate"}, or a {"job"} that retrains the model."""
         return Call({"y": y}, timeout_s=LONG_S)
 
 
@@ -105,4 +105,4 @@ LEARN_DEFAULT: Operation[..., None] = Operation("POST", "/learn", role="annotato
 PREDICT_DEFAULT: Operation[..., None] = Operation(
     "POST", "/predict", role="reader", covers=DEFAULT, small=True, replicas=True
 )
-"""The same on the model "default", for who names none."""
+"""The same on the model "default", for requests that name no model."""

@@ -1,4 +1,4 @@
-"""The pool, its questions and the answers to them."""
+"""Operations on the pool: offer candidates, lease queries, give and change answers."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from hinged.operations.values import Examples, given, plain
 
 
 class ReleasedBefore(TypedDict):
-    """The lease is gone already."""
+    """The answer to a repeated release: the lease is gone already."""
 
     released: Literal[True]
 
 
 class SkippedBefore(TypedDict):
-    """The lease is gone already."""
+    """The answer to a repeated skip: the lease is gone already."""
 
     skipped: Literal["me", "all"]
 
 
 class LabelOperations:
-    """What is asked of the pool."""
+    """The clients' methods for the pool and its labels."""
 
     @Operation("POST", "/models/{model}/pool", role="writer", frame="pool").asked
     def offer(self, model: str, examples: Examples) -> Call[Offered]:
@@ -55,10 +55,11 @@ class LabelOperations:
         request_id: str | None = None,
         held: Sequence[str] | None = None,
     ) -> Call[Queries]:
-        """Lease the examples of the pool whose labels are worth most. Those that the annotator has open come first.
+        """Lease the pool's examples whose labels are worth most. The annotator's open leases come first.
 
-        request_id  the same one again gets the same answer; a random one if none is given
-        held  leases that this place holds still: of the annotator's open ones those alone come, all if none are given
+        request_id: a retry with the same request_id gets the same answer; by default a random id.
+        held: leases that the caller still holds. If given, only these of the annotator's open leases are repeated; by
+        default all are.
         """
         return Call(
             given(
@@ -74,38 +75,38 @@ class LabelOperations:
 
     @Operation("GET", "/models/{model}/queries", role="reader").asked
     def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Call[Peeked]:
-        """What would be asked next, what is leased, and how full the pool is; nothing changes."""
+        """Return the next questions, the leases and the pool's size; nothing changes."""
         return Call(query={"n": n, "strategy": strategy})
 
     @Operation("GET", "/models/{model}/pool", role="annotator").asked
     def candidates(self, model: str, *, n: int = 100) -> Call[Candidates]:
-        """The candidates that were offered first, and what the model says of each."""
+        """Return the oldest candidates, and what the model predicts for each."""
         return Call(query={"n": n})
 
     @Operation("GET", "/models/{model}/answers", role="annotator").asked
     def answers(self, model: str, *, annotator: str | None = None, n: int = 50) -> Call[Answers]:
-        """The newest answers to questions, and each annotator in numbers."""
+        """Return the newest answers to questions, and each annotator's figures."""
         return Call(query={"annotator": annotator, "n": n})
 
     @Operation("PUT", "/models/{model}/answers/{example:path}", role="annotator").asked
     def change_answer(self, model: str, example: str, *, annotator: str, y: Any) -> Call[Changed]:
-        """Give another label than before. Where the model is taught anew the answer names a `job`."""
+        """Replace an annotator's answer with another label. If the model is retrained, the result names a `job`."""
         return Call({"annotator": annotator, "y": y})
 
-    # of another name than the key's it needs a writer, see `check_name`
+    # an annotator name other than the key's needs the role writer: see `check_name`
     @Operation("DELETE", "/models/{model}/answers/{example:path}", role="annotator").asked
     def forget_answer(self, model: str, example: str, *, annotator: str) -> Call[Changed]:
-        """Forget what this annotator alone has answered. Where the model is taught anew the answer names a `job`."""
+        """Forget an example that only this annotator has answered. With retraining, the result names a `job`."""
         return Call(query={"annotator": annotator}, timeout_s=LONG_S)
 
     @Operation("POST", "/labelstudio/models/{model}/reconcile", role="writer", basic=True).asked
     def reconcile(self, model: str, project: int) -> Call[Reconciled]:
-        """Bring a model level with the annotations of a project of Label Studio, which the server knows."""
+        """Bring a model level with the annotations of a project in the Label Studio that the server knows."""
         return Call({"project": project}, timeout_s=LONG_S)
 
     @Operation("POST", "/models/{model}/queries/{lease}/heartbeat", role="annotator").asked
     def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Call[Renewed]:
-        """Keep a lease for longer."""
+        """Extend a lease."""
         return Call(given(lease_s=lease_s))
 
     @Operation("POST", "/models/{model}/queries/{lease}/release", role="annotator").asked
@@ -115,7 +116,7 @@ class LabelOperations:
 
     @Operation("POST", "/models/{model}/queries/{lease}/skip", role="annotator").asked
     def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Call[Skipped | SkippedBefore]:
-        """Never ask this annotator, or anybody, for this example again."""
+        """Never ask this annotator, or any annotator, for this example again."""
         return Call({"for": whom}, gone={"skipped": whom})
 
     @Operation("DELETE", "/models/{model}/queries/{lease}/skip", role="annotator").asked

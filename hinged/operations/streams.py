@@ -1,4 +1,4 @@
-"""Streams of a model, which are no single request and answer."""
+"""Streams of a model: event streams and WebSockets, which are more than one request and its answer."""
 
 from __future__ import annotations
 

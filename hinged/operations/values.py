@@ -1,4 +1,4 @@
-"""Values as JSON has them: what Python, NumPy and pandas have for numbers, moments and what is missing."""
+"""Values as JSON: convert numbers, times and missing values of Python, NumPy and pandas."""
 
 from __future__ import annotations
 
@@ -9,59 +9,59 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 NO_VALUES = frozenset({"NaTType", "NAType"})
-"""Types of pandas for what is missing."""
+"""Types of pandas that stand for a missing value."""
 
 
 Examples = Iterable[Mapping[str, Any]] | Mapping[str, Any]
-"""Several, or one."""
+"""Several examples, or a single example."""
 
 
 class ModelFile(Protocol):
-    """A fitted estimator of hinged.sklearn: what can become a model of a server."""
+    """A fitted estimator of hinged.sklearn, which can become a model of a server."""
 
     def to_model_file(self) -> bytes:
-        """The bytes of a file that a server imports."""
+        """Return the bytes of a file that a server imports."""
 
 
 def several(examples: Examples) -> Iterable[Mapping[str, Any]]:
-    """Examples, also where one was given alone."""
+    """Return examples as an iterable, also where a single example was given."""
     return [examples] if isinstance(examples, Mapping) else examples
 
 
 def plain(examples: Examples) -> list[dict[str, Any]]:
-    """Examples as JSON has them."""
+    """Return examples as JSON objects."""
     return [dict(example) for example in several(examples)]
 
 
 def with_ids(examples: Examples) -> list[dict[str, Any]]:
-    """Examples to learn."""
+    """Return examples to learn, each with an id."""
     return [with_id(example) for example in several(examples)]
 
 
 def with_id(example: Mapping[str, Any]) -> dict[str, Any]:
-    """An example to learn with an id, so that it may be sent again."""
-    # Without an x the id is what tells the example: there is none to invent.
+    """Return an example to learn with an id, so that it may be sent again."""
+    # An example without an x is known by its id already, so no id is made up.
     if example.get("id") is None and "x" in example:
         return {**example, "id": uuid.uuid4().hex}
     return dict(example)
 
 
 def given(**parts: Any) -> dict[str, Any]:
-    """Those parts of a body that are not left to the server's default."""
+    """Return the parts of a body that are not left to the server's default."""
     return {name: value for name, value in parts.items() if value is not None}
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """A body as JSON; in an object NaN and the like are null. ValueError and TypeError name the place."""
+    """Return a body as JSON; NaN and the like in an object become null. ValueError and TypeError name the place."""
     try:
         text = json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":"))
-    except (ValueError, TypeError):  # few bodies need to be looked at piece by piece
+    except (ValueError, TypeError):  # rare: only now is the body converted value by value
         text = json.dumps(_clean(body, ""), allow_nan=False, separators=(",", ":"))
     return text.encode()
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for a value of another type. TypeError where there is nothing."""
+    """Return the JSON value for a value of another type. TypeError if there is no such value."""
     kind = type(value).__name__
     if kind in NO_VALUES:
         return None
@@ -75,11 +75,13 @@ def _plain(value: Any) -> Any:
         return float(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{kind} is no JSON value and has no tolist()")
+    raise TypeError(f"{kind} is not a JSON value and has no tolist()")
 
 
 def _clean(value: Any, place: str, *, named: bool = False) -> Any:
-    """The same with all that JSON lacks replaced; named: it is a part of an object, which may lack it."""
+    """Return the value with everything that JSON lacks replaced; named: it is a member of an object, which may be
+    missing.
+    """
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -87,7 +89,7 @@ def _clean(value: Any, place: str, *, named: bool = False) -> Any:
             return float(value)
         if math.isnan(value) and named:
             return None
-        hint = "; in an object of named features it would be missing" if math.isnan(value) else ""
+        hint = "; in an object of named features it would count as missing" if math.isnan(value) else ""
         raise ValueError(f"{place} must be a finite number, got {value}{hint}")
     if isinstance(value, Mapping):
         inside = place.endswith(".x")

@@ -1,7 +1,7 @@
-"""The routes: each parses, calls one method below, formats.
+"""The routes: each parses a request, calls one method of a lower layer, and formats the answer.
 
-A folder for each kind, with its `routes` and the `shapes` of what they take and answer: types, each with an example
-that can be sent, for the OpenAPI document. The types of the answers are those of hinged.answers.
+Each folder has the routes of one kind in `routes`. Its `shapes` has the bodies and the examples of answers, as types
+with an example each, for the OpenAPI document. The types of the answers are in hinged.answers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One door to what a model is asked: every way that a request can come ends here.
+"""Dispatch: does an operation on a model. Every way that a request can take ends here.
 
-A request comes over HTTP, by the shortcut of a connection, in a frame of a WebSocket, or to a process that only follows
-the model. Each way has checked the key and has the body. The handler that serves an operation says how its bodies are
-read, and which of them together (`Handling`). Small bodies that came in one turn of the event loop are read as one:
-most of what a small request costs is not its examples, and a batch of one row takes as long as one of thirty.
+A request comes over HTTP, by the shortcut of a connection, in a WebSocket frame, or to a process that only follows the
+model. Each way has checked the key and read the body before. An operation's handler says how bodies are read, and which
+of them may be read together (`Handling`). Small bodies that arrive in one turn of the event loop are read together: a
+small request's cost is mostly not its examples, and a batch of one row takes as long as a batch of thirty.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from hinged.service.errors import ServiceError, foreseen
 from hinged.service.settings import Settings
 
 TOGETHER_MAX = 32
-"""Requests that are read as one at most: they keep the event loop busy for a millisecond."""
+"""Requests that are read together. They keep the event loop busy for about a millisecond; more delay everything else.
+"""
 
 
 class Packed(NamedTuple):
-    """A body that is rows as bytes (data/batches.py)."""
+    """A body that holds rows as bytes (data/batches.py)."""
 
     data: Raw
 
@@ -36,7 +37,7 @@ Brought: TypeAlias = Body | Packed
 
 
 class Context(NamedTuple):
-    """What bodies are read for: by whom, and of which model."""
+    """The key, model and settings for which bodies are read."""
 
     key: Key
     worker: Worker
@@ -44,9 +45,10 @@ class Context(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a body asks for, read and not yet begun.
+    """The change that a body asks for: read, but not yet begun.
 
-    begin: lets it wait for the model's writer. QueueFull, or Unavailable. shown: what is told of what came of it.
+    begin: queues the change for the model's writer; returns its future. QueueFull, or Unavailable.
+    shown: makes the answer from the future's result.
     """
 
     begin: Callable[[], asyncio.Future[Any]]
@@ -56,8 +58,8 @@ class Change(NamedTuple):
 class Handling(NamedTuple):
     """How an operation is done.
 
-    read: of each body the change that it asks for, the answer, or why it is refused. gathers: whether a small body may
-    be read with others; without it none is.
+    read: returns for each body a change, the answer, or the error that refuses it.
+    gathers: whether a small body may be read together with other bodies; None: never.
     """
 
     read: Callable[[Context, Sequence[Brought]], Awaitable[list[Change | Outcome]]]
@@ -65,27 +67,27 @@ class Handling(NamedTuple):
 
 
 class ModelsByName(Protocol):
-    """Where models are found by name: those that this process owns, or follows."""
+    """Models by name: those that this process owns or follows."""
 
     @property
     def settings(self) -> Settings:
-        """Of the server."""
+        """The server's settings."""
 
     def get(self, name: str) -> Any:
-        """The model that serves under a name. NotFound, Unavailable."""
+        """Return the model that serves under a name. NotFound, Unavailable."""
 
 
 class Dispatch:
-    """Does operations. On one event loop."""
+    """Does operations. All calls come from one event loop."""
 
     def __init__(self, models: ModelsByName, handlings: Mapping[Operation[..., Any], Handling]) -> None:
         self._models = models
         self._handlings = handlings
         self._open: dict[tuple[Handling, Worker], list[tuple[Raw, Callable[[Outcome], None]]]] = {}
-        self._working: set[asyncio.Task[None]] = set()  # the loop itself keeps no hold of them
+        self._working: set[asyncio.Task[None]] = set()  # the event loop holds only weak references to tasks
 
     async def __call__(self, operation: Operation[..., Any], key: Key, worker: Worker, body: Brought) -> Answer:
-        """What a model answers. A refusal is raised."""
+        """Return a model's answer, or raise the error that refuses the request."""
         if isinstance(body, bytes | bytearray) and len(body) <= SMALL_BYTES:
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             if self._gather(operation, key, worker, body, lambda outcome: settle([future], [outcome])):
@@ -100,27 +102,29 @@ class Dispatch:
     def begin(
         self, operation: Operation[..., Any], key: Key, model: str, body: Raw, tell: Callable[[Outcome], None]
     ) -> bool:
-        """Begin to do the same for who does not wait but is told. False, or an error, where nothing was begun: the body
-        is not one that is read with others.
+        """Begin an operation, and call `tell` with its outcome. Return False, or raise, if nothing was begun: this body
+        is not read together with other bodies.
         """
         return self._gather(operation, key, self._models.get(model), body, tell)
 
     async def read(
         self, operation: Operation[..., Any], key: Key, worker: Worker, bodies: Sequence[Brought]
     ) -> list[Change | Outcome]:
-        """What each of some bodies asks for, its answer, or why it is refused. The changes are to be begun in order."""
+        """Return for each body a change, the answer, or the error that refuses it. The caller begins the changes in
+        order.
+        """
         return await self._read(self._handlings[operation], Context(key, worker, self._models.settings), bodies)
 
     async def _read(self, handling: Handling, context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
         try:
             return await handling.read(context, bodies)
-        except Exception as error:  # noqa: BLE001  what nobody foresaw is logged
+        except Exception as error:  # noqa: BLE001  unexpected errors are logged
             return [foreseen(error)] * len(bodies)
 
     def _gather(
         self, operation: Operation[..., Any], key: Key, worker: Worker, body: Raw, tell: Callable[[Outcome], None]
     ) -> bool:
-        """Have a body read with those of its kind that come in this turn, where it is one of which several are."""
+        """Queue a body to be read with bodies of its kind that arrive in this turn. False if it must be read alone."""
         handling = self._handlings[operation]
         context = Context(key, worker, self._models.settings)
         if handling.gathers is None or not handling.gathers(context, body):
@@ -147,12 +151,12 @@ class Dispatch:
         for (_, tell), outcome in zip(mates, found, strict=True):
             try:
                 _end(outcome, tell)
-            except Exception as error:  # noqa: BLE001  the others are still to be told
+            except Exception as error:  # noqa: BLE001  the remaining callers still need their outcome
                 foreseen(error)
 
 
 def _end(found: Change | Outcome, tell: Callable[[Outcome], None]) -> None:
-    """Tell what comes of a body that was read, once it is known."""
+    """Call `tell` with the outcome of a body that was read, as soon as it is known."""
     if not isinstance(found, Change):
         tell(found)
         return

@@ -1,6 +1,7 @@
-"""The OpenAPI document: for every route what it takes, what it answers, and every error that it may give.
+"""The OpenAPI document: what every route takes, what it answers, and every error that it may give.
 
-A route says what is its own, by `described`; what follows from its path, its body and its role is added here.
+A route declares through `described` what is particular to it; this module adds what follows from its path, body and
+role.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from hinged.service.errors import (
 )
 
 JSON_TYPE = "application/json"
-AT = "2026-05-01T12:00:00.000Z"  # of the examples
+AT = "2026-05-01T12:00:00.000Z"  # time in the examples
 REF = "#/components/schemas/"
 METHODS = ("get", "put", "post", "patch", "delete")
 HEADERS = {
@@ -48,21 +49,21 @@ BATCH = {
     "schema": {
         "type": "string",
         "format": "binary",
-        "description": "Rows as bytes: docs/reference/http.md tells each of them.",
+        "description": "Rows as bytes; docs/reference/http.md describes the format.",
     },
     "example": json.dumps("hng1..."),
 }
 
 
 class Documented(Protocol):
-    """A route of the document."""
+    """A route that the document describes."""
 
     path_format: str
     operation: Operation[..., Any]
 
 
 class Shape(NamedTuple):
-    """What a body or an answer looks like: a type or an adapter, and an example."""
+    """The form of a body or an answer: a type or an adapter, and an example."""
 
     type: Any
     example: Any
@@ -78,7 +79,7 @@ def described(
     statuses: Iterable[int] = (200,),
     media_type: str = JSON_TYPE,
 ) -> dict[str, Any]:
-    """What a route says of itself, for `openapi_extra`. errors: those that do not follow from path, body and role."""
+    """Return what only the route knows, for `openapi_extra`. errors: those that do not follow from path, body, role."""
     content = {media_type: {"schema": _schema(answer.type), "example": json.dumps(answer.example)}}
     found: dict[str, Any] = {
         "responses": {str(status): {"description": "Done.", "content": content} for status in statuses},
@@ -93,7 +94,7 @@ def described(
 
 
 def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
-    """The whole document."""
+    """Return the whole document."""
     found = get_openapi(
         title=app.title,
         version=app.version,
@@ -113,13 +114,17 @@ def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
     found["components"] = {
         "schemas": dict(sorted(schemas.items())),
         "securitySchemes": {
-            "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any."},
-            "password": {"type": "http", "scheme": "basic", "description": "The same key, with any name."},
+            "key": {"type": "http", "scheme": "bearer", "description": "An API key, if the server has keys."},
+            "password": {
+                "type": "http",
+                "scheme": "basic",
+                "description": "The same key as the password, with any user name.",
+            },
             "ticket": {
                 "type": "apiKey",
                 "in": "query",
                 "name": "ticket",
-                "description": "From POST /tickets, good once.",
+                "description": "A ticket from POST /tickets, valid once.",
             },
         },
     }
@@ -127,7 +132,7 @@ def document(app: FastAPI, routes: Iterable[Documented]) -> dict[str, Any]:
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of a route's function; of its second path, if it has two, that and what is more in it."""
+    """Return the name of a route's function; a route with a model version adds "_version", so that its id is unique."""
     return f"{route.name}_version" if "{version}" in route.path_format else route.name
 
 
@@ -151,7 +156,7 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
         others = ["password"] * rule.basic + ["ticket"] * (rule.method == "GET")
         operation["security"] = [{}, *({name: []} for name in ("key", *others))]
     elif rule.method != "GET":
-        errors += [Forbidden]  # the Origin
+        errors += [Forbidden]  # for a foreign Origin
     if "{model}" in path:
         errors += [NotFound, Invalid]
     if "requestBody" in operation:
@@ -166,7 +171,7 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
 
 
 def _named(kind: type[ServiceError]) -> Iterator[tuple[str, type[ServiceError]]]:
-    """The errors below one, by their names."""
+    """Yield all subclasses of an error class, with their names."""
     for below in kind.__subclasses__():
         yield below.__name__, below
         yield from _named(below)
@@ -180,7 +185,7 @@ def _name_parameter(parameter: dict[str, Any]) -> None:
             parameter["description"] = "the model's name"
         case "version":
             parameter["example"] = "1"
-            parameter["description"] = "of the model: there is one, 1"
+            parameter["description"] = "the model's version; the only version is 1"
         case "example":
             parameter["example"] = "day-1"
             parameter["description"] = "the id of an example"
@@ -191,10 +196,10 @@ def _name_parameter(parameter: dict[str, Any]) -> None:
         case "job":
             parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}[.][0-9]{{1,6}}$"}
             parameter["example"] = "weather.6"
-            parameter["description"] = "the job, as it was answered"
+            parameter["description"] = "the job, as the answer that began it names it"
         case "lease":
             parameter["example"] = "c2l4dGVlbiBieXRlcyE"
-            parameter["description"] = "the lease that came with a question"
+            parameter["description"] = "the lease that came with the query"
 
 
 def _error_responses(
@@ -205,7 +210,7 @@ def _error_responses(
     for error in dict.fromkeys(errors):
         by_status.setdefault(refusal.status(error), []).append(error)
     for status, kinds in by_status.items():
-        if str(status) in taken:  # health answers so itself
+        if str(status) in taken:  # a health route gives this status as its own answer
             continue
         first = kinds[0]
         message = inspect.cleandoc(first.__doc__ or "").partition("\n")[0]
@@ -229,11 +234,11 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 def _hoist(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Bring the types of an operation's body and answers to the components of the document, by their titles."""
+    """Move the types of an operation's body and answers into the document's components, by title."""
     media = [operation.get("requestBody", {}), *operation["responses"].values()]
     for part in media:
         for content in part.get("content", {}).values():
-            if isinstance(content.get("example"), str):  # as text, for FastAPI leaves out what is null
+            if isinstance(content.get("example"), str):  # FastAPI drops nulls, so an example is kept as text
                 content["example"] = json.loads(content["example"])
             schema = dict(content["schema"])
             definitions = schema.pop("$defs", {})

@@ -1,4 +1,4 @@
-"""Routes: an operation (hinged/operations) with the handler that answers it, and all that a request passes before."""
+"""Routes: an operation (hinged/operations), its handler, and the checks that a request passes first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ OF_A_MODEL = "/models/{model}/"
 
 
 class Route(APIRoute):
-    """What answers an operation. FastAPI describes it and reads its query; nothing of it stands around the handler."""
+    """A route that answers an operation over HTTP.
+
+    FastAPI describes the route and reads its query; none of FastAPI's layers wraps the handler.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class Route(APIRoute):
         **told: Any,
     ) -> None:
         if handling is None and (operation.small or (operation.frame and operation.method == "POST")):
-            raise ValueError(f"{operation} comes by several ways: say how, handling=")
+            raise ValueError(f"{operation} can be requested in several ways: declare handling=")
         super().__init__(
             operation.path,
             handler,
@@ -62,16 +65,16 @@ class Route(APIRoute):
         self._always_read = any(p.field_info.is_required() for p in asked) or bool(dependant.header_params)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, be it with an error: nothing else has to catch what a route raises."""
+        """Answer a request, with an error if need be: no caller has to catch an exception of a route."""
         request = Request(scope, receive, send)
         try:
             response = await self.respond(request)
-        except Exception as error:  # noqa: BLE001  what nobody foresaw is logged
+        except Exception as error:  # noqa: BLE001  unexpected errors are logged
             response = error_response(foreseen(error), scope["path"])
         await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:
-        """The answer, where there is one: a refusal is raised."""
+        """Return the handler's answer, or raise the error that refuses the request."""
         authorise(request, self.operation)
         refuse_unknown_query(request, self.operation, self._known)
         named = {name: request.scope["path_params"][name] for name in self._named}
@@ -83,7 +86,7 @@ class Route(APIRoute):
         return response
 
     def _read(self, request: Request) -> dict[str, Any]:
-        """The query and the headers that the handler takes. Invalid."""
+        """Return the query parameters and headers that the handler takes. Invalid."""
         query, bad = request_params_to_args(self.dependant.query_params, request.query_params)
         headers, worse = request_params_to_args(self.dependant.header_params, request.headers)
         for problem in (*bad, *worse):
@@ -92,7 +95,7 @@ class Route(APIRoute):
 
 
 class Socket(WebSocketRoute):
-    """What opens a WebSocket."""
+    """A route that opens a WebSocket."""
 
     def __init__(self, operation: Operation[..., Any], handler: Callable[..., Any]) -> None:
         super().__init__(operation.path, handler)
@@ -100,7 +103,7 @@ class Socket(WebSocketRoute):
         self.app = self.open
 
     async def open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open it, or answer the handshake with an error in the shape of all others."""
+        """Open the WebSocket, or answer the handshake with an error in the shape of all errors."""
         socket = WebSocket(scope, receive, send)
         try:
             authorise(socket, self.operation)
@@ -113,10 +116,11 @@ class Socket(WebSocketRoute):
 
 
 class Group:
-    """Routes of one kind.
+    """The routes of one kind.
 
-    tag: where the OpenAPI document lists them. below, refusal: the first part of their paths, and the shape of their
-    errors, where they speak another protocol. state: what a server keeps for them, by its name in `app.state`.
+    tag: where the OpenAPI document lists them.
+    below, refusal: for routes of another protocol, the first part of their paths and the shape of their errors.
+    state: makes what a server keeps for these routes, by its name in `app.state`.
     """
 
     def __init__(
@@ -145,12 +149,14 @@ class Group:
         status_code: int | None = None,
         **takes: Any,
     ) -> Callable[[Handler], Handler]:
-        """Have a handler answer an operation.
+        """Declare a handler for an operation.
 
-        answer: an example of what it answers, with its type (`Shape`) where the declaration has none, or not the whole;
-        without one the document does not list it. errors: those that do not follow from path, body and role. handling:
-        how bodies are dealt with, where they come by several ways. put_together: makes one answer of those of several
-        processes, where it is about the server as a whole. takes: what else `described` is to tell.
+        answer: an example of the answer. A `Shape` gives its type too, if the operation declares none or only part of
+        it. Without an answer the OpenAPI document does not list the route.
+        errors: those that do not follow from path, body and role.
+        handling: how bodies are read, if the operation can be requested in several ways.
+        put_together: joins the answers of several processes, if the operation concerns the server as a whole.
+        takes: further arguments of `described`.
         """
 
         def served(handler: Handler) -> Handler:
@@ -166,7 +172,7 @@ class Group:
         return served
 
     def opens(self, operation: Operation[..., Any]) -> Callable[[Handler], Handler]:
-        """Have a handler open a WebSocket."""
+        """Declare a handler that opens a WebSocket."""
 
         def opened(handler: Handler) -> Handler:
             self.routes.append(Socket(operation, handler))
@@ -176,43 +182,43 @@ class Group:
 
 
 class Found(NamedTuple):
-    """A route, and what the path of a request says for its parameters."""
+    """A route, and the values of its path parameters."""
 
     route: Route
     parameters: dict[str, str]
 
 
 class RouteTable:
-    """All routes. ValueError where two are for the same requests, or none is for an operation that is declared."""
+    """All routes. ValueError if two routes serve the same requests, or a declared operation has no route."""
 
     def __init__(self, groups: list[Group], declared: list[Operation[..., Any]]) -> None:
         self.all = [route for group in groups for route in group.routes]
         self.state = {name: make for group in groups for name, make in group.state.items()}
-        """What a server keeps for its routes, by its name in `app.state`."""
+        """Makers of what a server keeps for its routes, by name in `app.state`."""
         self.probes = frozenset(route.path for route in self.all if route.operation.probe)
         self.of_all = {
             route.path: (route.operation, route.put_together)
             for route in self.all
             if isinstance(route, Route) and route.put_together is not None
         }
-        """What is asked of a server as a whole, by its path."""
+        """Operations on a server as a whole, by path, with the function that joins the processes' answers."""
         operations = [route.operation for route in self.all]
         missing = [operation for operation in declared if operation not in operations]
         if missing:
             raise ValueError(f"no route serves {missing[0]}")
         self.described = [route for route in self.all if isinstance(route, Route)]
-        """Those of HTTP, which the OpenAPI document describes."""
+        """The HTTP routes, which the OpenAPI document describes."""
         self._by_path: dict[tuple[str, str], Route] = {}
         for route in self.described:
             if self._by_path.setdefault((route.operation.method, route.path), route) is not route:
                 raise ValueError(f"two routes serve {route.operation.method} {route.path}")
 
     def handlings(self) -> dict[Operation[..., Any], Handling]:
-        """How bodies are dealt with, of the operations that come by several ways."""
+        """Return how bodies are read, for the operations that can be requested in several ways."""
         return {route.operation: route.handling for route in self.described if route.handling is not None}
 
     def find(self, method: str, path: str) -> Found | None:
-        """The route of a request, where one look into a dictionary finds it; else the router is to look."""
+        """Return the route of a request if a look into a dictionary finds it; None leaves it to the router."""
         route = self._by_path.get((method, path))
         if route is not None and not route.operation.parameters:
             return Found(route, {})
@@ -223,19 +229,19 @@ class RouteTable:
         return None
 
     def methods_of(self, path: str) -> str:
-        """The methods that a path has, as the header Allow lists them."""
+        """Return the methods of a path, as the header Allow lists them."""
         found = {route.operation.method for route in self.described if route.path_regex.match(path)}
         return ", ".join(sorted(found))
 
 
 async def dispatched(request: Request, operation: Operation[..., Any], worker: Worker, body: Brought) -> Answer:
-    """What a model answers to a body that came over HTTP."""
+    """Return a model's answer to a body that came over HTTP."""
     dispatch: Dispatch = request.app.state.dispatch
     return await dispatch(operation, caller(request), worker, body)
 
 
 async def examples_dispatched(request: Request, operation: Operation[..., Any], model: str) -> Response:
-    """The answer of a model to the examples of a request, be they JSON or rows as bytes."""
+    """Return a model's answer to the examples of a request, whether they are JSON or rows as bytes."""
     registry = registry_of(request)
     worker = registry.get(model)
     data, packed = await read_examples(request, registry.settings.body_bytes_max)

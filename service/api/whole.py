@@ -1,7 +1,7 @@
-"""What is asked of a server as a whole, where it is several processes: what each answered, put together to one answer.
+"""Requests about a server as a whole: join the answers of its processes into one answer.
 
-A list that lacks models without a word would be wrong, so it needs all of them; the server is ready when all are; and
-the metrics of each get a label, `process`, and say who does not answer.
+A list that silently lacks models would be wrong, so it needs the answers of all processes. The server is ready when all
+processes are. The metrics of each process get a label, `process`, and show which process does not answer.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hinged.service.errors import Unavailable
 
 UP = "hinged_process_up"
 SAMPLE = re.compile(rb"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
-"""The name of a sample, and whether labels follow."""
+"""The name of a sample, and the brace if labels follow."""
 
 
 class ProcessAnswer(NamedTuple):
-    """What a process has answered, status 0 where it has not."""
+    """The answer of a process; status 0 if it gave none."""
 
     number: int
     status: int
@@ -33,21 +33,22 @@ class ProcessAnswer(NamedTuple):
 
 
 PutTogether = Callable[[ProcessAnswer, Sequence[ProcessAnswer]], Response | None]
-"""Makes one answer of this process's own and the others'; None where its own is a refusal, which stands."""
+"""Joins the answer of this process and the other processes' answers. None if its own is a refusal, which then stands.
+"""
 
 
 def put_models(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
-    """The models of all, by name. Unavailable where one of the processes does not tell of its own."""
+    """List the models of all processes, by name. Unavailable if a process does not answer."""
     found: list[dict[str, Any]] = []
     for answer in (mine, *others):
         if answer.status != HTTPStatus.OK:
-            raise Unavailable(f"process {answer.number} does not tell of its models; ask again", retry_after_s=1)
+            raise Unavailable(f"process {answer.number} does not list its models; try again", retry_after_s=1)
         found += json.loads(answer.body)["models"]
     return JSON({"models": sorted(found, key=lambda model: str(model["model"]))})
 
 
 def put_readiness(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response | None:
-    """Ready when all are; how many of all models do what."""
+    """Report the server as ready if all processes are, with the numbers of models by state."""
     telling = {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
     if mine.status not in telling:
         return None
@@ -60,7 +61,7 @@ def put_readiness(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Respo
 
 
 def put_metrics(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
-    """Each sample with a label that says whose it is."""
+    """Return the metrics of all processes, each sample with a label for its process."""
     heads: dict[str, list[bytes]] = {}
     samples: dict[str, list[bytes]] = {}
     answers = sorted((mine, *others))

@@ -1,4 +1,4 @@
-"""What the routes share: reading a request and finding the registry."""
+"""Functions that the routes share: read a request's body, and find the registry."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ BINARY = "application/octet-stream"
 EXAMPLES = ("application/json", MEDIA_TYPE)
 
 COMMAND_BYTES_MAX = 2**18
-"""Longest body without examples, bytes: a configuration of 1,024 classes and 1,000 columns has 100 KiB."""
+"""Longest body without examples, in bytes. A configuration of 1,024 classes and 1,000 columns has 100 KiB."""
 COMMAND_PARTS_MAX = 4_000
-"""Commas of it. Each of its parts may be wrong, and to say so takes 2 us."""
+"""Commas in such a body. Each of its parts may be wrong, and reporting a wrong part takes 2 us."""
 
 
 def registry_of(connection: HTTPConnection) -> Registry:
-    """The server's models."""
+    """Return the server's models."""
     registry: Registry = connection.app.state.registry
     return registry
 
 
 async def read_optional(request: Request, adapter: TypeAdapter[Any]) -> Any:
-    """What a command says, {} where there is no body. Invalid says what is wrong with it."""
+    """Return the parsed body of a command, {} if there is no body. Invalid says what is wrong."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return {}
     return parsed(adapter, await read_command(request))
 
 
 async def read_command(request: Request) -> Raw:
-    """A JSON body that holds no examples: it is parsed and checked in one go, and has no more than that bears."""
+    """Read a JSON body without examples. It is parsed and checked in a single step, which bounds its size."""
     bytes_max = min(COMMAND_BYTES_MAX, registry_of(request).settings.body_bytes_max)
     body = await read_json(request, bytes_max)
     if body.count(b",") > COMMAND_PARTS_MAX:
@@ -63,9 +63,9 @@ async def read_command(request: Request) -> Raw:
 
 
 def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
-    """What a small body says. Invalid says what is wrong with it."""
+    """Return the parsed small body. Invalid says what is wrong."""
     if isinstance(body, Long):
-        raise Invalid(f"body: at most {SMALL_BYTES} bytes are allowed beside examples, got more")
+        raise Invalid(f"body: besides examples at most {SMALL_BYTES} bytes are allowed, got more")
     try:
         return validated(adapter, body)
     except ValidationError as error:
@@ -78,9 +78,10 @@ async def read_lists(
     lists: Mapping[str, TypeAdapter[Any]],
     taken: Mapping[str, Take] = MappingProxyType({}),
 ) -> Any:
-    """A JSON body that may be long by these lists, of as many elements as there may be examples. Invalid.
+    """Return a JSON body that may be long in these lists, each with at most as many elements as a request may have
+    examples. Invalid.
 
-    taken: what takes the elements of long ones (trees.py).
+    taken: functions that take the elements of long lists as they are read (trees.py).
     """
     settings = registry_of(request).settings
     body = await read_json(request, settings.body_bytes_max)
@@ -98,19 +99,21 @@ def _parsed_lists(
 ) -> Slices[Any]:
     told = yield from long_body(body, {"": ELEMENTS_MAX, "result": most, **dict.fromkeys(lists, most)}, taken)
     if not isinstance(told, dict):
-        raise Invalid(f"body: an object is expected, got {shown(told)}")
+        raise Invalid(f"body must be an object, got {shown(told)}")
     rest, checked = yield from checked_lists(told, lists)
     return {**parsed(adapter, {**rest}), **checked}
 
 
 async def read_json(request: Request, bytes_max: int) -> Raw:
-    """The body of a JSON request. UnsupportedMediaType, BodyTooLarge, RequestTimeout, BadRequest if cut off."""
+    """Return the body of a JSON request. UnsupportedMediaType, BodyTooLarge, RequestTimeout, BadRequest if cut off."""
     _check_type(request, "application/json")
     return await read_bytes(request, bytes_max)
 
 
 async def read_examples(request: Request, bytes_max: int) -> tuple[Raw, bool]:
-    """The body of a request that is JSON or a batch (data/batches.py), and whether it is one. The same errors."""
+    """Return the body of a request, and whether it is a batch (data/batches.py) rather than JSON. Errors as in
+    read_json.
+    """
     media_type = media_type_of(request)
     if media_type not in EXAMPLES:
         raise UnsupportedMediaType(f"Content-Type must be {' or '.join(EXAMPLES)}, got {media_type or 'none'!r}")
@@ -118,7 +121,7 @@ async def read_examples(request: Request, bytes_max: int) -> tuple[Raw, bool]:
 
 
 async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
-    """A body of bytes in a temporary file, so that slow clients fill no memory. The same errors."""
+    """Return a body of bytes in a temporary file, so that slow clients fill no memory. Errors as in read_json."""
     file: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile)
     try:
         _check_type(request, BINARY)
@@ -137,18 +140,18 @@ def _check_type(request: Request, wanted: str) -> None:
 
 
 def media_type_of(request: Request) -> str:
-    """What a body is said to be, without parameters; empty where nothing is said."""
+    """Return the content type of a body, without parameters; empty if the request has none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_bytes(request: Request, bytes_max: int) -> Raw:
-    """The body of a request. BodyTooLarge, RequestTimeout, BadRequest if cut off."""
+    """Return the body of a request. BodyTooLarge, RequestTimeout, BadRequest if cut off."""
     if WHOLE in request.scope:
         message = await request.receive()
         if len(message.get("body", b"")) > bytes_max:
             _check_declared(request, bytes_max)
         return _checked_piece(request, message, 0, bytes_max)
-    body = bytearray()  # a long one is not copied once more, which takes half a millisecond for each MiB
+    body = bytearray()  # a long body is not copied again: a copy takes half a millisecond per MiB
     async for part in _pieces(request, bytes_max):
         body += part
     return bytes(body) if len(body) <= SMALL_BYTES else body
@@ -171,27 +174,27 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
 
 
 def body_s(size: int, seconds: float) -> float:
-    """How long a client may take to send more than so much of a body; seconds: for its beginning."""
+    """Return the seconds that a client may take to send more than `size` bytes of a body. seconds: to begin with."""
     return seconds + size / limits.BODY_BYTES_PER_S
 
 
 def too_slow(size: int, seconds: float) -> RequestTimeout:
-    """The refusal of a client that took longer."""
-    return RequestTimeout(f"{size} bytes of the body came in {body_s(size, seconds):g} s")
+    """Return the error for a client that took longer."""
+    return RequestTimeout(f"too slow: only {size} bytes of the body came in {body_s(size, seconds):g} s")
 
 
 def _check_declared(request: Request, bytes_max: int) -> None:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > bytes_max:
-        raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
+        raise BodyTooLarge(f"a body may have at most {bytes_max} bytes, got {declared}")
 
 
 def _checked_piece(request: Request, message: Message, size: int, bytes_max: int) -> bytes:
     if MALFORMED in request.scope:
         raise BadRequest(request.scope[MALFORMED])
     if message["type"] == "http.disconnect":
-        raise BadRequest("the client went away in the middle of the body")
+        raise BadRequest("the client closed the connection in the middle of the body")
     part: bytes = message.get("body", b"")
     if size + len(part) > bytes_max:
-        raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
+        raise BodyTooLarge(f"a body may have at most {bytes_max} bytes, got more")
     return part

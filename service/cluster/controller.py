@@ -1,9 +1,9 @@
-"""The controller of several servers: moves models where one server is much fuller than another, a few at a time.
+"""The controller moves models, a few at a time, when one of several servers is much fuller than another.
 
-It is a program of its own, which needs to run nowhere: without it every server claims, serves and learns, and nothing
-is moved. Of several on one store one at a time is the controller. What it has decided stands in Redis until it is done,
-so that the next one goes on where it ended. A move itself is the servers' (`POST /cluster/models/{model}/move`), which
-lose nothing by it whoever asks.
+It is a separate and optional program: without it every server claims, serves and learns, and no model is moved. If
+several controllers run on one store, one of them is active. Its decisions stand in Redis until they are done, so that
+the next controller goes on with them. The servers make the moves themselves (`POST /cluster/models/{model}/move`) and
+lose nothing by a move, whoever asks for it.
 """
 
 from __future__ import annotations
@@ -16,54 +16,55 @@ from typing import Any, NamedTuple, Protocol
 from hinged.service.cluster.placement import Move, Placed, Server, needed_moves, within
 
 AT_ONCE = 8
-"""Moves at once, of all servers."""
+"""Most moves at once, over all servers."""
 AT_ONCE_OF_A_SERVER = 2
+"""Most moves at once in which a server takes part. More would keep more of its models from answering."""
 A_ROUND = 64
-"""Moves until it is looked again at what servers and models are."""
+"""Most moves before the servers and models are looked at again."""
 MODEL_BYTES = 2**19
-"""What a model takes beside its points, about (docs/explanation/sizing.md)."""
+"""Approximate bytes of a model besides its points (docs/explanation/sizing.md)."""
 
 
 class Steps(Protocol):
-    """What stands in Redis (service/store/redis/board.py)."""
+    """The controller's board in Redis (service/store/redis/board.py)."""
 
     def hold(self) -> bool:
-        """Be the controller for a while; false where another one is."""
+        """Be the controller for a while; false if another controller is active."""
 
     def read(self) -> list[tuple[str, str, str]]:
-        """The moves that are still to be made."""
+        """The moves still to be made."""
 
     def write(self, steps: Sequence[Move]) -> bool:
-        """Make these the moves that are to be made."""
+        """Replace the moves to be made."""
 
     def strike(self, models: Sequence[str]) -> bool:
-        """Take the moves of some models off."""
+        """Remove the moves of some models."""
 
 
 class Round(NamedTuple):
-    """What came of one round."""
+    """The outcome of a round."""
 
     said: str
     holds: bool = True
-    """Whether this is the controller."""
+    """Whether this controller is active."""
     waits: bool = False
-    """Whether it is not yet time to decide."""
+    """Whether it is too early to decide."""
     moved: Sequence[Move] = ()
     failed: Sequence[tuple[Move, str]] = ()
     left: Sequence[Move] = ()
 
 
 class Controller:
-    """Decides by what the servers tell of themselves, and asks them to move models."""
+    """Decides by the figures of the servers, and asks the servers to move models."""
 
     def __init__(self, steps: Steps, cluster: Callable[[], Mapping[str, Any]], move: Callable[[str, str], Any]) -> None:
-        """cluster: what `GET /cluster` answers. move: lets a model go to a server; raises where it did not."""
+        """cluster: returns the answer of `GET /cluster`. move: moves a model to a server, or raises."""
         self._steps = steps
         self._cluster = cluster
         self._move = move
 
     def decide(self, *, only_look: bool = False) -> Round:
-        """The moves that are to be made now, as `left`, and what is said of that. only_look: write nothing down."""
+        """Decide which moves to make now; they are `left` in the outcome. only_look: write nothing to the board."""
         shown = self._cluster()
         waiting = unsettled(shown)
         if waiting:
@@ -97,7 +98,7 @@ class Controller:
                     moved.append(step)
                 else:
                     failed.append((step, error))
-            # One that failed is planned anew, if it is still needed.
+            # A move that failed is planned again if it is still needed.
             if not self._steps.strike([step.model for step in some]) or failed:
                 break
         return decided._replace(moved=moved, failed=failed, left=moves[len(moved) + len(failed) :])
@@ -105,15 +106,15 @@ class Controller:
     def _tried(self, step: Move) -> str | None:
         try:
             self._move(step.model, step.target)
-        except Exception as error:  # noqa: BLE001  whatever it was, the model is where it was or where it goes
+        except Exception as error:  # noqa: BLE001  whatever happened, the model is at one of the two servers
             return str(error) or type(error).__name__
         return None
 
 
 def unsettled(shown: Mapping[str, Any]) -> str:
-    """Why it is not yet time to decide; empty where it is.
+    """Why it is too early to decide; empty if it is time.
 
-    Who dies leaves models that others claim and load: what they take there is not known before.
+    When a server dies, other servers claim and load its models. Until then it is unknown what the models use there.
     """
     living = {node["node"] for node in shown["nodes"] if node["alive"]}
     unowned = sum(model["owner"] not in living for model in shown["models"])
@@ -121,12 +122,12 @@ def unsettled(shown: Mapping[str, Any]) -> str:
         return f"models without a living owner: {unowned}"
     untold = sum("state" not in model or model["state"] in {"loading", "compiling"} for model in shown["models"])
     if untold:
-        return f"models that are being loaded, or whose owner does not tell of them: {untold}"
+        return f"models that are loading, or that their owner does not report: {untold}"
     return ""
 
 
 def servers_of(shown: Mapping[str, Any]) -> list[Server]:
-    """The servers that live, as `GET /cluster` shows them."""
+    """The servers alive, from the answer of `GET /cluster`."""
     return [
         Server(node["node"], float(node["memory_max_bytes"]), float(node["processors"]))
         for node in shown["nodes"]
@@ -135,7 +136,7 @@ def servers_of(shown: Mapping[str, Any]) -> list[Server]:
 
 
 def models_of(shown: Mapping[str, Any]) -> list[Placed]:
-    """The models, as `GET /cluster` shows them."""
+    """The models, from the answer of `GET /cluster`."""
     return [
         Placed(
             model["model"], model["owner"], MODEL_BYTES + model.get("memory_bytes", 0.0), float(model.get("load", 0.0))
@@ -145,10 +146,10 @@ def models_of(shown: Mapping[str, Any]) -> list[Placed]:
 
 
 def side_by_side(moves: Iterable[Move]) -> list[list[Move]]:
-    """Moves in groups of those that are made at once: no server has a part in too many of one group."""
+    """Groups of moves to make at once, in which no server takes part in too many."""
     groups: list[list[Move]] = []
     busy: list[Counter[str]] = []
-    first = 0  # the groups before it are full
+    first = 0  # index of the first group that is not full
     for move in moves:
         at = first
         while at < len(groups) and (

@@ -1,8 +1,8 @@
-"""What this server and its models take: memory, and processors.
+"""Figures of this server and its models: memory, and load on the processors.
 
-The load of a model is CPU seconds a second: those of its calls, and PREDICTION_S for each prediction, which the event
-loop makes where it is short and which no account is charged. It is the mean of the last minutes rather than of the last
-second, for a model is moved by it.
+The load of a model is CPU seconds per second: of its calls, plus PREDICTION_S for each prediction, because short
+predictions run on the event loop and are charged to no account. It is a mean over minutes rather than the last second,
+because models are moved by it:
 
     load(t) = sum over the seconds it took before t of exp(-(t - when) / MEMORY_S) / MEMORY_S
 """
@@ -20,11 +20,12 @@ from hinged.service.engine.roster import LOADING, SERVING, Roster
 from hinged.service.engine.scheduling.turns import processors
 
 MEMORY_S = 60.0
+"""Seconds after which use counts 1/e in a model's load. If shorter, bursts would move models."""
 PREDICTION_S = 100e-6
-"""What a prediction with its request takes, about (benchmarks/README.md)."""
-LOOK_S = 2.0
+"""Approximate seconds of a prediction with its request (docs/lab/cluster.md)."""
+LOOK_S = 2.0  # least seconds between two samples
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says how much memory the processes of a container may take, in its second and its first form."""
+"""Files with the memory limit of a Linux container, in versions 2 and 1 of cgroups."""
 
 
 class Figures:
@@ -35,13 +36,13 @@ class Figures:
         self._memory_max = memory_max_bytes()
         self._processors = processors()
         self._loads: dict[str, float] = {}
-        self._used: dict[str, float] = {}  # CPU seconds by model, when it was looked last
+        self._used: dict[str, float] = {}  # CPU seconds by model at the last sample
         self._looked_at = time.monotonic()
         self.of_node: dict[str, Any] = self._of_node()
-        """What this server takes, of what it has, when it was looked last."""
+        """This server's use and limits, at the last sample."""
 
     def look(self) -> None:
-        """Take in what models have used since it was looked last, if that is LOOK_S ago."""
+        """Sample the use of models, if the last sample is at least LOOK_S old."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_S:
             return
@@ -51,7 +52,7 @@ class Figures:
             used[name] = used.get(name, 0.0) + PREDICTION_S * worker.predictions_served
         self._loads = {
             name: kept * self._loads.get(name, 0.0)
-            + max(0.0, seconds - self._used.get(name, 0.0)) / MEMORY_S  # less where it was loaded anew
+            + max(0.0, seconds - self._used.get(name, 0.0)) / MEMORY_S  # the sum restarts when a model is loaded again
             for name, seconds in used.items()
         }
         self._used, self._looked_at = used, now
@@ -69,7 +70,7 @@ class Figures:
         }
 
     def of_models(self) -> list[dict[str, Any]]:
-        """Each model of this server: its state, the position that it answers at, and what it takes."""
+        """Each model of this server: state, position of its answers, memory and load."""
         found: list[dict[str, Any]] = []
         workers = dict(self._roster.workers())
         for name in self._roster.names():
@@ -85,10 +86,10 @@ class Figures:
 
 
 def memory_max_bytes() -> int:
-    """Memory that this process may take: the container's limit where there is one, or the machine's."""
+    """Bytes of memory that this process may use: the container's limit, or the machine's memory."""
     found = [2**62]
     for path in LIMITS:
-        with suppress(OSError, ValueError):  # "max" is no limit
+        with suppress(OSError, ValueError):  # "max" means no limit
             found.append(int(Path(path).read_text(encoding="ascii")))
     with suppress(OSError, ValueError, AttributeError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

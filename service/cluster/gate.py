@@ -1,4 +1,4 @@
-"""Before all else: a request for a model that another server owns goes there, or is told where to go."""
+"""The gate passes requests for models of other servers on, or redirects their clients, before anything else."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hinged.service.errors import ServiceError, Unavailable
 from hinged.service.peers.paths import model_of, target_of
 
 REDIRECT = b"redirect"
-"""With `Prefer: redirect` a request is not passed on: who asks wants to know where to ask."""
+"""Value of `Prefer` with which a request is redirected instead of passed on."""
 
 
 class Gate:
-    """ASGI middleware: this server's models here, those of others there."""
+    """ASGI middleware: a request for this server's model stays here, any other request goes to the owner."""
 
     def __init__(self, app: Edge, members: Members, passing: Passing, access: Access) -> None:
         self._app = app
@@ -52,9 +52,9 @@ class Gate:
     async def _send_to(self, address: str, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         self._app.check(scope)  # Host and Origin name this server, and are not passed on
         headers = dict(scope["headers"])
-        if PASSED_ON in headers:  # two servers that take each other for the owner
+        if PASSED_ON in headers:  # two servers take each other for the owner
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
-        if not _has_ticket(scope):  # the owner would log an address of this server for the client's
+        if not _has_ticket(scope):  # check the key here: the owner would log this server's address for the client's
             self._access.caller(HTTPConnection(scope), basic=True)
         if scope["type"] == "websocket" or self._is_to_tell(headers):
             self.redirected += 1
@@ -67,19 +67,19 @@ class Gate:
             await self._passing.pass_on(scope, receive, send, address, lambda: self._members.lives(address))
 
     def portion(self, scope: Scope) -> AbstractContextManager[None]:
-        """While a request is passed on. Unavailable where its key or its model has its portion (portions.py)."""
+        """Count a passed-on request during the block. Unavailable if its key or model has its portion (portions.py)."""
         keys = (value for name, value in scope["headers"] if name == b"authorization")
         return self._portions.one(model_of(scope["path"]), *keys)
 
     def waits_for_body(self, scope: Scope) -> bool:
-        """Whether a request is to be passed on by all that its head says, so that its body may come before."""
+        """Whether a request, judged by its head, will be passed on, so that its body should come first."""
         name = model_of(scope["path"])
         return name is not None and self._members.elsewhere(name) is not None and self._lets_in(scope)
 
     def short_way(self, scope: Scope) -> str | None:
-        """The owner of a request's model, where nothing has to be waited for and nothing is unusual.
+        """The owner of a request's model, if nothing must be waited for and nothing is unusual.
 
-        None: the request is to come to the gate, be it for this server or to be refused.
+        None if the request must go through the gate, to be answered here or to be refused.
         """
         name = model_of(scope["path"])
         address = None if name is None else self._members.elsewhere(name)
@@ -87,7 +87,7 @@ class Gate:
             return None
         headers = dict(scope["headers"])
         if (
-            scope["method"] == "HEAD"  # whose answer has no body, whatever its head says
+            scope["method"] == "HEAD"  # its answer has no body, whatever its head says
             or scope["http_version"] != "1.1"
             or headers.get(b"transfer-encoding", b"chunked") != b"chunked"
             or PASSED_ON in headers
@@ -105,7 +105,7 @@ class Gate:
         return address
 
     async def way_of_socket(self, scope: Scope) -> str | None:
-        """The owner to whom the handshake of a WebSocket is passed on; None where it is to come to the gate."""
+        """The owner to which a WebSocket's handshake is passed on; None if it must go through the gate."""
         name, headers = model_of(scope["path"]), dict(scope["headers"])
         if name is None or PASSED_ON in headers or self._is_to_tell(headers):
             return None
@@ -129,10 +129,10 @@ class Gate:
         return self._members.lives(address)
 
     def _is_to_tell(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether who asks wants to be told where to ask."""
+        """Whether the client asks to be redirected."""
         return REDIRECT in [p.strip().lower() for p in headers.get(b"prefer", b"").split(b",")]
 
 
 def _has_ticket(scope: Scope) -> bool:
-    """Whether a ticket is to let a request in: it is good once, and at the owner."""
+    """Whether a ticket is to let a request in: it is valid once, and only at the owner."""
     return b"ticket=" in scope["query_string"]

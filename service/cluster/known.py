@@ -1,4 +1,4 @@
-"""What this server has been told of the others and of the models, put together from one sign of life to the next."""
+"""The other servers and all models, as this server knows them; updated with each sign of life."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from hinged.service.store.shares import Beat, Sign
 
 WHOLE_S = 3600.0
-"""After which all is asked for once more: Redis may have forgotten what it told, or set its clock back. It takes Redis
-some 8 us a name, in which it does nothing else."""
+"""Seconds after which everything is asked for again, because Redis may have lost data or set its clock back. The answer
+takes Redis about 8 us a name, during which it does nothing else."""
 
 
 class Known:
-    """The servers, who was said to own which model, and the models. Used on the event loop."""
+    """The servers, the last reported owner of each model, and the models. Used on the event loop."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Sign] = {}
@@ -23,15 +23,15 @@ class Known:
 
     @property
     def since(self) -> int:
-        """Since when to ask what has changed; 0 for all."""
+        """Mark of the last answer, to get later changes; 0 to get everything."""
         return self._mark if time.monotonic() - self._whole_at < WHOLE_S else 0
 
     def ask_for_all(self) -> None:
-        """Have all told with the next sign of life."""
+        """Get everything with the next sign of life."""
         self._mark = 0
 
     def take(self, told: Beat) -> set[str]:
-        """Take in an answer; the names that it tells of, those of models that are gone too."""
+        """Take in an answer; return the names that it reports, including models that are gone."""
         self.nodes, self._mark = told.nodes, told.mark
         if told.changed is None:
             self._whole_at = time.monotonic()
@@ -48,5 +48,5 @@ class Known:
         return names
 
     def living(self) -> set[str]:
-        """The servers that live."""
+        """The servers alive."""
         return {address for address, sign in self.nodes.items() if sign.lives}

@@ -1,4 +1,4 @@
-"""Connections to the other servers, each with one request under way, which are kept for the next one."""
+"""Connections to other servers, each with one request at a time, and kept for further requests."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from hinged.service.errors import Unavailable
 
 LINES_MAX = 1_000
-"""With more lines open, one that nobody needs is closed instead of kept."""
-CONNECT_S = 2.0
+"""Most open lines. Beyond it, an unused line is closed instead of kept."""
+CONNECT_S = 2.0  # seconds that a connection to another server may take
 UNREAD_S = 30.0
-"""How long another server may take nothing of what it is sent. A machine that went without a word has no longer."""
+"""Seconds that another server may take none of the data sent to it, such as a machine that lost its power."""
 IDLE_S = 30.0
-"""How long a line is kept that nobody needs: less than the other server waits, so that it does not hang up first."""
+"""Seconds that an unused line is kept: less than the other server waits, so that it does not hang up first."""
 
 PASSED_ON = b"hinged-passed-on"
-"""The header with which a request comes from another server, which is named in it."""
+"""Header of a request that another server passed on; its value is the address of that server."""
 ONE_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
      b"transfer-encoding", b"upgrade", b"expect", PASSED_ON)
@@ -36,12 +36,12 @@ P = TypeVar("P", bound=asyncio.Protocol)
 
 
 async def connect(make: Callable[[], P], address: str) -> P:
-    """A connection to another server, by the protocol that is made for it. Unavailable where there is none in time."""
+    """Connect to another server, with a protocol from `make`. Unavailable if there is no connection in time."""
     to = urlsplit(address)
     try:
         async with asyncio.timeout(CONNECT_S):
             _, protocol = await asyncio.get_running_loop().create_connection(make, to.hostname or "", to.port or 80)
-    except OSError as error:  # and TimeoutError
+    except OSError as error:  # includes TimeoutError
         raise Unavailable(
             f"the server at {address} does not answer: {str(error) or 'no connection'}; nothing was done",
             retry_after_s=1,
@@ -50,31 +50,31 @@ async def connect(make: Callable[[], P], address: str) -> P:
 
 
 class LineRequest(ABC):
-    """Who sends a request over a line, and is told what is answered."""
+    """The sender of a request over a line; its methods are called with the answer."""
 
     @abstractmethod
     def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
-        """The head of the answer, with the headers that concern more than the line. last: the line ends with it."""
+        """Take the head of the answer, without the headers that concern only the line. last: the line ends with it."""
 
     @abstractmethod
     def piece(self, data: bytes) -> None:
-        """Some of the body."""
+        """Take a piece of the body."""
 
     @abstractmethod
     def whole(self) -> None:
-        """All of the answer has come."""
+        """The answer is complete."""
 
     @abstractmethod
     def lost(self, reason: str) -> None:
-        """The line broke before that."""
+        """The line broke before the answer was complete."""
 
     @abstractmethod
     def full(self, *, full: bool) -> None:
-        """Whether the line takes no more for now."""
+        """Whether the line can take no more data for now."""
 
 
 class Line(asyncio.Protocol):
-    """A connection to another server. It never sends anything twice: what became of it nobody knows who lost a line."""
+    """A connection to another server. It sends nothing twice, because the outcome of a lost request is unknown."""
 
     def __init__(self, lines: Lines, address: str) -> None:
         self.address = address
@@ -83,23 +83,23 @@ class Line(asyncio.Protocol):
         self._lines = lines
         self._asking: LineRequest | None = None
         self._headers: list[tuple[bytes, bytes]] = []
-        self._framed = False  # whether the answer says where it ends
+        self._framed = False  # whether the answer declares its length
         self._whole = False
         self.last = False
-        """Whether the other server takes no request after this one."""
+        """Whether the other server takes no further request."""
         self._expiry: asyncio.TimerHandle | None = None
 
-    # -- who asks -------------------------------------------------------------------------------------------------
+    # -- called by the sender -------------------------------------------------------------------------------------
 
     def begin(self, asking: LineRequest) -> None:
-        """Take a request."""
+        """Send a request for this sender."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
         self._asking, self._whole = asking, False
 
     def end(self, *, reusable: bool) -> None:
-        """The answer is there, or nobody waits for it any more."""
+        """End the request, whose answer is complete or no longer wanted."""
         self._asking = None
         if reusable and not self.transport.is_closing():
             self._lines.keep(self)
@@ -107,13 +107,13 @@ class Line(asyncio.Protocol):
             self.transport.abort()
 
     def expire_in(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        """Close it then, if nobody needs it before."""
+        """Close the line after `seconds`, unless a request uses it before."""
         self._expiry = loop.call_later(seconds, self.transport.abort)
 
     # -- the transport ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """Note the open connection."""
         self.transport = cast("asyncio.Transport", transport)
         self._lines.came(self)
         line = transport.get_extra_info("socket")
@@ -121,31 +121,31 @@ class Line(asyncio.Protocol):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * UNREAD_S))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed."""
+        """Note that the connection is closed."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._lines.gone(self)
         self._break(str(exc) if exc else "it hung up")
 
     def pause_writing(self) -> None:
-        """The other server does not take what it is sent as fast as it comes."""
+        """Tell the sender to pause, because the other server takes data too slowly."""
         if self._asking is not None:
             self._asking.full(full=True)
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Tell the sender to go on."""
         if self._asking is not None:
             self._asking.full(full=False)
 
     def data_received(self, data: bytes) -> None:
-        """Some of an answer, or nonsense."""
+        """Parse a piece of an answer, or abort at unexpected data."""
         if self._asking is None:
             self.transport.abort()
             return
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._break(f"what it said was not understood: {error}")
+            self._break(f"its answer was not understood: {error}")
             return
         if self._whole and self._asking is not None:
             self._asking.whole()
@@ -160,13 +160,13 @@ class Line(asyncio.Protocol):
     # -- the parser -------------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """An answer begins."""
+        """Begin an answer."""
         if self._whole:
             raise ValueError("two answers to one request")
         self._headers, self._framed = [], False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
+        """Take a header."""
         name = name.lower()
         if name in ONE_HOP:
             self._framed = self._framed or name == b"transfer-encoding"
@@ -175,7 +175,7 @@ class Line(asyncio.Protocol):
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head has come."""
+        """Check the head and pass it to the sender."""
         status = self.parser.get_status_code()
         if status not in STATUS_LINE or status < 200 or not (self._framed or status in {204, 304}):
             raise ValueError(f"an answer {status} of unknown length")
@@ -184,12 +184,12 @@ class Line(asyncio.Protocol):
             self._asking.head(status, self._headers, last=self.last)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """Pass a piece of the body to the sender."""
         if self._asking is not None:
             self._asking.piece(body)
 
     def on_message_complete(self) -> None:
-        """That was all."""
+        """Note that the answer is complete."""
         self._whole = True
 
 
@@ -202,24 +202,24 @@ class Lines:
         self._all: set[Line] = set()
 
     def idle(self, address: str) -> Line | None:
-        """A line to a server that is open and that nobody needs."""
+        """An open unused line to a server, or None."""
         kept = self._idle[address]
         while kept:
-            line = kept.pop()  # the newest: those that are not needed grow old
+            line = kept.pop()  # the newest, so that unneeded lines grow old and close
             if not line.transport.is_closing():
                 return line
         return None
 
     async def open(self, address: str) -> Line:
-        """Another one. Unavailable where the server does not take it."""
+        """Open another line. Unavailable if the server does not accept it."""
         return await connect(lambda: Line(self, address), address)
 
     def came(self, line: Line) -> None:
-        """It is open."""
+        """Count an open line."""
         self._all.add(line)
 
     def keep(self, line: Line) -> None:
-        """Nobody needs it for now."""
+        """Keep a line for later requests."""
         if len(self._all) > LINES_MAX:
             line.transport.abort()
             return
@@ -227,12 +227,12 @@ class Lines:
         line.expire_in(self._loop, IDLE_S)
 
     def gone(self, line: Line) -> None:
-        """It is closed."""
+        """Forget a closed line."""
         self._all.discard(line)
         if line in (kept := self._idle[line.address]):
             kept.remove(line)
 
     def close(self) -> None:
-        """Break all of them."""
+        """Abort all lines."""
         for line in list(self._all):
             line.transport.abort()

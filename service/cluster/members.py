@@ -1,4 +1,4 @@
-"""Who lives, who owns which model, and which models this server takes, loses and moves."""
+"""The members: which servers live and which models they own; this server's claims, losses and moves of models."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-BEATS = 4  # in the time after which a server is taken for dead
-CLAIMS_MAX = 64  # that one round makes: others may have joined by the next
-CLAIMS_AT_ONCE = 8  # each waits for the store, and for its fsync
-RETRY_S = 1
+BEATS = 4  # signs of life within the time after which a server counts as dead
+CLAIMS_MAX = 64  # most claims in a round, because other servers may have joined by the next round
+CLAIMS_AT_ONCE = 8  # most claims at a time, each of which waits for the store's fsync
+RETRY_S = 1  # seconds after which a client should ask again
 HERE = ""
-"""In the place of an address: this server answers."""
+"""Stands for an address: this server answers."""
 
 
 class Members:
-    """The servers that share the store, as this one knows them. Methods run on one event loop."""
+    """The servers that share the store, as this server knows them. Methods run on one event loop."""
 
     def __init__(self, store: SharedRedisStore, registry: Registry, settings: Settings) -> None:
-        assert settings.node is not None  # noqa: S101  who is no node has no members
+        assert settings.node is not None  # noqa: S101  only a node has members
         self.address = settings.node
         self.store = store
         self.registry = registry
@@ -51,47 +51,47 @@ class Members:
         self._ttl_s = settings.node_ttl_s
         self._drain_s = settings.shutdown_s
         self._known = Known()
-        self._owners: dict[str, str] = {}  # by model, where to ask
-        self._beaten_at = -1e9  # when the last beat that was answered was sent
+        self._owners: dict[str, str] = {}  # address to ask, by model
+        self._beaten_at = -1e9  # time at which the last answered sign of life was sent
         self._beating = asyncio.Lock()
         self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # a claim of a name at a time
-        self._coming: dict[str, asyncio.Event] = {}  # models that are being claimed, until the registry knows them
-        self._loading: dict[str, asyncio.Task[None]] = {}  # models that were claimed
-        self._wake = asyncio.Event()  # something may be this server's to claim
-        self._search = True  # whether to look for it
-        self._settled = asyncio.Event()  # nothing is left of what this server was to claim when it started
-        self._moving: dict[str, asyncio.Event] = {}  # models that are on their way, until they are there
-        self._leaving: dict[str, asyncio.Task[None]] = {}  # models that were lost, until nothing of them runs here
+        self._coming: dict[str, asyncio.Event] = {}  # models being claimed, until the registry knows them
+        self._loading: dict[str, asyncio.Task[None]] = {}  # models that were claimed and are loading
+        self._wake = asyncio.Event()  # set when there may be a model to claim
+        self._search = True  # whether to look for models to claim
+        self._settled = asyncio.Event()  # set once the first claims are done
+        self._moving: dict[str, asyncio.Event] = {}  # models being moved, until they have arrived
+        self._leaving: dict[str, asyncio.Task[None]] = {}  # lost models, until nothing of them runs here
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to beat and to claim."""
+        """Begin to give signs of life and to claim."""
         self._task = asyncio.create_task(self._run(), name="beats")
 
     async def settled(self) -> None:
-        """Return once what was this server's to claim when it started is claimed, and loaded as far as it can be."""
+        """Wait until the models that this server should claim at its start are claimed, and loaded if possible."""
         self._wake.set()
         await self._settled.wait()
         if self._loading:
             await asyncio.wait([*self._loading.values()])
 
     def claim_no_more(self) -> None:
-        """Only beat from now on: the server stops, and drains."""
+        """Only give signs of life from now on, because the server drains."""
         self._stopping = True
 
     async def stop(self) -> None:
-        """Beat no more. What this server has, others claim as soon as its store is closed."""
+        """Give no more signs of life. Other servers claim this server's models once its store is closed."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, *self._leaving.values(), return_exceptions=True)
 
     def lose(self, name: str) -> None:
-        """Another server has claimed a model. From any thread of the event loop's process."""
+        """Give up a model that another server has claimed. From any thread of the event loop's process."""
         self.lost += 1
-        log.warning("model %s: another server has claimed it; this one answers for it no more", name)
+        log.warning("model %s: another server has claimed it; this server no longer answers for it", name)
         self.store.let_go(name)
         self._owners.pop(name, None)
         self._wake.set()
@@ -100,13 +100,13 @@ class Members:
             task.add_done_callback(lambda _: self._leaving.pop(name))
 
     async def _run(self) -> None:
-        # Servers that start together are all there before the first of them claims.
+        # Servers that start together all give a sign of life before the first of them claims.
         await self._round(claim=False)
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._ttl_s / BEATS)
                 self._search = True
-            self._wake.clear()  # not later: what comes while a round is made is for the next one
+            self._wake.clear()  # before the round: a change during the round is for the next round
             await self._round(claim=self.registry.open and not self._stopping)
 
     async def _round(self, *, claim: bool) -> None:
@@ -122,12 +122,12 @@ class Members:
                 else:
                     self._settled.set()
         except Fenced as error:
-            log.error("the server stops: %s", error.message)  # noqa: TRY400  the store was taken over: no traceback
+            log.error("the server stops: %s", error.message)  # noqa: TRY400  an expected end needs no traceback
             end()
         except StoreUnavailable as error:
             log.warning("no sign of life could be given: %s", error.message)
         except Exception:
-            log.exception("a round of claims went wrong")
+            log.exception("a round of claims failed")
 
     async def _beat(self) -> None:
         async with self._beating:
@@ -152,7 +152,7 @@ class Members:
     # -- claims ---------------------------------------------------------------------------------------------------
 
     def _unowned(self) -> list[str]:
-        """Models that are this server's to claim: nobody owns them, and of those that live it comes first for them."""
+        """The models for this server to claim: no living server owns them, and this server comes first for them."""
         living = self._living()
         return sorted(
             name
@@ -167,7 +167,9 @@ class Members:
         return self._known.living() | {self.address}
 
     async def claim(self, name: str) -> bool:
-        """Become the writer of a model that nobody alive owns, and load it; whether it is this server's now."""
+        """Become the writer of a model that no living server owns, and load it; return whether this server has it
+        now.
+        """
         lock = self._claiming.setdefault(name, asyncio.Lock())
         async with lock:
             if self.store.epoch(name) is not None:
@@ -199,10 +201,10 @@ class Members:
             self._loading[name] = task
             task.add_done_callback(lambda _: self._loading.pop(name, None))
 
-    # -- where to ask ---------------------------------------------------------------------------------------------
+    # -- where models are -----------------------------------------------------------------------------------------
 
     async def where(self, name: str) -> str:
-        """The server to ask for a model: HERE, or its address. Unavailable where there is none at the moment.
+        """The server to ask for a model: HERE, or an address. Unavailable if no server has it at the moment.
 
         A name without a model is HERE, to be refused or created.
         """
@@ -220,18 +222,18 @@ class Members:
             owner = found.address
             if owner not in {"", self.address}:
                 self._owners[name] = owner
-        if owner not in {"", self.address} and owner not in self._known.nodes:  # it may have joined just now
+        if owner not in {"", self.address} and owner not in self._known.nodes:  # it may have just joined
             await self._live_again()
         if owner == self.address or not self.lives(owner):
-            if name not in self._known.models:  # nobody was told of it
+            if name not in self._known.models:  # the reports have missed it
                 self._known.ask_for_all()
             self._wake.set()
             whom = f"was at {owner}, which is gone" if owner not in {"", self.address} else "is at no server"
-            raise Unavailable(f"model {name} {whom}; one takes it in a moment", retry_after_s=RETRY_S)
+            raise Unavailable(f"model {name} {whom}; a server takes it in a moment", retry_after_s=RETRY_S)
         return owner
 
     def here(self, name: str) -> bool:
-        """Whether a model is this server's, so that `where` would say HERE without waiting."""
+        """Whether a model is this server's, so that `where` would return HERE without waiting."""
         return (
             time.monotonic() - self._beaten_at <= self._ttl_s
             and name not in self._moving
@@ -240,7 +242,7 @@ class Members:
         )
 
     def elsewhere(self, name: str) -> str | None:
-        """The server that owns a model, another than this one; None where `where` has to find out."""
+        """The other server that owns a model; None if `where` must find out."""
         owner = self._owners.get(name)
         if (
             owner is None
@@ -259,7 +261,7 @@ class Members:
         return address in self._known.nodes and self._known.nodes[address].lives
 
     async def _live_again(self) -> None:
-        """Others may have taken this server's models meanwhile: find out first."""
+        """Give a sign of life first, because other servers may have claimed this server's models meanwhile."""
         try:
             await self._beat()
         except StoreUnavailable as error:
@@ -271,10 +273,11 @@ class Members:
     # -- moves ----------------------------------------------------------------------------------------------------
 
     async def move(self, name: str, to: str, hand: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
-        """Let another server have a model: drain, keep a snapshot, release, let it claim and load; its answer.
+        """Move a model to another server: drain, keep a snapshot, release, and let it claim and load; return its
+        answer.
 
-        hand: asks the other server to claim it. Who asks for the model meanwhile waits. NotFound, Conflict for a server
-        that is not there.
+        hand: asks the other server to claim the model. Requests for the model wait meanwhile. NotFound, or Conflict if
+        there is no such server.
         """
         if self.store.epoch(name) is None:
             raise NotFound(f"there is no model {name!r}")
@@ -284,13 +287,13 @@ class Members:
             return await self.standing(name)
         if not self.lives(to):
             living = ", ".join(sorted(self._living()))
-            raise Conflict(f"there is no server at {to[:200]!r}; there are {living}")
+            raise Conflict(f"there is no server at {to[:200]!r}; the servers are {living}")
         there = self._moving[name] = asyncio.Event()
         try:
             try:
                 await self.registry.leave(name, within_s=self._drain_s)
                 await self._call(self.store.release, name, to)
-            except BaseException:  # it may be released or not: the next round finds out, and claims it if not
+            except BaseException:  # released or not: the next round finds out, and claims it if it was not
                 self.store.let_go(name)
                 self._owners.pop(name, None)
                 raise
@@ -311,20 +314,20 @@ class Members:
         return await self.standing(name)
 
     async def standing(self, name: str) -> dict[str, Any]:
-        """Where a model is, since which epoch, and the end of its log."""
+        """A model's owner, the epoch of its claim, and the end of its log."""
         found = await self._call(self.store.owner, name)
         return _shown(name, found, None)
 
     # -- figures --------------------------------------------------------------------------------------------------
 
     async def overview(self, others: Callable[[str], Awaitable[list[dict[str, Any]]]]) -> dict[str, Any]:
-        """The servers and the models, as they are now.
+        """The present servers and models.
 
-        others: asks another server for the figures of its models; none where it does not answer.
+        `others`: asks another server for the figures of its models; returns an empty list if it does not answer.
         """
         await self._beat()
         names = sorted(self._known.models)
-        found = await self._call(self.store.owners, names)  # before they answer: a lag is what they lacked then
+        found = await self._call(self.store.owners, names)  # asked first, so that later events do not count as lag
         beyond = sorted(self._living() - {self.address})
         told = [self.figures.of_models(), *await asyncio.gather(*map(others, beyond))]
         figures = {
@@ -336,7 +339,7 @@ class Members:
         return {"node": self.address, "nodes": self.nodes(), "models": models}
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The servers, as they were known at the last sign of life of this one."""
+        """The servers, as known at this server's last sign of life."""
         return [
             {"node": address, "alive": said.lives, "beat_age_s": said.age_s, **json.loads(said.figures)}
             for address, said in sorted(self._known.nodes.items())
@@ -355,7 +358,7 @@ class Members:
 
 
 def _shown(name: str, owner: Owner, figures: dict[str, Any] | None) -> dict[str, Any]:
-    """A model as `GET /cluster` shows it. figures: what its owner says of it; None where it says nothing."""
+    """A model as `GET /cluster` shows it. figures: from its owner; None if the owner did not report it."""
     found = {"model": name, "owner": owner.address or None, "epoch": int(owner.epoch or 0), "position": owner.end}
     if figures is None:
         return found

@@ -1,4 +1,4 @@
-"""This server as one of several: what the application starts and stops, and what the routes of /cluster ask."""
+"""A node: this server as one of several. The application starts and stops it, and the routes of /cluster ask it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hinged.service.settings import Settings
 log = logging.getLogger(__name__)
 
 ASK_S = 2.0
-"""How long another server may take to tell its figures."""
+"""Seconds that another server may take to report its figures."""
 
 
 OF_A_NODE = {
@@ -42,7 +42,7 @@ OF_A_NODE = {
 
 
 def as_node(settings: Settings) -> Settings:
-    """Settings with which the other servers may ask this one. Invalid for what does not go together with `node`."""
+    """Settings with which other servers may ask this server. Invalid for settings that contradict `node`."""
     if settings.node is None:
         return settings
     if settings.store == "sqlite":
@@ -56,12 +56,12 @@ def _key_of(request: Request) -> list[tuple[bytes, bytes]]:
 
 
 class Node(Alone):
-    """Its members, its gate, and its figures."""
+    """The node's members, gate and figures."""
 
     connection = Relaying
 
     def join(self, parts: ServerParts) -> ASGIApp:
-        """Know the server, which is one of those that share a store."""
+        """Build the members and the gate of a server; return the gate, which takes its requests."""
         with needed("redis", "a server among several"):
             from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415
 
@@ -77,39 +77,39 @@ class Node(Alone):
         return self.gate
 
     def shared(self) -> dict[str, Any]:
-        """What connections find in the lifespan's state."""
+        """Entries of the lifespan's state, for connections."""
         return {RELAY: self._relay}
 
     def here(self, name: str) -> bool:
-        """Whether a model is this server's beyond doubt."""
+        """Whether a model is certainly this server's."""
         return self.members.here(name)
 
     async def start(self) -> None:
-        """Begin to beat and to claim."""
+        """Begin to give signs of life and to claim."""
         self.members.start()
 
     def lose(self, name: str) -> None:
-        """Another server has claimed a model. From any thread."""
+        """Give up a model that another server has claimed. From any thread."""
         self._loop.call_soon_threadsafe(self.members.lose, name)
 
     def drain(self) -> None:
-        """Claim no more: the server stops."""
+        """Claim no more, because the server stops."""
         self.members.claim_no_more()
 
     async def stop(self) -> None:
-        """Let go of the others."""
+        """Stop, and close the connections to other servers."""
         await self.members.stop()
         self._relay.close()
         await self._passing.close()
 
-    # -- what the routes ask --------------------------------------------------------------------------------------
+    # -- for the routes -------------------------------------------------------------------------------------------
 
     async def claims(self) -> None:
-        """Return once what is this server's when it starts is claimed and loaded."""
+        """Wait until the models that are this server's at its start are claimed and loaded."""
         await self.members.settled()
 
     async def overview(self, request: Request) -> dict[str, Any]:
-        """The servers and the models; who asks here asks the other servers too."""
+        """The servers and the models; this server asks the other servers for theirs."""
         key = _key_of(request)
 
         async def others(address: str) -> list[dict[str, Any]]:
@@ -124,11 +124,11 @@ class Node(Alone):
         return await self.members.overview(others)
 
     def figures(self) -> dict[str, Any]:
-        """This server and its models."""
+        """The figures of this server and its models."""
         return {"node": self.members.address, "models": self.members.figures.of_models()}
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
-        """Let the server at `to` have a model; where it stands then."""
+        """Move a model to the server at `to`; return where it is then."""
         to = to.rstrip("/")
         key = _key_of(request)
 
@@ -148,14 +148,14 @@ class Node(Alone):
     # -- Prometheus -----------------------------------------------------------------------------------------------
 
     def collect(self) -> Iterator[Metric]:
-        """Figures of now."""
+        """The present figures."""
         counts, members = self.members.counts(), self.members
-        yield GaugeMetricFamily("hinged_cluster_nodes", "Servers that live, as this one knows.", counts["nodes"])
+        yield GaugeMetricFamily("hinged_cluster_nodes", "Servers alive, as this server knows.", counts["nodes"])
         yield GaugeMetricFamily("hinged_cluster_models", "Models that this server has claimed.", counts["models"])
         yield GaugeMetricFamily(
             "hinged_cluster_beat_age_seconds", "Time since this server's last sign of life.", counts["beat_age_seconds"]
         )
-        epochs = GaugeMetricFamily("hinged_cluster_epoch", "Since when this server owns a model.", labels=["model"])
+        epochs = GaugeMetricFamily("hinged_cluster_epoch", "Epoch of this server's claim of a model.", labels=["model"])
         for name, epoch in sorted(members.store.epochs().items()):
             epochs.add_metric([name], float(epoch))
         yield epochs
@@ -166,10 +166,12 @@ class Node(Alone):
         yield CounterMetricFamily(
             "hinged_cluster_passed_on", "Requests passed on to a model's owner.", self.gate.passed_on
         )
-        yield CounterMetricFamily("hinged_cluster_redirected", "Requests told where to ask.", self.gate.redirected)
+        yield CounterMetricFamily(
+            "hinged_cluster_redirected", "Requests redirected to the owner.", self.gate.redirected
+        )
 
     def _of_nodes(self) -> Iterator[Metric]:
-        """Every server as this one knows it: what it said with its last sign of life."""
+        """The figures of each server, as of its last sign of life."""
         families = {
             name: GaugeMetricFamily(f"hinged_cluster_node_{name}", meaning, labels=["node"])
             for name, meaning in OF_A_NODE.items()

@@ -1,4 +1,4 @@
-"""A request carried to another server and its answer carried back, piece by piece."""
+"""Carry a request to another server and its answer back, piece by piece."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from hinged.service.peers.paths import target_of
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""How often, while an answer is due, it is looked whether the other server still lives."""
+"""Seconds between checks, while an answer is due, whether the other server still lives."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
-"""Those that a request says to one server alone: it has checked them."""
+"""Headers of a request that are meant for this server, which has checked them; they are not passed on."""
 SAID_ANYWAY = ONE_HOP | {b"date", b"server"}
-"""Those of an answer that this server says of its own."""
+"""Headers of an answer that this server sets itself; they are not passed back."""
 
 
 class Passing:
-    """Connections to the other servers."""
+    """Connections to the other servers, for requests that are passed on."""
 
     def __init__(self, address: str) -> None:
         """address: of this server."""
@@ -43,7 +43,7 @@ class Passing:
     async def ask(
         self, address: str, path: str, headers: list[tuple[bytes, bytes]], method: str = "POST", read_s: float = 60.0
     ) -> tuple[int, bytes]:
-        """Ask without a body; status and body. Unavailable without an answer."""
+        """Send a request without a body; return status and body. Unavailable without an answer."""
         try:
             response = await self._pool.request(
                 method, address + path, headers=[*headers, (PASSED_ON, self._address)], extensions=_patience(read_s)
@@ -55,9 +55,9 @@ class Passing:
     async def pass_on(
         self, scope: Scope, receive: Receive, send: Send, address: str, still_there: Callable[[], bool]
     ) -> None:
-        """Let the server at an address answer. Unavailable where it did not begin to.
+        """Let the server at an address answer. Unavailable if it did not begin to answer.
 
-        still_there: whether it is worth to wait for the answer.
+        still_there: whether waiting for the answer still makes sense.
         """
         to = urlsplit(address)
         request = _Sent(scope, receive, self._address, to.netloc.encode())
@@ -94,7 +94,7 @@ class Passing:
             if carrying.done():
                 carrying.result()
         except NO_ANSWER as error:
-            log.warning("the answer of another server broke off: %s", error)  # and so does this one
+            log.warning("the answer of another server broke off: %s", error)  # and so does this answer
         finally:
             for task in (carrying, leaving):
                 task.cancel()
@@ -109,12 +109,12 @@ async def _carry(response: httpcore.Response, send: Send) -> None:
 
 
 class _Sent:
-    """A request on its way."""
+    """A request on its way to another server."""
 
     def __init__(self, scope: Scope, receive: Receive, sender: bytes, host: bytes) -> None:
         self._receive = receive
         self._scope = scope
-        self._ended = False  # all of the body has come
+        self._ended = False  # whether the whole body has come
         names = {name for name, _ in scope["headers"]}
         self._has_body = b"content-length" in names or b"transfer-encoding" in names
         self.headers = [(b"host", host)]
@@ -124,12 +124,12 @@ class _Sent:
             self.headers.append((b"transfer-encoding", b"chunked"))
 
     async def body(self) -> AsyncIterator[bytes]:
-        """The pieces as they come."""
+        """The pieces of the body, as they come."""
         while self._has_body and not self._ended:
             message: Message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise httpcore.WriteError("the client is gone")
-            if MALFORMED in self._scope:  # what has come is not all, and must not be taken for that
+            if MALFORMED in self._scope:  # the body is incomplete, and must not count as complete
                 raise BadRequest(self._scope[MALFORMED])
             self._ended = not message.get("more_body", False)
             if message.get("body"):
@@ -146,8 +146,8 @@ def _patience(read_s: float | None) -> dict[str, dict[str, float | None]]:
 
 
 def unanswered(address: str, reason: str) -> Unavailable:
-    """Where a request was sent to another server, and nobody knows what became of it."""
+    """The error for a request that was sent to another server and whose outcome is unknown."""
     return Unavailable(
-        f"the server at {address} did not answer: {reason}; it may be done or not, a retry with the same ids is safe",
+        f"the server at {address} did not answer: {reason}; its outcome is unknown, a retry with the same ids is safe",
         retry_after_s=1,
     )

@@ -1,12 +1,12 @@
-"""Which models are to move from one server to another.
+"""Compute which models should move from one server to another.
 
-A server is as full as its fullest measure: its models, their memory and their load, each by what it has of that (models
-by nothing) and beside the mean of all servers, which counts as 1. A mean that is next to nothing counts as a little
-more (LEAST), so that what hardly matters is never evened out.
+A server's fullness is the highest of its measures: number, memory and load of its models. Each is divided by what the
+server has of it (the number by nothing), and then by the mean over all servers. A very small mean counts as LEAST, so
+that differences that hardly matter are never evened out.
 
-Nothing moves without need: only where the fullest server is NEED fuller than the emptiest does anything. Then models
-move until they are within GOAL, one at a time from the fullest to the emptiest: the one that leaves the
-fuller of the two least full. What no move makes better stays, however full: a model is not divided.
+Models move only if the fullest server is NEED fuller than the emptiest. Then models move one at a time from the fullest
+to the emptiest server, until the gap is GOAL. Each time the model moves that leaves the fuller of the two servers least
+full. A server that no move improves stays as full as it is, because a model is not divided.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-NEED = 0.5
-GOAL = 0.1
+NEED = 0.5  # gap between the fullest and the emptiest server above which models move, in means
+GOAL = 0.1  # gap at which moving ends, in means
 LEAST = (4.0, 0.02, 0.05)
-"""Of the means: models of a server, part of its memory, part of its processors."""
+"""Least means: models of a server, share of its memory, share of its processors."""
 ROOM = 0.9
-"""Of a server's memory its models may come to by a move."""
+"""Largest share of a server's memory that its models may use after a move."""
 TRIED = 8
-"""Models of a server by each of its measures that are tried for a move."""
+"""Number of models on each side of the ideal size that are tried for a move, by memory and by load."""
 
 
 class Server(NamedTuple):
-    """A server: what it has."""
+    """A server, and its resources."""
 
     address: str
     memory_max_bytes: float
@@ -35,7 +35,7 @@ class Server(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A model: where it is, and what it takes."""
+    """A model, its owner, and its use of resources."""
 
     model: str
     owner: str
@@ -44,7 +44,7 @@ class Placed(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A model that is to go from one server to another."""
+    """A model that should move from one server to another."""
 
     model: str
     source: str
@@ -52,28 +52,28 @@ class Move(NamedTuple):
 
 
 Amounts = tuple[float, float, float]
-"""Models, memory, load: each as a part of what makes a server full."""
+"""Models, memory, load: each relative to the mean that makes a server full."""
 
 
 def needed_moves(servers: Iterable[Server], models: Iterable[Placed]) -> list[Move]:
-    """The moves that are needed, in order; none where none is. Models whose owner is none of the servers stay out."""
+    """The needed moves, in order, perhaps none. Models whose owner is not among the servers are left out."""
     shares = _Shares(servers, models)
     return shares.moves() if shares.gap() > NEED else []
 
 
 def fullness(servers: Iterable[Server], models: Iterable[Placed]) -> dict[str, float]:
-    """How full each server is, beside the mean."""
+    """The fullness of each server, relative to the mean."""
     return _Shares(servers, models).fullness()
 
 
 class _Shares:
-    """Who has which models, and how full that makes him."""
+    """The models of each server, and the resulting fullness."""
 
     def __init__(self, servers: Iterable[Server], models: Iterable[Placed]) -> None:
         self._servers = {server.address: server for server in servers}
         self._of: dict[str, Placed] = {model.model: model for model in models if model.owner in self._servers}
         self._means = self._mean_shares()
-        # Of each server: what its models come to, and its models by each measure, in ascending order.
+        # For each server: the sum over its models, and its models by each measure, in ascending order.
         self._used: dict[str, Amounts] = dict.fromkeys(self._servers, (0.0, 0.0, 0.0))
         self._sorted: dict[str, list[list[tuple[float, str]]]] = {address: [[], []] for address in self._servers}
         for model in self._of.values():
@@ -92,7 +92,7 @@ class _Shares:
         return max(full) - min(full) if full else 0.0
 
     def moves(self) -> list[Move]:
-        """Moves until the servers are as full as each other, or none is better than none."""
+        """Moves until the servers are equally full, or no move is an improvement."""
         found: list[Move] = []
         stuck: list[str] = []
         enough = GOAL
@@ -102,7 +102,7 @@ class _Shares:
         heapq.heapify(emptiest)
         while fullest:
             full, source = heapq.heappop(fullest)
-            if -full != max(self._used[source]):  # it has changed, and stands there once more
+            if -full != max(self._used[source]):  # outdated: a newer entry is on the heap
                 continue
             while emptiest[0][0] != max(self._used[emptiest[0][1]]):
                 heapq.heappop(emptiest)
@@ -112,21 +112,21 @@ class _Shares:
             model = self._best(source, target)
             if model is None:
                 stuck.append(source)
-                enough = NEED  # nothing of it fits, and what it has is no need of the next
+                enough = NEED  # none of its models fits, which does not make the next server move models
                 continue
             found.append(Move(model, source, target))
             self._move(model, source, target)
             for address in (source, target):
                 heapq.heappush(fullest, (-max(self._used[address]), address))
                 heapq.heappush(emptiest, (max(self._used[address]), address))
-            for address in stuck:  # another server may be the emptiest now
+            for address in stuck:  # now another server may be the emptiest
                 heapq.heappush(fullest, (-max(self._used[address]), address))
             stuck.clear()
             enough = GOAL
         return found
 
     def _best(self, source: str, target: str) -> str | None:
-        """The model whose move leaves the fuller of two servers least full; None where none makes it less full."""
+        """The model whose move leaves the fuller of the two servers least full; None if no move is an improvement."""
         of_source, of_target = self._used[source], self._used[target]
         room = ROOM * self._servers[target].memory_max_bytes - of_target[1] * self._part(1, target)
         best, least = None, max(of_source) - 1e-9
@@ -164,7 +164,7 @@ class _Shares:
         )
 
     def _part(self, measure: int, address: str) -> float:
-        """What of a measure makes a server as full as the mean."""
+        """The amount of a measure that makes a server as full as the mean."""
         server = self._servers[address]
         return self._means[measure] * (1.0, server.memory_max_bytes, server.processors)[measure]
 
@@ -189,6 +189,6 @@ def _sum(first: Amounts, second: Amounts, sign: float = 1.0) -> Amounts:
 
 
 def within(moves: Iterable[Move], owners: Mapping[str, str], living: Iterable[str]) -> list[Move]:
-    """Those of some moves that still lead somewhere: the model is where it was, and both servers live."""
+    """The moves that are still valid: the model is at its source, and both servers live."""
     there = set(living)
     return [move for move in moves if owners.get(move.model) == move.source and {move.source, move.target} <= there]

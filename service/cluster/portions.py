@@ -1,4 +1,4 @@
-"""How many requests are passed on at a time, and how many of them each key and each model may have."""
+"""Limits on the requests that are passed on at a time, in all and for each key and model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from hinged.service.errors import Unavailable
 
 REQUESTS_MAX = 2_000
-"""Requests under way to other servers, each with a connection. With more the files run out that a process may open."""
+"""Most requests in progress to other servers, each with a connection. With more, a process may run out of files."""
 
 
 class Portions:
-    """Whoever asks has at most as many requests under way as there is still room for.
+    """Lets each owner have at most as many requests in progress as there is still room for.
 
-    So one key that takes all it may have leaves half of the room, the next one half of that, and who has none under way
-    finds room as long as there is any. Methods run on one event loop.
+    So a key that takes all it may have leaves half of the room, and the next key leaves half of that. An owner without
+    requests finds room as long as there is any. Methods run on one event loop.
     """
 
     def __init__(self, most: int = REQUESTS_MAX) -> None:
@@ -25,7 +25,7 @@ class Portions:
 
     @contextmanager
     def one(self, *owners: Hashable) -> Iterator[None]:
-        """While a request is under way, which counts for each of its owners. Unavailable where one has its portion."""
+        """Count a request for each of its owners during the block. Unavailable if an owner has its portion."""
         held = max((self._taken[owner] for owner in owners), default=0)
         if held >= self._free:
             raise Unavailable(

@@ -1,8 +1,8 @@
-"""The short way of a request to the server that owns its model: bytes in, bytes out, without an application between.
+"""Relay requests to the server that owns their model, bytes in and bytes out, without an application between.
 
-A connection of a client (`Relaying`) parses as any does. Where a request is for another server's model and nothing
-about it is unusual, what comes of it goes to a line as it comes, and what is answered goes back. Everything else takes
-the way through the gate (gate.py, passing.py), which knows all cases.
+A client's connection (`Relaying`) parses requests as usual. If a request is for another server's model and nothing
+about it is unusual, its bytes go to a line as they come, and the answer goes back. Every other request goes through the
+gate (gate.py, passing.py), which handles all cases.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from hinged.service.errors import ServiceError
 from hinged.service.peers.paths import target_of
 
 RELAY = "relay"
-"""Of the lifespan's state: the Relay of a server that shares its store."""
+"""Key of the lifespan's state: the Relay of a server that shares its store."""
 EVENT_STREAM = b"text/event-stream"
 
 
 class Watched(Protocol):
-    """What is under way to another server."""
+    """A request or socket in progress to another server."""
 
     def look(self) -> None:
-        """Whether it is worth to wait on."""
+        """Check whether waiting on still makes sense."""
 
 
 class Relay:
-    """What the connections of a server share. On one event loop."""
+    """The relay that all connections of a server share. On one event loop."""
 
     def __init__(self, gate: Gate, streams: Streams, address: str, stream_idle_s: float) -> None:
-        """address: of this server. stream_idle_s: how long a client of a WebSocket may read nothing."""
+        """address: of this server. stream_idle_s: seconds that a WebSocket's client may read nothing."""
         self.gate = gate
         self.stream_idle_s = stream_idle_s
         self.streams = streams
@@ -55,17 +55,17 @@ class Relay:
         self._looking: asyncio.TimerHandle | None = None
 
     def begin(self, relayed: Watched) -> None:
-        """Look after a request until it ends."""
+        """Watch a request until it ends."""
         self._under_way.add(relayed)
         if self._looking is None:
             self._looking = self._loop.call_later(LOOK_S, self._look)
 
     def end(self, relayed: Watched) -> None:
-        """It has ended."""
+        """Stop watching a request."""
         self._under_way.discard(relayed)
 
     def close(self) -> None:
-        """Break what is under way."""
+        """Break all lines."""
         if self._looking is not None:
             self._looking.cancel()
         self.lines.close()
@@ -77,7 +77,7 @@ class Relay:
 
 
 class Relaying(Connection):
-    """A connection of a server that shares its store."""
+    """A client's connection at a server that shares its store."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -86,7 +86,7 @@ class Relaying(Connection):
         self._held_back: HeldBack | None = None
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
-        """Pass a request on, once a small body is whole, or have it answered here."""
+        """Relay a request, once a small body is complete, or have it answered here."""
         relay = self.relay
         if relay is not None and comes_slowly(cycle) and relay.gate.waits_for_body(cast("Scope", cycle.scope)):
             self._held_back = HeldBack(relay, self, cycle, app)
@@ -103,19 +103,19 @@ class Relaying(Connection):
             self.refuse(cycle, error)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body, which may be more than is held back."""
+        """Take a piece of a body, and begin the request if that is too much to hold back."""
         super().on_body(body)
         if self._held_back is not None and len(self.cycle.body) > HIGH_WATER_LIMIT:
             self._held_back.let_go()
 
     def on_message_complete(self) -> None:
-        """All of the body is here."""
+        """Begin a request that was held back, now that its body is complete."""
         super().on_message_complete()
         if self._held_back is not None:
             self._held_back.let_go()
 
     def hold_no_more(self) -> None:
-        """What was held back is begun, or refused."""
+        """Forget the request held back: it has begun, or was refused."""
         self._held_back = None
 
     def refuse(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
@@ -123,30 +123,30 @@ class Relaying(Connection):
         super()._start_asgi_task(cycle, error_response(error, cycle.scope["path"]))  # type: ignore[arg-type]
 
     def data_received(self, data: bytes) -> None:
-        """Send on at once what came in one piece."""
+        """Parse the data, and send on at once what it brought."""
         super().data_received(data)
         if self.relayed is not None:
             self.relayed.send()
 
     def _take_usual_way(self) -> None:
-        """Send on at once what was held back."""
+        """Send on at once what was held back for the shortcut."""
         super()._take_usual_way()
         if self.relayed is not None:
             self.relayed.send()
 
     def on_response_complete(self) -> None:
-        """The next request may be passed on, too, and some of it may have come."""
+        """Begin the next request, which may be relayed too and may have come in part."""
         self.relayed = None
         super().on_response_complete()
         if self.relayed is not None:
             self.relayed.send()
 
     def handle_websocket_upgrade(self) -> None:
-        """The WebSocket of another server's model goes there."""
+        """Open a WebSocket at the server that owns its model."""
         if self.relay is None:
             super().handle_websocket_upgrade()
             return
-        self._broken = True  # for this protocol, and no time is counted any more
+        self._broken = True  # for HTTP; no time limit runs any more
         self._unlimit()
         self.flow.pause_reading()
         self._opening = self.begin(self._open_socket(self.relay), self.refuse_handshake)
@@ -168,7 +168,7 @@ class Relaying(Connection):
             self.refuse_handshake(error)
 
     def refuse_handshake(self, error: ServiceError) -> None:
-        """Answer a handshake with an error."""
+        """Refuse a handshake with an error."""
         self._refuse(error)
 
     def _not_understood(self, error: ServiceError) -> None:
@@ -185,19 +185,19 @@ class Relaying(Connection):
             super()._not_understood(error)
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
+        """Pause the answer, because the client reads too slowly."""
         super().pause_writing()
         if self.relayed is not None:
             self.relayed.wait(waiting=True)
 
     def resume_writing(self) -> None:
-        """It reads."""
+        """Resume the answer."""
         super().resume_writing()
         if self.relayed is not None:
             self.relayed.wait(waiting=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody waits for an answer any more."""
+        """Drop the request, because the client has gone."""
         super().connection_lost(exc)
         if self._held_back is not None:
             self._held_back.end()
@@ -206,7 +206,7 @@ class Relaying(Connection):
 
 
 def comes_slowly(cycle: RequestResponseCycle) -> bool:
-    """Whether the body of a request is still to come, and is small, or nobody knows how long it is."""
+    """Whether the body of a request is still coming and is small, or of unknown length."""
     headers = dict(cycle.scope["headers"])
     if not cycle.more_body or len(cycle.body) > HIGH_WATER_LIMIT:
         return False
@@ -214,8 +214,9 @@ def comes_slowly(cycle: RequestResponseCycle) -> bool:
 
 
 class HeldBack:
-    """A request for another server that has not begun, as its body is coming: clients that are slow take up nothing
-    that others need. More than HIGH_WATER_LIMIT of a body is not held back: from there on uvicorn reads no further.
+    """A request for another server, held back until its body has come, so that slow clients occupy no line.
+
+    At most HIGH_WATER_LIMIT of a body is held back, because uvicorn reads no further.
     """
 
     def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, app: ASGIApp) -> None:
@@ -228,15 +229,15 @@ class HeldBack:
         if cycle.waiting_for_100_continue:
             connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             cycle.waiting_for_100_continue = False
-        connection.flow.resume_reading()  # no application asks for the body, as uvicorn expects
+        connection.flow.resume_reading()  # otherwise uvicorn waits until an application asks for the body
 
     def let_go(self) -> None:
         """Begin the request."""
         self.end()
-        self._connection._start_asgi_task(self._cycle, self._app)  # noqa: SLF001  as uvicorn would have
+        self._connection._start_asgi_task(self._cycle, self._app)  # noqa: SLF001  like uvicorn would have
 
     def look(self) -> None:
-        """Whether its client still has time."""
+        """Refuse the request if its client is too slow."""
         size, seconds = len(self._cycle.body), self._connection.seconds
         if self._connection.loop.time() > self._since + body_s(size, seconds):
             self.refuse(too_slow(size, seconds))
@@ -249,16 +250,16 @@ class HeldBack:
         self._connection.refuse(self._cycle, error)
 
     def end(self) -> None:
-        """It is begun, or refused, or nobody waits for it."""
+        """Forget the request: it has begun, was refused, or its client has gone."""
         self._relay.end(self)
         self._connection.hold_no_more()
 
 
 class Relayed(LineRequest):
-    """A request on its way, from where its head has come to the end of its answer."""
+    """A relayed request, from the arrival of its head to the end of its answer."""
 
     def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, address: str) -> None:
-        """Unavailable where its key or its model has too many under way."""
+        """Raise Unavailable if its key or its model has too many requests in progress."""
         self.cycle = cycle
         self._relay = relay
         self._connection = connection
@@ -269,7 +270,7 @@ class Relayed(LineRequest):
         self._unsent = head_of(scope, address, relay.sender, framing)
         self._sent_all = False
         self._full_since: float | None = None
-        self._chunked = False  # the answer
+        self._chunked = False  # whether the answer is chunked
         self._open = ExitStack()
         self._open.enter_context(relay.gate.portion(scope))
         relay.begin(self)
@@ -293,13 +294,13 @@ class Relayed(LineRequest):
 
     def _begin(self, line: Line) -> None:
         line.begin(self)
-        if self._connection.flow.write_paused:  # answers to requests before
+        if self._connection.flow.write_paused:  # by answers to earlier requests
             line.transport.pause_reading()
 
     # -- to the owner -----------------------------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Send what has come of the request."""
+        """Send the part of the request that has come."""
         cycle, line = self.cycle, self._line
         if line is None or self._sent_all:
             return
@@ -317,7 +318,7 @@ class Relayed(LineRequest):
             self._connection.flow.resume_reading()
 
     def full(self, *, full: bool) -> None:
-        """The owner takes no more for now, or again."""
+        """Pause or resume sending, as the owner takes data."""
         if full:
             self._full_since = time.monotonic()
             self._connection.flow.pause_reading()
@@ -328,7 +329,7 @@ class Relayed(LineRequest):
     # -- from the owner ---------------------------------------------------------------------------------------------
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
-        """Begin to answer the client."""
+        """Begin the answer to the client."""
         cycle = self.cycle
         parts = [STATUS_LINE[status]]
         self._chunked = status not in {204, 304}
@@ -344,18 +345,18 @@ class Relayed(LineRequest):
             parts += [name, b": ", value, b"\r\n"]
         if self._chunked:
             parts.append(b"transfer-encoding: chunked\r\n")
-        if last and not self._sent_all:  # it takes no more of the body
+        if last and not self._sent_all:  # the owner takes no more of the body
             cycle.keep_alive = False
         parts.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
         cycle.response_started = True
         self._connection.transport.write(b"".join(parts))
 
     def piece(self, data: bytes) -> None:
-        """Some of the body."""
+        """Send a piece of the answer's body."""
         self._connection.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     def whole(self) -> None:
-        """Let go of the line, and let the next request come."""
+        """Finish the answer, release the line, and let the next request begin."""
         line, self._line = self._line, None
         if line is not None:
             line.transport.resume_reading()
@@ -365,12 +366,12 @@ class Relayed(LineRequest):
         self._finish()
 
     def lost(self, reason: str) -> None:
-        """The line broke."""
+        """Give up, because the line broke."""
         self._line = None
         self.give_up(unanswered(self._address, reason))
 
     def _finish(self) -> None:
-        """What uvicorn does once an answer is complete."""
+        """Do what uvicorn does once an answer is complete."""
         self._close()
         cycle = self.cycle
         cycle.response_complete = True
@@ -379,17 +380,17 @@ class Relayed(LineRequest):
             self._connection.transport.close()
         cycle.on_response()
 
-    # -- what may come between --------------------------------------------------------------------------------------
+    # -- interruptions ----------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Whether it is worth to wait on. An owner that lives answers, also where the model is its own no more."""
+        """Give up if waiting makes no more sense. A living owner answers, even if it has lost the model meanwhile."""
         if self._full_since is not None and time.monotonic() > self._full_since + UNREAD_S:
             self.give_up(unanswered(self._address, "it takes no more of the request"))
         elif not self.cycle.response_started and not self._relay.gate.lives(self._address):
             self.give_up(unanswered(self._address, "it is gone"))
 
     def wait(self, *, waiting: bool) -> None:
-        """The client takes no more of the answer for now, or again."""
+        """Pause or resume the answer, as the client takes data."""
         if self._line is not None:
             if waiting:
                 self._line.transport.pause_reading()
@@ -397,12 +398,12 @@ class Relayed(LineRequest):
                 self._line.transport.resume_reading()
 
     def left(self) -> None:
-        """The client is gone."""
+        """Drop the request, because the client has gone."""
         self._connection.relayed = None
         self._close()
 
     def give_up(self, error: ServiceError) -> None:
-        """Refuse, or end the answer where it broke off."""
+        """Refuse the request, or break off an answer that has begun."""
         self._close()
         connection = self._connection
         connection.relayed = None
@@ -413,7 +414,7 @@ class Relayed(LineRequest):
             connection.refuse(self.cycle, error)
 
     def _end_stream(self) -> None:
-        """The server stops."""
+        """End an event stream in order, because the server stops."""
         if self._chunked:
             self._connection.transport.write(b"0\r\n\r\n")
         self._close()
@@ -431,7 +432,7 @@ class Relayed(LineRequest):
 
 
 def head_of(scope: Scope, address: str, sender: bytes, more: bytes) -> bytes:
-    """The head of a request as the server at an address gets it; more: headers that concern this connection."""
+    """The head of a request for the server at an address. more: headers for that connection."""
     parts = [scope["method"].encode(), b" ", target_of(scope), b" HTTP/1.1\r\nhost: "]
     parts += [urlsplit(address).netloc.encode(), b"\r\n"]
     for name, value in scope["headers"]:

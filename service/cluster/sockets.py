@@ -1,7 +1,7 @@
-"""A WebSocket to the owner of a model: a handshake that is passed on, and from then on bytes in both directions.
+"""Splice a WebSocket to the owner of its model: pass the handshake on, then bytes in both directions.
 
-Nothing of the frames is changed or kept. Only where those of the owner end is looked at, so that the client can be told
-that and why its socket ends where the owner cannot.
+Frames are neither changed nor kept. Only the ends of the owner's frames are tracked, so that this server can send the
+client a close frame with the reason when the owner no longer can.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 class FrameEnds:
-    """Where the frames end of which the bytes go by, behind the answer to the handshake."""
+    """Tracks where frames end, in the bytes from the answer to the handshake on."""
 
     def __init__(self) -> None:
         self.began = False
-        """Whether anything has gone by."""
+        """Whether any byte has passed."""
         self._open = False
         self._head = bytearray()  # of the answer to the handshake, then of the frame that has begun
-        self._left = 0  # bytes of a frame that are still to come
-        self._closed = False  # whether a frame said that there will be no other
+        self._left = 0  # bytes of the frame that are still to come
+        self._closed = False  # whether a close frame has passed
 
     @property
     def between(self) -> bool:
-        """Whether another frame may be put here."""
+        """Whether another frame may be inserted here."""
         return self._open and not self._closed and not self._head and not self._left
 
     def feed(self, data: bytes) -> None:
-        """These go by."""
+        """Track passing bytes."""
         self.began = True
         at = 0
         if not self._open:
             self._head += data
             end = self._head.find(END_OF_HEAD)
-            if end < 0 or not self._head.startswith(SWITCHED):  # where it was refused, no frames come
+            if end < 0 or not self._head.startswith(SWITCHED):  # after a refusal no frames come
                 return
             data = bytes(self._head[end + len(END_OF_HEAD) :])
             self._head.clear()
@@ -74,10 +74,10 @@ class FrameEnds:
 
 
 class Spliced:
-    """An open socket: the client's connection at one end, one to the owner at the other."""
+    """An open WebSocket: the client's connection at one end, a connection to the owner at the other."""
 
     def __init__(self, relay: Relay, connection: Relaying, address: str) -> None:
-        """QueueFull where too many streams are open, Unavailable where the server stops."""
+        """Raise QueueFull if too many streams are open, Unavailable if the server stops."""
         self._relay = relay
         self._connection = connection
         self._address = address
@@ -88,7 +88,7 @@ class Spliced:
         self._open.enter_context(relay.streams.one(lambda: self.end("the server stops")))
 
     async def begin(self, handshake: bytes) -> None:
-        """Carry both ways from here on. Unavailable where the owner cannot be reached."""
+        """Begin to carry bytes both ways. Unavailable if the owner cannot be reached."""
         try:
             await connect(lambda: _Owner(self), self._address)
         except BaseException:
@@ -97,7 +97,7 @@ class Spliced:
         if self.client.is_closing() or self.owner is None:
             self.client_left()
             return
-        self._connection.connections.discard(self._connection)  # it is no request that a stop waits for
+        self._connection.connections.discard(self._connection)  # so that a stop does not wait for it
         cast("Any", self.client).more_comes = lambda: True
         self.client.set_protocol(_Client(self))
         self._relay.begin(self)
@@ -107,20 +107,20 @@ class Spliced:
     # -- what comes -------------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> None:
-        """Carry to the owner."""
+        """Send bytes of the client to the owner."""
         if self.owner is not None and not self.client.is_closing():
             self.owner.write(data)
 
     def from_owner(self, data: bytes) -> None:
-        """Carry to the client."""
+        """Send bytes of the owner to the client."""
         if not self.client.is_closing():
             self._ends.feed(data)
             self.client.write(data)
 
-    # -- how it ends ------------------------------------------------------------------------------------------------
+    # -- ends -------------------------------------------------------------------------------------------------------
 
     def client_left(self) -> None:
-        """The client's end is closed."""
+        """Close the owner's end, because the client's end is closed."""
         self._relay.end(self)
         self._open.close()
         owner, self.owner = self.owner, None
@@ -128,17 +128,17 @@ class Spliced:
             owner.close()
 
     def owner_left(self) -> None:
-        """The owner's end is closed: in order, or it is gone."""
+        """End the socket, because the owner's end is closed or the owner is gone."""
         self.owner = None
         self.end(f"the server at {self._address} is gone; the model comes back")
 
     def look(self) -> None:
-        """Whether the owner lives: it alone ends a socket whose model it gives away."""
+        """End the socket if the owner is dead. A living owner itself ends the sockets of a model that it gives away."""
         if not self._relay.gate.lives(self._address):
             self.owner_left()
 
     def end(self, reason: str) -> None:
-        """Tell the client to come back, where the owner has not said otherwise, and close."""
+        """Ask the client to come back, unless the owner has closed the socket itself, and close."""
         self._relay.end(self)
         owner, self.owner = self.owner, None
         if owner is not None:

@@ -1,1 +1,3 @@
-"""What may be asked of a model. None of it changes the model: what is to change it is checked and becomes events."""
+"""Commands: what may be asked of a model. A command changes nothing itself: it checks the request and returns events
+that change the model.
+"""

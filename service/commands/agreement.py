@@ -1,4 +1,4 @@
-"""How far annotators agree, beyond what chance alone would bring: Cohen's kappa, of the answers that are kept."""
+"""Agreement between annotators beyond chance: Cohen's kappa, over the answers that are kept."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from hinged.service.model.model import Model
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Cohen's kappa of two who labelled the same; None where there is nothing, or both gave one label alone."""
+    """Return Cohen's kappa of two annotators' labels for the same examples; None without examples, or if both
+    annotators gave all of them the same label.
+    """
     n = len(pairs)
     ones, others = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    chance = sum(count * others[label] for label, count in ones.items())  # of n * n
+    chance = sum(count * others[label] for label, count in ones.items())  # in units of 1 / (n * n)
     if chance == n * n:
         return None
     return (n * sum(one == other for one, other in pairs) - chance) / (n * n - chance)
 
 
 def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Each annotator against the labels that stand, and each two against each other, the most in common first.
+    """Return each annotator's agreement with the current labels, and the agreement of pairs of annotators, those with
+    the most common examples first.
 
-    Only what several have answered counts: a label that is one's own alone agrees with itself.
+    Only examples with several annotators count: a lone annotator's answer is the current label and would agree with
+    itself.
     """
     labels = model.labels.labels
     answers: dict[str, dict[str, Label]] = defaultdict(dict)

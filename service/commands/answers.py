@@ -1,4 +1,4 @@
-"""Answers that were given: an annotator changes them, and everyone sees what they have come to."""
+"""Answers that were given: annotators change or forget them, and read how annotators and the model compare."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hinged.service.model.view import Published
 
 @dataclass(frozen=True, slots=True)
 class ChangeAnswer:
-    """An annotator gives another label than before: to what was learned with it, or in the place of his vote."""
+    """An annotator gives another label than before: a correction if the example was learned, else a changed vote."""
 
     given: str
     label: Label
@@ -34,11 +34,14 @@ class ChangeAnswer:
     located: Located | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound where the annotator gave no answer that is still kept, Gone where the example was forgotten."""
+        """NotFound if no answer of this annotator is kept, Gone if the example was forgotten."""
         if model.tombstones.knows(self.given):
             raise Gone(f"the example {self.given!r} was forgotten", id=self.given)
         if model.annotators.find(self.given, self.annotator) is None:
-            raise NotFound(f"{self.annotator!r} has not answered {self.given!r}, or long ago", id=self.given)
+            raise NotFound(
+                f"{self.annotator!r} has no kept answer to {self.given!r}: it is too old, or was never given",
+                id=self.given,
+            )
         candidate = model.pool.find(self.given)
         if candidate is None:
             learned = (self.classes_max, self.located, self.annotator)
@@ -53,24 +56,33 @@ class ChangeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ForgetAnswer(Forget):
-    """What an annotator answered is to leave no trace, as long as nobody else has answered it."""
+    """Forget an example that only this annotator has answered, without a trace."""
 
     annotator: str = ""
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound where the annotator gave no answer that is still kept, Conflict where it is not his alone."""
+        """NotFound if no answer of this annotator is kept, Conflict if other annotators answered the example, or it
+        waits for more labels.
+        """
         if not model.tombstones.knows(self.given):
             if model.annotators.find(self.given, self.annotator) is None:
-                raise NotFound(f"{self.annotator!r} has not answered {self.given!r}, or long ago", id=self.given)
+                raise NotFound(
+                    f"{self.annotator!r} has no kept answer to {self.given!r}: it is too old, or was never given",
+                    id=self.given,
+                )
             if model.pool.find(self.given) is not None:
-                raise Conflict(f"{self.given!r} waits for labels of others; change the answer instead", id=self.given)
+                raise Conflict(
+                    f"{self.given!r} waits for labels of other annotators; change the answer instead", id=self.given
+                )
             if any(a.id == self.given and a.annotator != self.annotator for a in model.annotators):
-                raise Conflict(f"others have answered {self.given!r} as well; a writer may forget it", id=self.given)
+                raise Conflict(
+                    f"other annotators have answered {self.given!r} as well; only a writer may forget it", id=self.given
+                )
         return Forget.plan(self, model, now_ms)
 
 
 def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:
-    """The newest answers, of one annotator or of all, and what everybody's come to."""
+    """Return the newest answers, of one annotator or of all, and the figures of annotators and pairs."""
     by_annotator, pairs = agreement(model)
     nothing = {"shared": 0, "kappa": None}
     kept = [a for a in model.annotators if annotator in (None, a.annotator)]
@@ -96,17 +108,17 @@ def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, A
 
 
 def first_candidates(model: Model, most: int) -> tuple[Published, list[Candidate], int]:
-    """The state, so many candidates in the order in which they were offered, and how many there are."""
+    """Return the published state, the oldest candidates, and the number of all candidates."""
     return model.published(), [c for c, _ in zip(model.pool, range(most), strict=False)], len(model.pool)
 
 
 def joined(candidates: list[Candidate]) -> Inputs:
-    """The x of candidates; there must be at least one."""
+    """Return the x of candidates as one batch; there must be at least one candidate."""
     return join_inputs([c.x for c in candidates])
 
 
 def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[dict[str, Any]]:
-    """What the state says of each of these, and how far that is from the boundary."""
+    """Return the state's prediction for each x, and its distance from the boundary."""
     decided = published.decide(inputs)
     scores = published.distances(decided.columns) if decided.columns.shape[1] else np.full(len(ids), np.nan)
     return [
@@ -120,10 +132,10 @@ def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[
 
 
 def known_example(model: Model, given: str, located: Located | None = None) -> dict[str, Any] | None:
-    """An example as far as the model, or the log, has it; None where its x, or the whole of it, is for the log to tell.
+    """Return an example as far as the model or the log has it; None if the log has to be read first.
 
-    located: where the log has it. x is null where neither has it. NotFound for an id that nobody knows, Gone for an
-    example that was forgotten.
+    located: what the log says of it. x is null if neither has it. NotFound for an unknown id, Gone for an example that
+    was forgotten.
     """
     features = model.configuration.features
     if model.tombstones.knows(given):
@@ -133,7 +145,8 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
         return {"id": given, "number": None, "label": None, "x": features.shown(candidate.x, 0), **candidate.told}
     number = number_of(model, given, located)
     x = located.x if located is not None else None
-    if number is not None and x is None and model.learner.warmup.encoder is None:  # else the solver's is another
+    # With an encoder, the solver's rows are not the client's x.
+    if number is not None and x is None and model.learner.warmup.encoder is None:
         x = model.solver.row_of(number)
     if located is None and x is None:
         return None

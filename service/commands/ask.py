@@ -1,10 +1,10 @@
-"""Asking for labels: the pool's candidates, and who is to label which.
+"""Asking for labels: candidates of the pool, and which annotator labels which candidate.
 
-Each command says which events it makes of the model as it stands (`plan`, which changes nothing) and what it answers
-once they have been applied. What is drawn at random here stands in the event, so a fold draws nothing.
+Each command returns the events it makes of the model as it stands (`plan`, which changes nothing) and its answer once
+they have been applied. Random draws happen here and stand in the events, so a fold draws nothing.
 
-Diversity: of a batch of questions each is chosen by how informative and how unlike the others it is (Brinker, ICML
-2003). A share of the questions, `explore`, is drawn uniformly, for those alone give an honest accuracy.
+Diversity: in a batch, each question is chosen by how informative and how unlike the other questions it is (Brinker,
+ICML 2003). A share of the questions, `explore`, is drawn uniformly, because only those give an unbiased accuracy.
 """
 
 from __future__ import annotations
@@ -58,25 +58,27 @@ Answer = Callable[[Model], dict[str, Any]]
 
 
 class Planned(NamedTuple):
-    """Events to append, and what to answer once the model has applied them."""
+    """Events to append, and the function that makes the answer once the model has applied them."""
 
     events: list[ModelEvent]
     answer: Answer
 
 
 class Command(Protocol):
-    """What changes a model, or reads it between two changes."""
+    """A command: changes a model, or reads it between two changes."""
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Decide against the model as it stands."""
+        """Decide for the model as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """Candidates for the pool.
 
-    labels: those that are known. shows: what is shown in the place of each x; may be empty. learned: ids that the log
-    holds, beyond first answers. read: x and digests as another configuration reads them (Invalid if it does not).
+    labels: labels that are known.
+    shows: what people see instead of each x; may be empty.
+    learned: ids that the log holds, though the model no longer keeps their first answers.
+    read: reads x and digests again for another configuration; Invalid if it does not take them.
     """
 
     ids: list[str]
@@ -88,9 +90,10 @@ class Offer:
     read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """What is new: not in the pool, not learned, and once; and what is to be shown otherwise.
+        """Offer the candidates that are new (not in the pool, not learned, each once), and change what known candidates
+        show.
 
-        Conflict where the pool has an id with another x.
+        Conflict if the pool has an id with another x.
         """
         if not model.learner.takes(self.inputs):
             if self.read is None:
@@ -106,7 +109,7 @@ class Offer:
             candidate = model.pool.find(given)
             known = candidate.digest if candidate else self.digests[new[given]] if given in new else None
             if known is not None and known != digest:
-                raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+                raise Conflict(f"examples[{index}]: the pool has {given!r} with another x", index=index, id=given)
             self._note_shown(index, shows)
             if known is None and given not in self.learned and model.answers.number_of(given) is None:
                 new[given] = index
@@ -134,14 +137,16 @@ class Offer:
         return Planned(events, answer)
 
     def _note_shown(self, index: int, shows: dict[str, Any]) -> None:
-        """What an example is to be shown as; nothing says nothing. Conflict where this request has said otherwise."""
+        """Note what an example shows; null leaves it as it is. Conflict if this request gave something else before."""
         given, show = self.ids[index], self.shows[index] if self.shows else None
         if show is not None and show_text(shows.setdefault(given, show)) != show_text(show):
-            raise Conflict(f"examples[{index}]: {given!r} is shown as something else before", index=index, id=given)
+            raise Conflict(
+                f"examples[{index}]: {given!r} has another `show` earlier in this request", index=index, id=given
+            )
 
     @staticmethod
     def _shown_otherwise(model: Model, shows: dict[str, Any], now_ms: int) -> list[ModelEvent]:
-        """That of candidates in the pool which are shown as something else."""
+        """Return the event for candidates of the pool whose `show` changes, if there are any."""
         there = {given: candidate.show for given in shows if (candidate := model.pool.find(given))}
         other = [given for given, show in there.items() if show_text(show) != show_text(shows[given])]
         return [CandidatesShown(other, [shows[given] for given in other], now_ms)] if other else []
@@ -149,9 +154,11 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """n questions for an annotator. search: candidates to look at; request_id: the same one is answered once.
+    """n questions for an annotator.
 
-    held: of the annotator's open leases those that whoever asks holds still; None: all of them.
+    search: candidates to look at.
+    request_id: a retry with the same request_id gets the same answer.
+    held: the annotator's open leases that the client still holds; None: all of them.
     """
 
     n: int
@@ -164,13 +171,15 @@ class Ask:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this request from another with its id."""
+        """A digest that tells this request from another with the same request_id."""
         said: list[Any] = [self.n, self.strategy, self.lease_ms, self.search]
         said += [] if self.held is None else [self.held]
         return hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """The open leases that are held first, then the most informative candidates that nobody else works on."""
+        """Repeat the open leases that are held, then lease the most informative candidates that no other annotator
+        works on.
+        """
         if self.request_id is not None:
             asked = model.pool.asked(self.annotator, self.request_id)
             if asked is not None:
@@ -205,14 +214,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """What would be asked next, and what is leased. Changes nothing."""
+    """Show the next questions and the leases; changes nothing."""
 
     n: int
     strategy: str
     search: int
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """No events."""
+        """Answer without events."""
         choices = choose(model, _eligible(model, None, now_ms, self.strategy), self.n, self.strategy, self.search)
         leased = [
             {"id": c.id, "annotator": x.annotator, "expires_at": shown_time(x.expires_ms), "reason": x.reason}
@@ -229,7 +238,7 @@ class Peek:
 
 @dataclass(frozen=True, slots=True)
 class ChosenCandidate:
-    """A candidate to ask for. score: |f(x)|, None where fewer than two classes are known."""
+    """A candidate to ask for. score: |f(x)|, None if fewer than two classes are known."""
 
     candidate: Candidate
     reason: str
@@ -237,8 +246,8 @@ class ChosenCandidate:
 
 
 def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, search: int) -> list[ChosenCandidate]:
-    """At most n of the eligible candidates: those that have labels already and need more, then the ones that a strategy
-    chooses from `search` of the others drawn at random.
+    """Choose at most n candidates: first those that have labels and need more, then those that the strategy prefers
+    among `search` of the rest, drawn at random.
     """
     n = min(n, len(eligible))
     if n <= 0:
@@ -246,7 +255,8 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     published = model.published()
     begun = _begun(eligible)[:n] if model.configuration.labels.overlap > 1 else []
     scores = _distances(published, begun)
-    # They are there for the reason for which they were asked at first: what was drawn at random stays an honest sample.
+    # They keep the reason of their first question, so a candidate that was drawn at random stays part of an unbiased
+    # sample.
     first = [ChosenCandidate(c, c.leases[0].reason, score) for c, score in zip(begun, scores, strict=True)]
     if len(first) == n:
         return first
@@ -255,7 +265,7 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
 
 
 def _begun(eligible: Sequence[Candidate]) -> list[Candidate]:
-    """Those that have labels, the most first, then the oldest."""
+    """Return the candidates that have labels, those with most labels first, then the oldest."""
     return sorted((c for c in eligible if c.votes), key=lambda c: -len(c.votes))
 
 
@@ -267,7 +277,7 @@ def _choose_new(
     share = model.configuration.labels.explore * 2**53
     explored = sum(random_below(random, 2**53) < share for _ in range(n))  # type: ignore[no-untyped-call]
     if not published.discerns:
-        strategy = RANDOM  # nothing tells candidates apart
+        strategy = RANDOM  # the model cannot tell candidates apart
     unseen = Unseen(len(eligible), random)
     if strategy == RANDOM:
         drawn = unseen.draw(n)
@@ -293,13 +303,13 @@ def _choose_new(
 
 
 def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:
-    """One candidate of each x, where that leaves n of them."""
+    """Return one candidate per x, if that leaves n of them."""
     by_x = {c.digest: c for c in reversed(candidates)}
     return list(by_x.values()) if len(by_x) >= n else candidates
 
 
 def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n: int) -> Array:
-    """A sample that ends when it holds AUTO_WANTED candidates inside the margin for each question (section 4.4)."""
+    """Draw a sample that ends when it has AUTO_WANTED candidates inside the margin for each question (section 4.4)."""
     sample = unseen.draw(min(AUTO_SEARCHED * n, unseen.left))
     inside = 0
     for begin in range(0, sample.size, AUTO_CHUNK):
@@ -338,13 +348,13 @@ def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any
 
 
 def hashed(seed: int, key: bytes) -> int:
-    """64 bits that depend on seed and key alone."""
+    """Return 64 bits that depend only on seed and key."""
     digest = hashlib.blake2b(key, digest_size=8, key=seed.to_bytes(8, "little")).digest()
     return int.from_bytes(digest, "little")
 
 
 class Wish(NamedTuple):
-    """Whether a prediction's label is wanted, with which probability that came about, and why."""
+    """Whether a prediction's label is wanted, the probability of that decision, and the reason."""
 
     wanted: bool
     probability: float
@@ -352,21 +362,21 @@ class Wish(NamedTuple):
 
     @property
     def source(self) -> int:
-        """As a label that comes for it is counted (service/model/metrics.py), where there is a budget."""
+        """The source under which the label is counted (service/model/metrics.py), if there is a budget."""
         return {None: 0, ACTIVE: 1, EXPLORE: 2}[self.reason]
 
 
 class LabelBudget:
-    """Which predictions of a stream are worth a label, so that no more than a share of them is.
+    """Decides which predictions of a stream are worth a label, within a budget: a share of all predictions.
 
-    Wanted is what lies inside the margin, |f(x)| < 1 + delta / 2, with a probability that keeps to the budget, and of
-    all predictions the share explore times budget at random. The share inside the margin is that of the predictions so
-    far, the newest SPAN of them above all. A draw is a hash of seed and id, so the same example is drawn alike; without
-    an id the predictions are counted instead.
+    A label is wanted for predictions inside the margin, |f(x)| < 1 + delta / 2, with a probability that keeps to the
+    budget. In addition, a share of all predictions, explore times budget, is drawn at random. The share of predictions
+    inside the margin is a moving average over about SPAN predictions. A draw is a hash of seed and id, so the same id
+    gets the same draw; a prediction without an id is drawn by its running number.
     """
 
     SPAN = 1000
-    PRIOR = 10.0  # predictions inside the margin that are taken for granted at first: rather too few than too many
+    PRIOR = 10.0  # predictions that are assumed inside the margin at first, so that rather too few labels are asked for
 
     def __init__(self, seed: int, labels: Labelling) -> None:
         self.seed = seed
@@ -376,7 +386,7 @@ class LabelBudget:
         self.nameless = 0
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """For each prediction in order."""
+        """Return the decision for each prediction, in order."""
         budget = self.labels.budget
         if budget is None:
             return [Wish(inside, float(inside), ACTIVE if inside else None) for inside in doubtful]

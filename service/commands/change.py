@@ -1,7 +1,7 @@
-"""Changing what was learned: forgetting, correcting, another configuration, challengers.
+"""Changing what was learned: forgetting, correcting, reconfiguring, challengers.
 
-Like the questions of ask.py each command says which events it makes of the model as it stands. What a solver
-cannot do in place begins a job (service/engine/jobs/background.py).
+Like the commands of ask.py, each command returns the events it makes of the model as it stands. A change that the
+solver cannot do in place begins a job (service/engine/jobs/background.py).
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ from hinged.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What the log says of an id: the position, and number, x, its digest and the class number of the example.
-
-    None for what is not known.
+    """The log's record of an id: the position, and the example's number, x, digest and class number; None where
+    unknown.
     """
 
     position: int
@@ -56,14 +55,18 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """An example is to leave no trace. located: where the log has it; waiting: a prediction of it is not yet logged."""
+    """Forget an example without a trace.
+
+    located: what the log says of the id.
+    waiting: whether a prediction of it is not logged yet.
+    """
 
     given: str
     located: Located | None = None
     waiting: bool = False
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound for an id that nobody knows. Asked again it answers what became of the first time."""
+        """NotFound for an unknown id. A repeated request answers what became of the first."""
         if model.tombstones.knows(self.given):
             running = [job.at for job in model.jobs.running() if job.kind == "forget"]
             return Planned([], lambda model: _answer(model, max(running, default=None)))
@@ -79,17 +82,19 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Correct:
-    """An example has another label."""
+    """Give a learned example another label."""
 
     given: str
     label: Label
     classes_max: int
     located: Located | None = None
-    annotator: str | None = None  # who changes an answer of his own
+    annotator: str | None = None  # who changes their own answer
     changed_ms: int | None = None  # when another program changed it
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound for an example that was not learned, Gone for one that is forgotten, Invalid for the label."""
+        """NotFound for an example that was not learned, Gone for one that was forgotten, Invalid for a label that is
+        not allowed.
+        """
         if model.tombstones.knows(self.given):
             raise Gone(f"the example {self.given!r} was forgotten", id=self.given)
         number = number_of(model, self.given, self.located)
@@ -99,7 +104,7 @@ class Correct:
         label = class_of(model, self.label, self.classes_max)
         if label == len(model.labels):
             events.append(ClassAdded(self.label))
-        # Without an x there is nothing that a repetition could be compared with but the label.
+        # Without an x, a repetition can be compared by its label alone.
         digest = self.located.digest if self.located is not None else None
         content = content_of(digest or b"", self.label)
         if model.corrections.get(number) == label:  # asked again
@@ -112,25 +117,25 @@ class Correct:
 
 @dataclass(frozen=True, slots=True)
 class Hear:
-    """Another program has changed what it keeps under this id, and no example is to change by that."""
+    """Note when another program last changed what it keeps under this id, without changing an example."""
 
     given: str
     changed_ms: int
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Nothing where that is known."""
+        """No events if the time is known."""
         return Planned(revised(model, self.given, self.changed_ms, now_ms), lambda _: {})
 
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """Another configuration: what is named changes, the rest stays."""
+    """Change parts of the configuration; the other parts stay."""
 
     changes: dict[str, Any]
     settings: Settings
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Invalid for a configuration that is none, Conflict for what makes it another model."""
+        """Invalid for an invalid configuration, and for a change that would make it another model."""
         planned = [job for job in model.jobs.running() if job.configuration is not None and job.kind == "configure"]
         base = planned[-1].configuration if planned else model.configuration.model_dump(mode="json")
         configuration = changed(base or {}, self.changes, self.settings)
@@ -147,16 +152,16 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A challenger of this name: the model's configuration with changes, taught from the log, then from the stream."""
+    """Start a challenger: the model's configuration with changes, taught from the log, then from the stream."""
 
     shadow: str
     changes: dict[str, Any]
     settings: Settings
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """Conflict where there are as many as there may be, or one of this name with another configuration."""
+        """Conflict if the model has as many challengers as it may, or one of this name with another configuration."""
         if not MODEL_NAME.fullmatch(self.shadow):
-            raise Invalid(f"a challenger's name is made like a model's, got {self.shadow[:80]!r}")
+            raise Invalid(f"a challenger's name must match {MODEL_NAME.pattern}, got {self.shadow[:80]!r}")
         configuration = changed(model.configuration.model_dump(mode="json"), self.changes, self.settings)
         running = next((job for job in model.jobs.running() if job.shadow == self.shadow), None)
         former = model.shadows.get(self.shadow)
@@ -168,59 +173,59 @@ class Challenge:
         if running is not None or former is not None:
             raise Conflict(f"there is a challenger {self.shadow!r} with another configuration; delete it first")
         if len(model.shadows) + sum(job.kind == "shadow" for job in model.jobs.running()) >= limits.SHADOWS_MAX:
-            raise Conflict(f"a model has at most {limits.SHADOWS_MAX} challengers")
+            raise Conflict(f"a model may have at most {limits.SHADOWS_MAX} challengers")
         at = model.position + 1
         return Planned([ChangeIntended(facts, self.shadow, now_ms)], lambda model: _answer(model, at))
 
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """A challenger goes."""
+    """Retire a challenger."""
 
     shadow: str
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound if there is none of this name."""
+        """NotFound if no challenger has this name."""
         _check_shadow(model, self.shadow, running=True)
         return Planned([ChallengerRetired(self.shadow, now_ms)], lambda _: {"shadow": self.shadow, "deleted": True})
 
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """A challenger takes the model's place."""
+    """Let a challenger take the model's place."""
 
     shadow: str
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound if there is none of this name, Conflict while it is not taught or when it stopped."""
+        """NotFound if no challenger has this name, Conflict while it is being taught or after it has stopped."""
         _check_shadow(model, self.shadow, running=False)
         stopped = model.shadows[self.shadow].stopped
         if stopped is not None:
             raise Conflict(f"challenger {self.shadow!r} has stopped: {stopped}")
         if any(job.folds or job.kind == "configure" for job in model.jobs.running()):
-            raise Conflict("the model is being taught anew; promote the challenger when that is done")
+            raise Conflict("the model is being retrained; promote the challenger when the job is done")
         return Planned([ChallengerPromoted(self.shadow, now_ms)], lambda model: _answer(model, None))
 
 
 def class_of(model: Model, label: Label, classes_max: int) -> int:
-    """The number of a label's class, that of the next class for a new one. Invalid for a label that may not come."""
+    """Return the number of a label's class; for a new label, the next number. Invalid for a forbidden label."""
     check_label(label, "y")
     number = model.labels.number(label)
     if number is not None:
         return number
     key = label_key(label)
     if model.configuration.classes is not None:
-        raise Invalid(f"y: the classes are declared, and {key} is none of them")
+        raise Invalid(f"y: the model's classes are declared, and {key} is not among them")
     if len(model.labels) >= classes_max:
-        raise Invalid(f"y: a model has at most {classes_max} classes, {key} is one more")
+        raise Invalid(f"y: a model may have at most {classes_max} classes, and {key} would be another")
     return len(model.labels)
 
 
 def number_of(model: Model, given: str, located: Located | None) -> int | None:
-    """The number of the learned example with this id."""
+    """Return the number of the learned example with this id, or None."""
     number = model.answers.number_of(given)
     if number is not None and given.startswith(SERVER_ID) and number < model.answers.oldest:
-        # It may have an id of its own. Of a point that is known; else the log tells.
+        # The example with this number may have an id of its own. For a point the model knows; otherwise the log tells.
         held = any(np.isin(number, learner.solver.keys()) for learner in (model.learner, *model.shadows.values()))
         number = number if held and number not in model.old_ids else None
     if number is None:
@@ -231,16 +236,16 @@ def number_of(model: Model, given: str, located: Located | None) -> int | None:
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -> Configuration:
-    """A configuration with some parts changed. Invalid if that is none, or another model."""
+    """Return a configuration with some parts changed. Invalid if the result is invalid or would be another model."""
     facts = configured_anew(base, changes)
     for name in ("features", "classes"):
         if facts.get(name) != base.get(name):
-            raise Invalid(f"{name}: a model's {name} cannot be changed; make another model")
+            raise Invalid(f"{name}: a model's {name} cannot be changed; create another model")
     return parse_configuration(json.dumps(facts), settings)
 
 
 def in_place(model: Model, configuration: Configuration) -> bool:
-    """Whether the solver can go there without being taught anew."""
+    """Return whether the solver can adopt the configuration without retraining."""
     then, now = model.configuration.model_dump(), configuration.model_dump()
     differ = {name for name in now if then.get(name) != now[name]}
     if differ <= BESIDE:
@@ -256,12 +261,12 @@ def _check_shadow(model: Model, name: str, *, running: bool) -> None:
     if any(job.shadow == name for job in model.jobs.running()):
         if running:
             return
-        raise Conflict(f"challenger {name!r} is being taught; see its job")
+        raise Conflict(f"challenger {name!r} is being taught; wait for its job")
     raise NotFound(f"there is no challenger {name!r}")
 
 
 def _answer(model: Model, job: int | None) -> dict[str, Any]:
-    """Where a change is seen: a job that goes on, or the solver's certificate."""
+    """Return the job of a change that goes on, or the solver's certificate."""
     if job is not None:
         return {"at": job, "folds": bool((found := model.jobs.find(job)) and found.folds)}
     return {"certificate": model.solver.certificate()}

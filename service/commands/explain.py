@@ -1,4 +1,4 @@
-"""Why a model predicts what it predicts, and which of its examples it does not believe."""
+"""Why a model predicts what it predicts, and which of its examples contradict their labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hinged.solvers.scores.selection import margins
 
 
 class Explained(NamedTuple):
-    """A decision, the state that made it, and for each row the support vectors that carry the score."""
+    """A decision, the state that made it, and for each row the support vectors that contribute to the score."""
 
     published: Published
     decided: Decided
@@ -24,13 +24,13 @@ class Explained(NamedTuple):
 
 
 def explain(model: Model, inputs: Inputs, most: int) -> Explained:
-    """Decide, and name for each row the `most` support vectors that add most to the predicted class's score.
+    """Decide, and name for each row the `most` support vectors that contribute most to the predicted class's score.
 
     Invalid for a solver without support vectors, and for an x that the model's kernel does not take.
     """
     published = model.published()
     try:
-        inputs = model.learner.rows(inputs)  # read under another configuration, perhaps
+        inputs = model.learner.rows(inputs)  # they may have been read for an earlier configuration
     except BadRow as error:
         raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
     decided = published.decide(inputs)
@@ -41,7 +41,7 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
     for r, number in enumerate(decided.numbers.tolist()):
         contributions = model.solver.contributions(rows.take(np.array([r])))
         if contributions is None:
-            raise Invalid(f"solver {model.configuration.solver} keeps no support vectors to explain a score with")
+            raise Invalid(f"solver {model.configuration.solver} has no support vectors to explain a score with")
         column = 0 if decided.columns.shape[1] == 1 else number
         parts = contributions.parts[column]
         if decided.columns.shape[1] == 1 and number != 1:
@@ -59,10 +59,10 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
 
 
 def suspects(model: Model, most: int) -> list[dict[str, Any]]:
-    """The points that contradict their label most, or that the ramp set aside, as likely errors of the label.
+    """Return the points that contradict their label most, or that the ramp set aside: their labels are likely errors.
 
-    Without those whose label somebody has confirmed, by giving it again. margin: y f(x), negative where the prediction
-    is another label. Invalid for a solver without points.
+    Points whose label somebody has confirmed by giving it again are left out. margin: y f(x), negative if the
+    prediction is another label. Invalid for a solver without points.
     """
     held = model.solver.point_scores()
     if held is None:

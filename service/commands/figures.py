@@ -1,4 +1,4 @@
-"""What a model says of how good it is: the certificate of its solution, leave-one-out error, its challengers."""
+"""How good a model is: the certificate of its solution, its leave-one-out error, its curves and its challengers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
 
-SPARK_POINTS = 64  # of a curve in an overview
+SPARK_POINTS = 64  # points of a curve in an overview
 
 
 class Glanceable(Protocol):
-    """A model that serves, as far as an overview needs it."""
+    """A serving model, as far as an overview needs it."""
 
     @property
     def model(self) -> Model:
-        """The model, which may be learning."""
+        """The model, which may be learning meanwhile."""
 
     @property
     def waiting_examples(self) -> int:
-        """Examples that have queued up."""
+        """Examples that wait in the queue."""
 
 
 def glance(standing: Glanceable) -> dict[str, Any]:
-    """A model in the figures that cost next to nothing, without waiting for it.
+    """Return the figures of a model that cost next to nothing, without waiting for it.
 
-    They may be of the moment before or after its newest example, or of both.
+    They may be from before or after its newest example, or mixed.
     """
     model = standing.model
     metrics, points = model.metrics, model.curves.own.points
@@ -53,7 +53,7 @@ def glance(standing: Glanceable) -> dict[str, Any]:
 
 
 def curves_of(model: Model, after: int) -> dict[str, Any]:
-    """The learning curves behind a position of the log and up to now, with all marks."""
+    """Return the learning curves after a position of the log up to now, with all marks."""
     curves = model.curves
 
     def columns(curve: LearningCurve, learner: ModelLearner) -> dict[str, list[Any]]:
@@ -61,10 +61,10 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         return curve.columns(after, None if now is None else (*now, *figures_of(learner)))
 
     def present(curve: LearningCurve) -> tuple[int, int, int] | None:
-        """Where the present lies, if the last point of the curve is not of it."""
+        """Return where the present lies, unless the curve's last point is of the present already."""
         if curve.points[-1][1] < model.learned:
             return model.position, model.learned, model.at_ms
-        mark = curves.marks[-1] if curves.marks else None  # finishing, say, has changed what was learned
+        mark = curves.marks[-1] if curves.marks else None  # a finishing step, for example, changes what was learned
         return (mark.position, model.learned, mark.at_ms) if mark and mark.position > curve.points[-1][0] else None
 
     return {
@@ -73,7 +73,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         "points_max": POINTS_MAX,
         "stride": curves.own.stride,
         "curve": columns(curves.own, model.learner),
-        "shadows": {  # one that has learned nothing since it was made has no point yet
+        "shadows": {  # a challenger that has learned nothing since it was made has no point yet
             name: columns(curves.shadows.get(name) or LearningCurve(), shadow)
             for name, shadow in sorted(model.shadows.items())
         },
@@ -82,12 +82,12 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
 
 
 def certificate(model: Model) -> tuple[int, dict[str, Any]]:
-    """The position of the state, and how good its solution is."""
+    """Return the position of the state, and how good its solution is."""
     return model.position, model.solver.certificate()
 
 
 def copy_of_exact(model: Model) -> tuple[int, ModelLearner]:
-    """The position of the state, and a copy of its learner for `left_out`. Conflict unless the solver is exact."""
+    """Return the state's position and a copy of its learner, for `left_out`. Conflict unless the solver is exact."""
     if not isinstance(model.solver, ExactSVM):
         raise Conflict(f"leave-one-out needs the exact solver; this model's is {model.configuration.solver}")
     facts, arrays = model.learner.state()
@@ -95,9 +95,9 @@ def copy_of_exact(model: Model) -> tuple[int, ModelLearner]:
 
 
 def left_out(learner: ModelLearner) -> tuple[int, int]:
-    """Examples, and how many of them the machine without it takes for another class."""
+    """Return the number of examples, and how many of them the machine without that example assigns to another class."""
     solver = learner.solver
-    assert isinstance(solver, ExactSVM)  # noqa: S101  checked where it was copied
+    assert isinstance(solver, ExactSVM)  # noqa: S101  checked when it was copied
     if not solver.live:
         return 0, 0
     error = solver.leave_one_out_error()
@@ -105,7 +105,7 @@ def left_out(learner: ModelLearner) -> tuple[int, int]:
 
 
 def challengers(model: Model, *, full: bool = False) -> dict[str, Any]:
-    """The model and its challengers, each with the metrics of its own predictions.
+    """Return the model and its challengers, each with the metrics of its own predictions.
 
     full: with every default of their configurations.
     """

@@ -1,8 +1,8 @@
-"""What a micro-batch of learn requests comes to, worked out before anything is written.
+"""The plan of a micro-batch of learn requests, made before anything is written.
 
-Each request is taken or refused whole. Of the examples of the requests taken, some are new, some repeat what the model
-has learned or what stands earlier in the same micro-batch, and some are one of several labels that a candidate of the
-pool needs. An example without x takes that of the pool or of the prediction that waits for its label.
+Each request is taken or refused as a whole. An example may be new. It may repeat an example that the model has learned
+or that comes earlier in the micro-batch. Or it is one of several labels that a candidate of the pool needs. An example
+without x takes the x of the pool or of the prediction that waits for its label.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def make_plan(
     at_ms: int,
     waiting: Mapping[str, Prediction] | None = None,
 ) -> Plan:
-    """Decide what becomes of each example, against the model as it stands. Changes nothing.
+    """Decide what becomes of each example, for the model as it stands. Changes nothing.
 
     waiting: predictions that are about to be logged.
     """
@@ -56,7 +56,7 @@ def make_plan(
 
 
 def rehearse(configuration: Configuration, request: LearnRequest, settings: Settings) -> None:
-    """Raise what a new model of this configuration would say to its first request."""
+    """Raise the error that a new model of this configuration would answer to its first request."""
     model = Model("new", configuration, **settings.model_sizes)
     (planned,) = make_plan(model, [request], lambda _: {}, settings.classes_max, at_ms=0).planned
     if isinstance(planned, ServiceError):
@@ -64,9 +64,9 @@ def rehearse(configuration: Configuration, request: LearnRequest, settings: Sett
 
 
 def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms: int) -> Plan | None:
-    """The plan of a stream: every example brings an x, is new, and of a class that is known. None where one is not.
+    """Return the plan of a plain stream: every example brings an x, is new, and its class is known. None otherwise.
 
-    One look at the whole micro-batch then says of all examples what `taking.take` says of each, ten times as fast.
+    One check of the whole micro-batch then replaces `taking.take` for each example, and is ten times as fast.
     """
     batches = [request.inputs for request in requests if request.inputs is not None]
     ids = list(chain.from_iterable(request.ids for request in requests))
@@ -81,7 +81,7 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     if given and not _all_unknown(model, given, lookup, at_ms):
         return None
     labels = list(chain.from_iterable(request.labels for request in requests))
-    kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and another label
+    kinds = list(zip(map(type, labels), labels, strict=True))  # the type too, because True == 1 but is another label
     numbers = {kind: model.labels.number(kind[1]) for kind in set(kinds)}
     if None in numbers.values():
         return None
@@ -100,7 +100,7 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
 
 
 def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> bool:
-    """Whether these ids are all different and mean nothing yet: not learned, forgotten, offered or pending."""
+    """Return whether all ids are different and unknown: not learned, forgotten, offered or pending."""
     different = set(given)
     return (
         len(different) == len(given)
@@ -114,10 +114,10 @@ def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> 
 
 
 def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelEvent]:
-    """The new examples as events; a class is added right before its first example."""
+    """Return the new examples as events; a class is added right before its first example."""
     if not new:
         return []
-    # A candidate that was imported does not say of which kernel its norms are.
+    # An imported candidate does not say for which kernel its norms were computed.
     inputs = model.learner.rows(join_inputs(_runs(new)))
     numbers = {label_key(label): number for number, label in enumerate(model.labels.labels)}
     events: list[ModelEvent] = []
@@ -155,7 +155,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
 
 
 def _runs(new: Sequence[NewExample]) -> list[Inputs]:
-    """The examples' x in order; neighbours in a batch stay together."""
+    """Return the examples' x in order; neighbours in a batch stay together."""
     runs: list[tuple[Inputs, int, int]] = []
     for example in new:
         if runs and runs[-1][0] is example.batch and runs[-1][2] == example.row:

@@ -1,4 +1,4 @@
-"""What an annotator does with a lease but to answer: keep it, give it back, skip it, take a skip back."""
+"""An annotator's commands on a lease, besides answering: extend it, give it back, skip it, take a skip back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hinged.service.model.pool import Candidate, Lease
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """A heartbeat: the lease lasts lease_ms from now; None: as long as it was given for."""
+    """A heartbeat: the lease lasts lease_ms from now; None: its original length."""
 
     token: str
     lease_ms: int | None = None
@@ -29,7 +29,7 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A lease is given back."""
+    """Give a lease back."""
 
     token: str
 
@@ -41,7 +41,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A lease is given back: its annotator, or nobody, is to be asked again."""
+    """Give a lease back so that its annotator, or nobody, is asked again."""
 
     token: str
     for_all: bool
@@ -55,28 +55,28 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Unskip:
-    """A skip is taken back: the lease is open again, for as long as it was given for."""
+    """Take a skip back: the lease is open again, for its original length."""
 
     token: str
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound where nothing was skipped under the lease, Conflict where it is somebody else's turn by now."""
+        """NotFound if nothing was skipped under the lease, Conflict if the candidate has been taken otherwise since."""
         found = model.pool.find_lease(self.token)
         if found is None or (found[1].skipped is None and not found[1].open_at(now_ms)):
-            raise NotFound("there is no such lease that was skipped")
+            raise NotFound("there is no skipped lease with this token")
         candidate, lease = found
         expires_ms = lease.expires_ms if lease.skipped is None else now_ms + lease.length_ms
         answer = {"id": candidate.id, "lease": self.token, "expires_at": shown_time(expires_ms)}
         if lease.skipped is None:  # asked again
             return Planned([], lambda _: answer)
         if not candidate.may_be_taken_back(lease, now_ms, model.configuration.labels.overlap):
-            raise Conflict(f"{candidate.id!r} was answered, skipped for all by another, or others work on it by now")
+            raise Conflict(f"{candidate.id!r} has since been answered, skipped for all, or leased to other annotators")
         return Planned([SkipUndone(self.token, expires_ms, now_ms)], lambda _: answer)
 
 
 def open_lease(model: Model, token: str, now_ms: int) -> tuple[Candidate, Lease]:
-    """A lease that is open. NotFound where it is unknown, answered, given back or expired."""
+    """Return a lease that is open. NotFound if it is unknown, answered, given back or expired."""
     found = model.pool.find_lease(token)
     if found is None or not found[1].open_at(now_ms):
-        raise NotFound("there is no such lease: it was answered, given back, or has expired")
+        raise NotFound("there is no open lease with this token: it was answered, given back, or has expired")
     return found

@@ -1,4 +1,4 @@
-"""Learned examples as they stand now: what the log told of them when they came, and what has become of that since."""
+"""Learned examples as they stand now: as logged when they were learned, with later changes applied."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ CURSOR = r"^([0-9]{1,18})\.([0-9]{1,18})$"
 
 
 class Cursor(NamedTuple):
-    """Where a page begins: a row of the event at a position; at 0, before the log, the example of a number."""
+    """The beginning of a page: a row of the event at a position; at position 0, for examples before the log, an
+    example's number.
+    """
 
     position: int = 0
     row: int = 0
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """The cursor of a text that has the form of CURSOR; the beginning where there is none."""
+        """Return the cursor of a text of the form CURSOR; the beginning for None."""
         if text is None:
             return cls()
         position, row = text.split(".")
         return cls(int(position), int(row))
 
     def shown(self) -> str:
-        """As it goes over the wire."""
+        """The cursor as it goes over the wire."""
         return f"{self.position}.{self.row}"
 
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """Which examples are listed. label: as a key of `scores`; annotator: one who answered; times: from, and before."""
+    """Selects the examples to list, by label (as a key of `scores`), by annotator, and by the time of learning."""
 
     label: str | None = None
     annotator: str | None = None
@@ -46,12 +48,12 @@ class ListFilter:
 
     @property
     def timed(self) -> bool:
-        """Whether it matters when an example came."""
+        """Whether the filter is by time."""
         return self.from_ms is not None or self.to_ms is not None
 
 
 class LoggedExample(NamedTuple):
-    """An example as the log, or the model, tells of it. label: its class number then; annotator: who answered last."""
+    """An example as logged, or as the model knows it. label: its class number then; annotator: who answered last."""
 
     cursor: Cursor
     number: int
@@ -64,11 +66,11 @@ class LoggedExample(NamedTuple):
 
 
 Listed = list[tuple[Cursor, dict[str, Any]]]
-"""Examples as they are shown, each with where it stands."""
+"""Examples as they are shown, each with its cursor."""
 
 
 def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> list[LoggedExample]:
-    """So many examples of a learned batch from one of its rows on."""
+    """Return at most `most` examples of a learned batch, beginning at a row."""
     keys = event.keys.tolist()
     return [
         LoggedExample(
@@ -86,25 +88,27 @@ def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> 
 
 
 def kept_entries(model: Model, begin: int, end: int) -> list[LoggedExample]:
-    """The examples of these numbers, end excluded, that the model knows without its log."""
+    """Return the examples with numbers from begin to before end that the model knows without its log."""
     labels = [(number, model.answers.label_of(number)) for number in range(begin, end)]
     return [LoggedExample(Cursor(0, n), n, model.id_of(n), label) for n, label in labels if label is not None]
 
 
 def missing_before(model: Model, first: int) -> int:
-    """How many examples before the one of this number neither log nor model can tell of, forgotten ones not among."""
+    """Return how many examples before number `first` are unknown to both log and model, without those forgotten on
+    request.
+    """
     oldest = min(model.answers.oldest, first)
     return oldest - 1 - sum(number < oldest for number in model.tombstones.numbers)
 
 
 def listed(model: Model, entries: Iterable[LoggedExample], wanted: ListFilter) -> Listed:
-    """Those of the entries that are wanted and not forgotten, as they stand now."""
-    answered: dict[str, dict[str, Label]] = defaultdict(dict)  # the newest, which may have been changed
+    """Return the entries that are wanted and not forgotten, as they stand now."""
+    answered: dict[str, dict[str, Label]] = defaultdict(dict)  # the newest answers, which may have been changed
     for answer in model.annotators:
         answered[answer.id][answer.annotator] = answer.label
     found = []
     for entry in entries:
-        undone = entry.cursor.position and not model.counts(entry.cursor.position)  # since it was read
+        undone = entry.cursor.position and not model.counts(entry.cursor.position)  # rolled back since it was read
         if undone or entry.number in model.tombstones.numbers:
             continue
         label = model.labels.labels[model.corrections.get(entry.number, entry.label)]

@@ -1,4 +1,4 @@
-"""What a micro-batch of learn requests is, and what it comes to: requests, examples, votes, the plan."""
+"""The parts of a plan: requests, examples, votes, and the plan of a micro-batch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from hinged.service.model.model import Model
 
 
 class Provenance(NamedTuple):
-    """Who labelled an example, where another program asked; source: how it was chosen there (metrics.py).
+    """The origin of a label that another program asked for.
 
-    changed_ms: when it was last changed there, None where that is not known.
+    source: how the example was chosen there (metrics.py).
+    changed_ms: when it was last changed there; None if unknown.
     """
 
     annotator: str | None
@@ -30,11 +31,13 @@ class Provenance(NamedTuple):
 class LearnRequest:
     """Checked examples of one request, in order.
 
-    ids: None where the server is to give one. inputs: the x of those that bring one, in order (None where none does).
-    contents: 16 bytes of x and y, None where there is no x. leases: tokens, None where there is none; empty: none.
-    elsewhere: of each example, where they were asked of another server; empty where they were not.
-    reread: the same request as another configuration reads it (Invalid if it does not): by the time that its turn
-    comes the model may have another kernel or precision than when it was read.
+    ids: None where the server is to give an id.
+    inputs: the x of the examples that bring one, in order; None if no example does.
+    contents: 16 bytes of x and y; None where there is no x.
+    leases: tokens, None where an example has none; empty if no example has one.
+    elsewhere: the provenance of each example that another program asked for; else empty.
+    reread: reads the request again for another configuration, or raises Invalid. Before the request's turn comes, the
+    model may change its kernel or precision.
     """
 
     ids: list[str | None]
@@ -46,7 +49,7 @@ class LearnRequest:
     elsewhere: Sequence[Provenance] = ()
 
     def read_for(self, model: Model) -> LearnRequest:
-        """The request as the model's present configuration reads it. Invalid for an x that it does not take."""
+        """Return the request as the model's present configuration reads it. Invalid for an x that it does not take."""
         if self.inputs is None or model.learner.takes(self.inputs):
             return self
         if self.reread is None:
@@ -60,7 +63,7 @@ class LearnRequest:
 
 @dataclass(frozen=True, slots=True)
 class CollectedLabels:
-    """One of several labels was taken: so many there are now, so many it needs; `tally` once it has them."""
+    """One of several labels was taken: the number so far, and the number needed; `tally` once it has them all."""
 
     collected: int
     needed: int
@@ -69,9 +72,8 @@ class CollectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExample:
-    """What becomes of one example.
-
-    It is number `new` of the micro-batch's new ones (or repeats that), or repeats `answer`, or is one of `votes`.
+    """The fate of one example: it is number `new` among the micro-batch's new examples (or repeats that), or
+    repeats `answer`, or is one of `votes`.
     """
 
     given: str | None
@@ -82,7 +84,7 @@ class PlannedExample:
 
 
 class AllNew(NamedTuple):
-    """What becomes of the examples of a request that are all new: they are numbers `begin`... of the micro-batch's."""
+    """The fate of a request's examples if all are new: they are the micro-batch's new examples from `begin` on."""
 
     begin: int
     ids: Sequence[str | None]
@@ -104,7 +106,7 @@ class NewExample:
 
 @dataclass(slots=True)
 class Plan:
-    """Fates by request (or the error that refuses it), and the events that they make."""
+    """For each request what becomes of its examples (or the error that refuses it), and the events that they make."""
 
     planned: list[list[PlannedExample] | AllNew | ServiceError] = field(default_factory=list)
     events: list[ModelEvent] = field(default_factory=list)

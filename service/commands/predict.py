@@ -1,7 +1,7 @@
-"""Predicting: what every way in calls, be it HTTP, a WebSocket's frame or another protocol.
+"""Predicting, for every way in: HTTP, WebSocket frames and other protocols.
 
-Predictions are made from what was published last and wait for no learning; where support vectors are to explain them,
-the model itself is asked between two changes. One that has an id waits for its label.
+Predictions are made from the state published last and do not wait for learning. If support vectors are to explain them,
+the model itself is asked between two changes. A prediction with an id waits for its label.
 """
 
 from __future__ import annotations
@@ -32,47 +32,51 @@ from hinged.service.model.view import Decided, Published
 
 T = TypeVar("T")
 
-# Work above which a prediction goes to a thread, so that the event loop stays free: multiplications, of which turning
-# an inner sum into a kernel value is worth VALUE_WORK. About a millisecond.
+# Multiplications above which a prediction goes to a thread, so that the event loop stays free: about a millisecond.
+# Turning an inner product into a kernel value counts as VALUE_WORK multiplications.
 INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
-CHARACTER_WORK = 400  # of finding the words of a text
+CHARACTER_WORK = 400  # multiplications that finding the words takes, per character of a text
 NO_DETAILS = Details()
-INLINE_VALUES_MAX = 20_000  # of a batch that the event loop itself decides on, however small the model
-KEPT_INLINE_MAX = 100  # predictions that the event loop itself makes ready to wait
-WISHES = 500  # predictions of which is told at once whether their labels are wanted: half a millisecond
+INLINE_VALUES_MAX = 20_000  # values of a batch that the event loop decides on itself, however small the model
+KEPT_INLINE_MAX = 100  # predictions that the event loop itself prepares to wait for labels
+WISHES = 500  # predictions for which label wishes are computed at once: half a millisecond
 
 
 class Serving(Protocol):
-    """A model that serves, as far as predictions need it."""
+    """A serving model, as far as predictions need it."""
 
     predictions_served: int
 
     @property
     def published(self) -> Published:
-        """What predictions read."""
+        """The state that predictions read."""
 
     @property
     def readers(self) -> Executor:
-        """Runs what takes too long for the event loop."""
+        """Runs what would take too long on the event loop."""
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """What a question to the model itself finds, between two changes."""
+        """Return the answer of a question to the model itself, between two changes."""
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Whose labels are wanted of these predictions."""
+        """Return for each prediction whether its label is wanted."""
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
         """Let predictions wait for their labels."""
 
 
 class Predictions(NamedTuple):
-    """What a state predicts of a batch, row by row.
+    """A state's predictions for a batch, row by row.
 
-    published: that state. labels: None while no class is known; probabilities: None where they are unknown. scores: of
-    each class by name. wishes: whether the labels are wanted, where that was asked. of_classes: the probability of each
-    class by name, where that was asked, None where it is unknown. support_vectors: those that carry each score, where
-    they were asked for. outside: by row, names or columns whose values lie outside of what was learned.
+    published: the state.
+    labels: None while no class is known.
+    probabilities: of the predicted class; None where unknown.
+    scores: of each class, by name.
+    wishes: whether labels are wanted; None if not asked for.
+    of_classes: the probability of each class by name, None where unknown; None if not asked for.
+    support_vectors: those that contribute to each score; None if not asked for.
+    outside: by row, the names or columns whose values lie outside everything learned.
     """
 
     published: Published
@@ -87,7 +91,9 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What a state decides on a batch, of which any part can be told. details: what is told besides."""
+    """A state's decisions for a batch, from which predictions for any part can be made. details: what the answer
+    includes.
+    """
 
     published: Published
     decided: Decided
@@ -96,7 +102,7 @@ class Decisions:
     support_vectors: list[list[dict[str, Any]]] | None
 
     def part(self, begin: int, end: int) -> Predictions:
-        """The predictions of rows begin..end."""
+        """Return the predictions of rows begin to before end."""
         whole = begin == 0 and end >= self.decided.numbers.size
         published, decided = self.published, self.decided if whole else self.decided.part(begin, end)
         numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
@@ -119,10 +125,11 @@ async def make_decisions(
     ids: Sequence[str | None] | None = None,
     details: Details = NO_DETAILS,
 ) -> Decisions:
-    """Predict what was read for a state from this state: another may have another kernel or precision.
+    """Predict inputs with the state for which they were read: another state may have another kernel or precision.
 
-    ids: of each row; None where no labels will come. details: where support vectors are to explain each row, the state
-    is that of the model between two changes. Invalid for a solver without support vectors.
+    ids: of each row; None if no labels will come.
+    details: if support vectors shall explain each row, the state is the model's between two changes. Invalid for a
+    solver without support vectors.
     """
     because = None
     if details.explain:
@@ -135,7 +142,7 @@ async def make_decisions(
         few = len(ids) <= WISHES
         wishes = serving.wishes(ids, doubtful) if few else await sliced(_wishes(serving, ids, doubtful))
         await _keep(serving, published, inputs, ids, decided, wishes)
-    serving.predictions_served += len(inputs)  # not before: whoever keeps none answers nothing
+    serving.predictions_served += len(inputs)  # only now: if keeping them fails, nothing is answered
     return Decisions(published, decided, wishes, details, because)
 
 
@@ -148,7 +155,7 @@ def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -
 
 
 async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
-    """Decision values take a moment: on the event loop where it is short, else on a thread of the model's."""
+    """Run work on decision values: on the event loop if it is short, else on a thread of the model."""
     values, characters = sizes_of(inputs)
     work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
     if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:

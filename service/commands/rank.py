@@ -1,4 +1,4 @@
-"""Ranking examples that a client holds, by what their labels are worth; nothing is kept."""
+"""Ranking examples that a client holds by the value of their labels; nothing is kept."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ async def make_ranking(
     labels: Sequence[Label | None],
     strategy: str,
 ) -> list[dict[str, Any]]:
-    """Examples in the order in which a strategy wants their labels, with |f(x)|.
+    """Return examples in the order in which a strategy wants their labels, with |f(x)|.
 
-    labels: those that are known, for the strategy gradient alone. Invalid where it lacks one.
+    labels: known labels, which only the strategy gradient needs. Invalid if it lacks one.
     """
     classes = _classes_of(published, labels) if strategy == GRADIENT else None
     work = partial(_rank, published, ids=ids, classes=classes, strategy=strategy)

@@ -1,4 +1,4 @@
-"""One learn request against the model and the requests before it: what becomes of each of its examples."""
+"""Taking one learn request: decide the fate of each of its examples, given the model and the requests before it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from hinged.service.model.pool import Candidate
 
 
 def revised(model: Model, given: str, changed_ms: int | None, at_ms: int) -> list[ModelEvent]:
-    """The event by which a model knows when this was changed; none where that is not told, or is known."""
+    """Return the event that notes when an example was changed elsewhere; no event if the time is unknown, or noted
+    already.
+    """
     return [] if changed_ms in (None, model.revisions.of(given)) else [ExampleRevised(given, changed_ms or 0, at_ms)]
 
 
 Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
-"""First answers of those ids that the log holds but the model has forgotten."""
+"""Returns first answers of the ids that the log holds but the model has dropped."""
 
 
 @dataclass(slots=True)
 class NewExamples:
-    """What the requests so far add. by_id: content, label and place in `examples` of each id; votes by candidate."""
+    """Additions of the requests so far. by_id: an id's content, label, and place in `examples`; votes: by candidate."""
 
     examples: list[NewExample] = field(default_factory=list)
     by_id: dict[str, tuple[bytes, Label, int]] = field(default_factory=dict)
@@ -50,7 +52,9 @@ def take(
     waiting: Mapping[str, Prediction],
     new: NewExamples,
 ) -> list[PlannedExample] | ServiceError:
-    """What becomes of a request's examples, which join the new ones; or the error that refuses it whole."""
+    """Add a request's new examples, and return what becomes of each of its examples; or the error that refuses the
+    whole request.
+    """
     asked = [given for given in request.ids if given is not None and model.answers.find(given) is None]
     taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, waiting, new)
     planned, row = [], 0
@@ -67,7 +71,7 @@ def take(
 
 
 class _Taking:
-    """One request against the model and the requests before it, whose additions it can take back."""
+    """Takes one request, given the model and the requests before it; can undo what the request has added."""
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class _Taking:
         self.voted: list[str] = []
 
     def undo(self) -> None:
-        """Take back what the request has added."""
+        """Undo what the request has added."""
         for example in self.new.examples[self.begin :]:
             if example.given is not None:
                 del self.new.by_id[example.given]
@@ -103,20 +107,22 @@ class _Taking:
         del self.new.examples[self.begin :], self.new.events[self.events :]
 
     def note_revision(self, index: int) -> None:
-        """Let the model know how new the example is that is taken, where another program keeps it."""
+        """Note how new the example is, if another program keeps it."""
         given = self.request.ids[index]
         if self.request.elsewhere and given is not None:
             self.new.events += revised(self.model, given, self.request.elsewhere[index].changed_ms, self.at_ms)
 
     def plan_of(self, index: int, row: int | None, content: bytes | None) -> PlannedExample:
-        """What becomes of one example; `row` of the request's x and `content` are None where it brings none."""
+        """Return what becomes of one example. `row` (of the request's x) and `content` are None if it brings no x."""
         batch = self.request.inputs
         given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
         if given is None:
             if token is not None:
                 raise Invalid(f"examples[{index}].id: an example with a lease needs its id", index=index)
             if batch is None or row is None or content is None:
-                raise Invalid(f"examples[{index}].x: x is missing, and there is no id to know it by", index=index)
+                raise Invalid(
+                    f"examples[{index}].x: x is missing, and without an id it cannot be looked up", index=index
+                )
             return self._add(index, NewExample(None, batch, row, label, content, 0))
         if self.model.tombstones.knows(given):
             raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
@@ -138,16 +144,16 @@ class _Taking:
         if content is None:
             if known is None:
                 raise NotFound(
-                    f"examples[{index}]: no x is known for the id {given!r}: it is neither in the pool nor pending",
+                    f"examples[{index}]: no x is known for the id {given!r}: it is not in the pool, nor pending",
                     index=index,
                     id=given,
                 )
             batch, row, content = known.x, 0, content_of(known.digest, label)
         elif candidate is not None and content != content_of(candidate.digest, label):
-            raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
-        assert batch is not None  # noqa: S101  a content is that of an x
+            raise Conflict(f"examples[{index}]: the pool has {given!r} with another x", index=index, id=given)
+        assert batch is not None  # noqa: S101  content comes with an x
         _check_free(self.model, given, index)
-        # A prediction of another x under this id is none of this example.
+        # A prediction of another x under this id does not belong to this example.
         meant = prediction is not None and content == content_of(prediction.digest, label)
         source = candidate.source if candidate else prediction.source if prediction and meant else 0
         annotator = None
@@ -156,24 +162,24 @@ class _Taking:
         return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator))
 
     def _prediction(self, given: str) -> Prediction | None:
-        """The prediction that waits for this label once those about to be logged are (Pending.keep)."""
+        """Return the prediction that will wait for this label once those about to be logged are (Pending.keep)."""
         kept, coming = self.model.pending.find(given, self.at_ms), self.waiting.get(given)
         return coming if kept is None or (coming is not None and coming.digest != kept.digest) else kept
 
     def _label_of_lease(
         self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None
     ) -> PlannedExample:
-        """The label of an annotator who has, or had, a lease: the first one wins, or the majority of several."""
+        """Take the label of an annotator who has, or had, a lease: the first label wins, or the majority of several."""
         found = self.model.pool.find_lease(token)
         if found is None or candidate is None or found[0] is not candidate:
             raise NotFound(
-                f"examples[{index}].lease: there is no such lease on {given!r}; ask for labels again",
+                f"examples[{index}].lease: {given!r} has no lease with this token; ask for labels again",
                 index=index,
                 id=given,
             )
         label, annotator, labelling = self.request.labels[index], found[1].annotator, self.model.configuration.labels
         if content is not None and content != content_of(candidate.digest, label):
-            raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+            raise Conflict(f"examples[{index}]: the pool has {given!r} with another x", index=index, id=given)
         votes = [*candidate.votes, *self.new.votes.get(given, [])]
         if any(voter == annotator for voter, _ in votes):
             needed = _needed([voted for _, voted in votes], labelling)
@@ -190,7 +196,7 @@ class _Taking:
                 return PlannedExample(given, None, None, duplicate=False, votes=CollectedLabels(len(votes), needed))
         tally = _tally([voted for _, voted in votes])
         if tally:
-            label = tally[0][0]  # the most frequent; of several, the one that came first
+            label = tally[0][0]  # the most frequent label; among equals, the earliest
         content = content_of(candidate.digest, label)
         asked = (found[1].source, annotator, votes)
         added = self._add(index, NewExample(given, candidate.x, 0, label, content, *asked))
@@ -226,15 +232,16 @@ class _Taking:
             return
         if model.configuration.classes is not None:
             allowed = ", ".join(label_key(known) for known in model.labels.labels)
-            raise Invalid(f"examples[{index}].y: the classes are declared as {allowed}, got {key}", index=index)
+            raise Invalid(f"examples[{index}].y: the model's declared classes are {allowed}, got {key}", index=index)
         if len(model.labels) + len(self.new.classes) >= self.classes_max:
             raise Invalid(
-                f"examples[{index}].y: a model has at most {self.classes_max} classes, {key} is one more", index=index
+                f"examples[{index}].y: a model may have at most {self.classes_max} classes, and {key} would be another",
+                index=index,
             )
 
 
 def _needed(labels: Sequence[Label], labelling: Labelling) -> int:
-    """How many labels a candidate needs that has these: one more than it has as long as none leads."""
+    """Return how many labels a candidate needs, given those it has; a tie needs one more, up to the tie breakers."""
     tally = _tally(labels)
     tied = len(tally) > 1 and tally[0][1] == tally[1][1]
     if not tied or len(labels) < labelling.overlap:
@@ -243,7 +250,7 @@ def _needed(labels: Sequence[Label], labelling: Labelling) -> int:
 
 
 def _tally(labels: Sequence[Label]) -> list[tuple[Label, int]]:
-    """How often each label was given, the most frequent first, of those the earliest."""
+    """Return how often each label was given, the most frequent first, among equals the earliest."""
     by_key = {label_key(label): label for label in reversed(labels)}
     return [(by_key[key], count) for key, count in Counter(map(label_key, labels)).most_common()]
 
@@ -257,13 +264,13 @@ def _check_free(model: Model, given: str, index: int) -> None:
             index=index,
             id=given,
         )
-    raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
+    raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are reserved for the server", index=index)
 
 
 def _check_room(model: Model, examples: int) -> None:
     solver = model.solver
     if examples > model.room:
         raise ModelFull(
-            f"the model holds {solver.live} points of at most points_max = {solver.points_max}; finish it to drop what "
-            "is no support vector, or use another model"
+            f"the model holds {solver.live} points, of at most points_max = {solver.points_max}; finish it to drop "
+            "points that are no support vectors, or use another model"
         )

@@ -1,1 +1,1 @@
-"""What users send, read and checked: examples, labels, named features, batches, configurations."""
+"""Clients' data, parsed and checked: examples, labels, named features, batches, configurations."""

@@ -1,6 +1,7 @@
-"""JSON of answers, written by pydantic's encoder: a long one in pieces, for the encoder keeps the event loop meanwhile.
+"""JSON of answers, written by pydantic's encoder. The encoder blocks the event loop, so long answers are written in
+pieces.
 
-Of a long answer not even what is to be written is made at once: its long lists are Parts.
+The values of a long answer are not made at once either: its long lists are Parts.
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ from pydantic_core import to_json
 from hinged.service.data.slices import Slices
 
 Answer = dict[str, Any]
-"""What is answered, as JSON; a long list in it is one of Parts."""
+"""An answer, as JSON; a long list in it is a Parts."""
 
 VALUES_MAX = 5_000
-"""Numbers and texts that are made and written at once: some milliseconds. An answer of more is long."""
+"""Numbers and texts that are made and written in one go: some milliseconds. An answer with more is long."""
 LIST_MAX = 400
-"""Results of a list that are written at once."""
+"""Results of a list that are written in one go."""
 
 
 class Parts:
-    """A long list, made a part at a time when it is written."""
+    """A long list, whose parts are made when they are written."""
 
     def __init__(self, length: int, size: int, make: Callable[[int, int], list[Any]]) -> None:
-        """size: numbers and texts of an element, about. make: elements begin..end."""
+        """size: numbers and texts of an element, roughly. make: returns elements begin to before end."""
         self.length = length
         self._step = max(1, VALUES_MAX // max(1, size))
         self._make = make
 
     @property
     def short(self) -> bool:
-        """Whether there is one part, which is as well made at once."""
+        """Whether there is only one part, which may as well be made at once."""
         return self.length <= self._step
 
     def __iter__(self) -> Iterator[list[Any]]:
@@ -40,17 +41,17 @@ class Parts:
             yield self._make(begin, min(self.length, begin + self._step))
 
     def all(self) -> list[Any]:
-        """All elements."""
+        """Return all elements."""
         return self._make(0, self.length)
 
 
 def json_bytes(content: Any) -> bytes:
-    """An answer as JSON."""
+    """Return an answer as JSON."""
     return to_json(content, inf_nan_mode="constants")
 
 
 def is_long(content: Any) -> bool:
-    """Whether an answer is written in pieces: an object with a part that is a long list, or in which there is one."""
+    """Return whether an answer is written in pieces: an object with a long list in it, or in one of its parts."""
     return type(content) is dict and any(map(_is_long, content.values()))
 
 
@@ -64,7 +65,7 @@ def _is_long(part: Any) -> bool:
 
 
 def json_pieces(content: Any) -> Slices[list[bytes]]:
-    """The same in pieces."""
+    """Return the same JSON in pieces."""
     found: list[bytes] = []
     for piece in _pieces(content):
         found.append(piece)

@@ -1,9 +1,9 @@
-"""Batches of examples as bytes: what a client of rows sends instead of JSON, at a tenth of the time to read it.
+"""Batches of examples as bytes, which clients with rows send instead of JSON. Reading them takes a tenth of the time.
 
 A body is a frame (hinged/frames.py) of kind "batch". Its arrays are x (m, dim), or indptr, indices and values of m
-sparse rows, and y (m,), which numbers the facts' labels; the facts' ids are m texts or nulls, their shows what each
-candidate is shown as, or null. docs/reference/http.md tells each byte. All is checked here, as in examples.py,
-before anything else sees it.
+sparse rows, and y (m,), which indexes the facts' labels. The facts' ids are m texts or nulls; their shows are what each
+candidate shows, or null. docs/reference/http.md describes each byte. As in examples.py, everything is checked here
+before other code sees it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ Array = np.ndarray[Any, Any]
 MEDIA_TYPE = "application/vnd.hinged.batch"
 KIND = "batch"
 NONE = -1
-"""In y: no label is known."""
+"""In y: the label is unknown."""
 
 FLOATS = (np.float32, np.float64)
 INTEGERS = (np.int32, np.int64)
 ARRAYS_MAX = FACTS_MAX = 16
-"""Far more than a batch has, and so few that each may be looked at."""
-SHOWS = 50  # that are looked at at once: a millisecond
+"""Arrays, and facts, of a batch: far more than any batch has, and few enough to check each."""
+SHOWS = 50  # checked in one go: a millisecond
 SPARSE = ("indptr", "indices", "values")
 
 
 @with_config(STRICT)
 class BatchFacts(TypedDict):
-    """What a batch says besides its arrays."""
+    """The facts of a batch, besides its arrays."""
 
     ids: NotRequired[Annotated[list[str | None], Field(fail_fast=True)] | None]
     labels: NotRequired[Annotated[list[Y], Field(fail_fast=True)]]
@@ -61,9 +61,9 @@ FACTS: TypeAdapter[BatchFacts] = TypeAdapter(BatchFacts)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Checked examples, in order; labels are None where none is known, ids where the client gave none.
+    """Checked examples, in order. labels: None where unknown; ids: None where the client gave none.
 
-    shows: what candidates are shown as, None where it is x; empty where nothing is said of it.
+    shows: what people see instead of x, None where there is nothing; empty if the batch has no shows.
     """
 
     ids: list[str | None]
@@ -73,12 +73,12 @@ class Batch:
 
 
 def read_batch(body: Raw, configuration: Configuration, settings: Settings, labelled: bool | None) -> Slices[Batch]:
-    """The examples of a body. Invalid says what is wrong with which one.
+    """Return the examples of a body. Invalid says which example is wrong, and how.
 
-    labelled: whether each must have a label (True), none may (False), or some (None).
+    labelled: whether each must have a label (True), none may (False), or some may (None).
     """
     if not configuration.features.IN_ROWS:
-        raise Invalid("a batch holds rows of numbers; named features and texts are sent as JSON")
+        raise Invalid("a batch must hold rows of numbers; send named features and texts as JSON")
     try:
         yield from check_sent(body)
         header = yield from _header(opened(body)[0], settings)
@@ -86,19 +86,19 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
         told, arrays = contents(body, header, KIND)
         facts = FACTS.validate_python(told)
     except BadFrame as error:
-        raise Invalid(f"the body is no batch: {error}") from None
+        raise Invalid(f"the body is not a batch: {error}") from None
     except ValidationError as error:
         raise Invalid(f"the batch's facts: {first_problem(error, FACTS)}") from None
     yield
     m = _check_names(arrays, labelled)
     if not 1 <= m <= settings.batch_examples_max:
-        most = settings.batch_examples_max  # which a client sends at once, then
+        most = settings.batch_examples_max  # so that a client can send as many at once
         raise Invalid(f"examples must be 1 to {most}, got {m}", examples_max=most)
     _check_indptr(arrays)
     given = facts.get("ids")
     ids: list[str | None] = [None] * m if given is None else given
     if len(ids) != m:
-        raise Invalid(f"ids must be as many as the examples, {m}, got {len(ids)}")
+        raise Invalid(f"ids must have an entry for each example, {m}, got {len(ids)}")
     check_ids(ids)
     yield
     labels = _labels(facts.get("labels", []), arrays.get("y"), m, labelled)
@@ -109,7 +109,7 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
 
 
 def _header(text: memoryview, settings: Settings) -> Slices[Any]:
-    """What a header says, which has at most so many ids as there may be examples."""
+    """Return the parsed header, which has at most as many ids as there may be examples."""
     if len(text) > SMALL_BYTES:
         most = settings.batch_examples_max
         yield
@@ -120,7 +120,7 @@ def _header(text: memoryview, settings: Settings) -> Slices[Any]:
         except ValueError as error:
             raise BadFrame(f"the header is not JSON: {error}") from None
     if isinstance(header, dict) and isinstance(facts := header.get("facts"), dict) and len(facts) > FACTS_MAX:
-        raise BadFrame(f"a batch has at most {FACTS_MAX} facts, got {len(facts)}")
+        raise BadFrame(f"a batch may have at most {FACTS_MAX} facts, got {len(facts)}")
     return header
 
 
@@ -129,9 +129,9 @@ def _shows(facts: BatchFacts, m: int, *, candidates: bool) -> Slices[list[Any]]:
         return []
     shows = facts["shows"]
     if not candidates:
-        raise Invalid("shows belong to candidates of the pool; learn and predict take none")
+        raise Invalid("shows are for candidates of the pool; learn and predict do not take them")
     if len(shows) != m:
-        raise Invalid(f"shows must be as many as the examples, {m}, got {len(shows)}")
+        raise Invalid(f"shows must have an entry for each example, {m}, got {len(shows)}")
     for index, show in enumerate(shows):
         check_show(show, index)
         if not index % SHOWS:
@@ -140,13 +140,13 @@ def _shows(facts: BatchFacts, m: int, *, candidates: bool) -> Slices[list[Any]]:
 
 
 def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:
-    """The number of examples, once the arrays are those that a batch may have."""
+    """Check that a batch has the right arrays; return the number of examples."""
     x = SPARSE if "x" not in arrays else ("x",)
     wanted = {*x, *(("y",) if labelled or (labelled is None and "y" in arrays) else ())}
     if set(arrays) != wanted:
         y = "" if labelled is False else ", and y" if labelled else ", and perhaps y"
         got = ", ".join(name[:SHOWN] for name in arrays)
-        raise Invalid(f"a batch has the array x, or {', '.join(SPARSE)}{y}; got {got[:200]}")
+        raise Invalid(f"a batch must have the array x, or {', '.join(SPARSE)}{y}; got {got[:200]}")
     if "x" in arrays:
         _check(arrays, "x", FLOATS, 2)
         return len(arrays["x"])
@@ -162,7 +162,7 @@ def _check_indptr(arrays: dict[str, Array]) -> None:
     if not indptr.size or indptr[0] != 0 or indptr[-1] != nnz or (indptr[1:] < indptr[:-1]).any():
         raise Invalid(f"indptr must begin with 0, never fall and end with the number of values, {nnz}")
     if arrays["indices"].size != nnz:
-        raise Invalid(f"indices must be as many as the values, {nnz}, got {arrays['indices'].size}")
+        raise Invalid(f"indices must have an entry for each value, {nnz}, got {arrays['indices'].size}")
 
 
 def _check(arrays: dict[str, Array], name: str, dtypes: Sequence[type], axes: int) -> None:
@@ -179,13 +179,13 @@ def _labels(known: list[Label], y: Array | None, m: int, labelled: bool | None) 
         return [None] * m
     _check({"y": y}, "y", INTEGERS, 1)
     if y.size != m:
-        raise Invalid(f"y must be as many as the examples, {m}, got {y.size}")
+        raise Invalid(f"y must have an entry for each example, {m}, got {y.size}")
     least = NONE if labelled is None else 0
     outside = (y < least) | (y >= len(known))
     if outside.any():
         r = int(outside.argmax())
         raise Invalid(
-            f"examples[{r}].y: must be from {least} to {len(known) - 1}, a label's place; got {y[r]}", index=r
+            f"examples[{r}].y: must be from {least} to {len(known) - 1}, an index into labels, got {y[r]}", index=r
         )
     by_number = [*known, None]
     return [by_number[number] for number in y.tolist()]

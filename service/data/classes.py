@@ -1,4 +1,4 @@
-"""Class labels: any JSON string, integer or boolean. true, 1 and "1" are three labels, whatever Python thinks."""
+"""Class labels: any JSON string, integer or boolean. true, 1 and "1" are three labels, although True == 1 in Python."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from hinged.service.errors import Invalid
 
 Label: TypeAlias = answers.Label
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: json.dumps makes one for each call
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: json.dumps with options would make one at each call
 
 
 def label_key(label: Label) -> str:
-    """The label as JSON text: what tells labels apart."""
+    """Return the label as JSON text, which differs for any two labels."""
     return _encode(label)
 
 
 def same_label(one: Label, other: Label) -> bool:
-    """Whether two labels are one: True is not 1."""
+    """Return whether two labels are the same; True and 1 are not."""
     return one is other or (type(one) is type(other) and one == other)
 
 
 def score_name(label: Label) -> str:
-    """The label as a key of `scores`: a string as it is, anything else as JSON.
+    """Return the label as a key of `scores`: a string as it is, anything else as JSON.
 
-    A string that looks like JSON itself ("1", "true", or one that begins with a quote) keeps its quotes, so that no two
-    labels share a name, whatever other classes there are.
+    A string that looks like JSON ("1", "true", or one that begins with a quote) keeps its quotes, so that no two labels
+    share a name, whatever the other classes are.
     """
     if not isinstance(label, str):
         return json.dumps(label)
@@ -39,17 +39,19 @@ def score_name(label: Label) -> str:
 
 
 def check_label(label: Label, place: str, **details: Any) -> None:
-    """Refuse a label that is too long, or no Unicode; `place` says where in the request it stands."""
+    """Refuse a label that is too long or not valid Unicode; `place` says where in the request it stands."""
     if isinstance(label, int) and abs(label) >= 2**63:
-        raise Invalid(f"{place}: an integer label has at most 63 bits", **details)
+        raise Invalid(f"{place}: an integer label may have at most 63 bits", **details)
     if isinstance(label, str) and len(label) > limits.LABEL_CHARS_MAX:
-        raise Invalid(f"{place}: a label has at most {limits.LABEL_CHARS_MAX} characters, got {len(label)}", **details)
+        raise Invalid(
+            f"{place}: a label may have at most {limits.LABEL_CHARS_MAX} characters, got {len(label)}", **details
+        )
     if isinstance(label, str) and not is_whole(label):
-        raise Invalid(f"{place}: a label is made of whole characters, got half of one", **details)
+        raise Invalid(f"{place}: a label must be valid Unicode, got a lone surrogate", **details)
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text is made of whole characters: JSON may hold one half of two."""
+    """Return whether a text is valid Unicode: JSON may hold a lone surrogate, half of a character."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -58,17 +60,17 @@ def is_whole(text: str) -> bool:
 
 
 def check_labels(labels: Sequence[Label]) -> None:
-    """The same of each example's label, of which most are one of a few."""
+    """Check the label of each example; most examples share a few labels."""
     try:
-        for label in set(labels):  # True is 1, but both are labels
+        for label in set(labels):  # a set takes True and 1 for the same; both are valid
             check_label(label, "")
-    except Invalid:  # which is the first?
+    except Invalid:  # find the first example with an invalid label
         for index, label in enumerate(labels):
             check_label(label, f"examples[{index}].y", index=index)
 
 
 class Labels:
-    """The classes of a model in the order in which they came; a class's number is its place."""
+    """The classes of a model in the order in which they came; a class's number is its index."""
 
     def __init__(self) -> None:
         self.labels: list[Label] = []
@@ -79,12 +81,12 @@ class Labels:
         return len(self.labels)
 
     def add(self, label: Label) -> int:
-        """Number the next class."""
+        """Add a class; return its number."""
         number = self._numbers[label_key(label)] = len(self.labels)
         self.labels.append(label)
         self.names.append(score_name(label))
         return number
 
     def number(self, label: Label) -> int | None:
-        """The class's number, None if it has none yet."""
+        """Return the class's number, or None for an unknown label."""
         return self._numbers.get(label_key(label))

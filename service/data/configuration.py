@@ -1,4 +1,4 @@
-"""What a model is made of: the body of PUT /models/{model}, with its defaults and its checks."""
+"""Configurations of models: the body of PUT /models/{model}, with its defaults and its checks."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from hinged.solvers.core.states import BOUND_MAX
 DIM_SPARSE = 2**20
 SPANS = ("window", "half_life")
 TOLD = frozenset({"solver", "kernel", "features", "C", "points_max"})
-"""What is always shown of a configuration: what the model is, and what follows from the server's settings."""
+"""Parts of a configuration that are always shown: they say what the model is, or follow from the server's settings."""
 TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
-"""What is always shown of its features, with what new ones have: it is not what those have that a change names."""
+"""Parts of its features that are always shown, together with those that new models get. Without them, features named in
+a change would mean something else."""
 BESIDE = frozenset({"labels", "show", "calibration"})
-"""Parts that no solver knows of: they change without anything being taught anew."""
+"""Parts that no solver depends on: they change without retraining."""
 
 
 def _kind(value: Any) -> str | None:
-    """The solver's name, if it is one."""
+    """Return the solver's name, or None if it is unknown."""
     name = value.get("solver", _unnamed(value)) if isinstance(value, dict) else getattr(value, "solver", None)
     return name if isinstance(name, str) and name in CONFIGURATION_OF else None
 
@@ -45,7 +46,9 @@ _LASVM_S = frozenset(CONFIGURATION_OF["lasvm"].model_fields) - Configuration.SHA
 
 
 def _unnamed(facts: dict[str, Any]) -> str:
-    """The solver of a body that names none: a race, unless C, gamma or more is said, which a race finds by itself."""
+    """Return the solver of a body that names none: a race, unless the body gives C, gamma or another part that a race
+    finds by itself.
+    """
     kernel = facts.get("kernel")
     gamma = kernel.get("gamma") if isinstance(kernel, dict) else None
     found = gamma is None or isinstance(gamma, str)
@@ -64,15 +67,15 @@ CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
 
 
 def read_configuration(facts: dict[str, Any]) -> Configuration:
-    """The configuration that a log or a snapshot holds. ValueError if it is none.
+    """Return a configuration from a log or a snapshot. ValueError if it is invalid.
 
-    Parameters that a solver did not have when it was written have the values that are as if there were none.
+    Parameters that are newer than the log or snapshot get the values that leave its behaviour unchanged.
     """
     return CONFIGURATIONS.validate_python(as_written(facts))
 
 
 def as_written(facts: Any) -> Any:
-    """A configuration that was written earlier, with the parameters that came later."""
+    """Return an earlier configuration completed with the parameters that came later."""
     if not isinstance(facts, dict) or not isinstance(solver := facts.get("solver"), str):
         return facts
     spans = {name: facts[name] for name in SPANS if isinstance(facts.get(name), dict)}
@@ -81,15 +84,16 @@ def as_written(facts: Any) -> Any:
 
 
 def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Configuration:
-    """What a client asks for, with the defaults of a new model. Invalid says what was got and what is allowed.
+    """Return the configuration that a client asks for, with the defaults of a new model. Invalid says what was got and
+    what is allowed.
 
-    Features are scaled, unless gamma is a number (which speaks of x as it is) or too many columns would be centred;
-    and candidates count for the warm-up. A gamma "auto" says "scale".
+    Features are scaled, unless gamma is a number (which refers to unscaled x) or too many columns would be centred.
+    Candidates count for the warm-up. gamma "auto" becomes "scale".
     """
     configuration = _read(body)
     gamma, features = configuration.gamma, configuration.features
     said = features.model_fields_set
-    # What was said is still to be known (`found_again`).
+    # `found_again` needs to know which parts the client gave.
     facts = {**features.of_new_model(gamma)} | {name: getattr(features, name) for name in said}
     parts: dict[str, Any] = {"features": type(features).model_construct(said, **facts)}
     if gamma == AUTO:
@@ -98,9 +102,9 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
 
 
 def shown_configuration(configuration: Configuration, *, full: bool = False) -> dict[str, Any]:
-    """A configuration as JSON: what was said, and what follows from it. full: every default, too.
+    """Return a configuration as JSON: what the client gave, and what follows from it. full: every default, too.
 
-    `new_configuration` makes the same configuration of either, and neither changes anything of a model that has it.
+    `new_configuration` makes the same configuration of either form, so sending either back changes nothing.
     """
     facts = configuration.model_dump(mode="json")
     if full:
@@ -121,7 +125,7 @@ def shown_configuration(configuration: Configuration, *, full: bool = False) -> 
 
 @cache
 def _defaults(kind: type[Part]) -> dict[str, Any]:
-    """The defaults of a part's parameters, as JSON."""
+    """Return the defaults of a part's parameters, as JSON."""
     found = {name: field.default for name, field in kind.model_fields.items()}
     return {name: value.model_dump(mode="json") if isinstance(value, Part) else value for name, value in found.items()}
 
@@ -131,7 +135,7 @@ def _unusual(facts: dict[str, Any], usual: dict[str, Any], always: frozenset[str
 
 
 def found_again(asked: Configuration, there: Configuration) -> Configuration:
-    """What a client asks for, where a model is there already: defaults that were others once are as it has them."""
+    """Return what a client asks for if the model exists: defaults that have changed since are taken from the model."""
     if asked.solver == "auto" and there.solver == "lasvm" and "solver" not in asked.model_fields_set:
         shared = {name: getattr(asked, name) for name in Configuration.SHARED - {"solver"}}
         asked = CONFIGURATION_OF["lasvm"].model_construct(asked.model_fields_set, **shared)
@@ -151,7 +155,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
 
 
 def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
-    """A configuration that says all, as a model's own does. Invalid says what was got and what is allowed."""
+    """Return a configuration that is complete, like a model's own. Invalid says what was got and what is allowed."""
     return _checked(_read(body), settings)
 
 
@@ -163,23 +167,23 @@ def _read(body: bytes | bytearray | str) -> Configuration:
 
 
 def _checked(configuration: Configuration, settings: Settings) -> Configuration:
-    """The configuration with points_max and steps where it says none. Invalid where its parts do not fit."""
+    """Return the configuration with defaults for points_max and steps. Invalid if its parts contradict each other."""
     features, gamma, points_max = configuration.features, configuration.gamma, configuration.points_max
     points_max = points_max or min(POINTS, settings.points_max)
-    said = configuration.model_fields_set  # is still to be known (`found_again`)
+    said = configuration.model_fields_set  # needed by `found_again`
     spans = {name: span.stepping() for name in SPANS if (span := getattr(configuration, name)) is not None}
     facts = {**dict(configuration), "points_max": points_max, **spans}
     configuration = type(configuration).model_construct(said, **facts)
     warmup = configuration.warmup
     features.check(settings.dim_max)
     if isinstance(gamma, str) and warmup == 0:
-        raise Invalid(f'kernel.gamma: "{gamma}" comes from the warm-up of the features, and there is none here')
+        raise Invalid(f'kernel.gamma: "{gamma}" needs a warm-up of the features, and this model has none')
     kernel = configuration.kernel
     if isinstance(gamma, str) and features.square_max is None and kernel.family.power is not None:
-        raise Invalid(f'kernel.gamma: of a {kernel.type} "{gamma}" needs features.scale "auto", got null')
+        raise Invalid(f'kernel.gamma: "{gamma}" with a {kernel.type} kernel needs features.scale "auto", got null')
     if configuration.gamma_max <= 0 or (isinstance(gamma, float) and gamma > configuration.gamma_max):
         raise Invalid(
-            f"kernel: of scaled features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
+            f"kernel: with scaled features (gamma |x|^2 + coef0)^degree must be at most {NORM_MAX:g}: gamma at most "
             f"{configuration.gamma_max:g}, got {gamma}"
         )
     if warmup > points_max and configuration.when_full == "refuse":
@@ -192,14 +196,14 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         raise Invalid(f"configuration: {error}") from None
     window = configuration.window
     if window is not None and not solver.forgets:
-        raise Invalid(f"window: {configuration.solver} cannot unlearn: it keeps no examples")
+        raise Invalid(f"window: {configuration.solver} cannot unlearn, because it keeps no examples")
     if window is not None and window.examples is not None and window.examples < warmup:
         raise Invalid(f"window.examples must be at least features.warmup = {warmup}, got {window.examples}")
     half_life = configuration.half_life
     if half_life is not None and not solver.fades:
-        raise Invalid(f"half_life: {configuration.solver} cannot let what it has learned fade")
+        raise Invalid(f"half_life: {configuration.solver} cannot let examples fade")
     if half_life is not None and window is not None:
-        raise Invalid("half_life: what has faded leaves by itself; give either half_life or window")
+        raise Invalid("half_life: faded examples are dropped anyway; give either half_life or window")
     if half_life is not None and half_life.examples is not None and LIVES * half_life.examples < warmup:
         raise Invalid(f"half_life.examples must be at least features.warmup / {LIVES}, got {half_life.examples}")
     classes = configuration.classes
@@ -211,7 +215,7 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         for index, label in enumerate(classes):
             check_label(label, f"classes[{index}]")
     for name, weight in (configuration.class_weight or {}).items():
-        # The solver would refuse it, but only once the class is in the log.
+        # The solver would refuse this too, but only once the class is in the log.
         bound = solver.C_max * weight
         if not 0 < bound < BOUND_MAX:
             raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
@@ -219,9 +223,10 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
 
 
 def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A configuration as JSON with some parts changed; of another solver, the parameters that mean the same there stay.
+    """Return a configuration as JSON with some parts changed. With another solver, parameters that mean the same there
+    stay.
 
-    Parameters of one name whose defaults differ do not mean the same.
+    Parameters of the same name with different defaults do not mean the same.
     """
     solver = changes.get("solver", base["solver"])
     kind = CONFIGURATION_OF.get(solver) if isinstance(solver, str) else None
@@ -245,7 +250,7 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
 
 
 def _with_defaults(features: Any) -> Any:
-    """Features as JSON with all of their parts; what are none, as they are."""
+    """Return features as JSON with all their parts; invalid features unchanged."""
     try:
         return FEATURES.validate_python(features).model_dump(mode="json")
     except ValidationError:
@@ -253,7 +258,7 @@ def _with_defaults(features: Any) -> Any:
 
 
 def _configuration_problem(error: ValidationError) -> str:
-    """The first thing that is wrong, without the name of the class that was tried."""
+    """Return the first problem, without the name of the class that pydantic tried."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] == "solver":
         given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
@@ -262,7 +267,7 @@ def _configuration_problem(error: ValidationError) -> str:
 
 
 def default_configuration(template: str, dense: bool, dim: int, settings: Settings) -> Configuration:
-    """The configuration that the first example gives to the default model: the form and the width of x."""
+    """Return the default model's configuration, with the form and width of its first x: dense or sparse."""
     try:
         parts = json.loads(template)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Examples as they come off the wire. What an x may be a model's features say (features/).
+"""Examples as clients send them, parsed and checked. The model's features (features/) say what an x may be.
 
-What is learned, stored and compared is one canonical form of x, so the same point spelled in two ways is the same
+Learning, storing and comparing use one canonical form of x, so a point that is spelled in two ways counts as the same
 content.
 """
 
@@ -35,14 +35,14 @@ from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
 from hinged.service.errors import Invalid
 
 SERVER_ID = "@"
-"""Ids that the server gives begin with this; the number of the example follows."""
+"""Prefix of the ids that the server gives; the number of the example follows. Stored in logs."""
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
-SHOW_BYTES_MAX = 4096  # of what a candidate is shown as
+SHOW_BYTES_MAX = 4096  # bytes of a candidate's `show` as JSON
 
 XT = TypeVar("XT", default=XInRows)
-"""The type of x that the model's features ask for."""
+"""The type of x that the model's features take."""
 
 Y = StrictBool | StrictInt | StrictStr
 Strategy = Literal["random", "gradient", "active", "autoactive"]
@@ -50,7 +50,7 @@ Strategy = Literal["random", "gradient", "active", "autoactive"]
 
 @with_config(STRICT)
 class LabelledExample(TypedDict, Generic[XT]):
-    """One example to learn; without x it is that of the pool or of the pending prediction with this id."""
+    """An example to learn; without x, the x of the pool or of the pending prediction with this id is taken."""
 
     x: NotRequired[XT]
     y: Y
@@ -60,7 +60,7 @@ class LabelledExample(TypedDict, Generic[XT]):
 
 @with_config(STRICT)
 class UnlabelledExample(TypedDict, Generic[XT]):
-    """One example to predict."""
+    """An example to predict."""
 
     x: XT
     id: NotRequired[str | None]
@@ -68,7 +68,7 @@ class UnlabelledExample(TypedDict, Generic[XT]):
 
 @with_config(STRICT)
 class LearnBody(TypedDict, Generic[XT]):
-    """Several examples under `examples`, or the parts of one."""
+    """Several examples under `examples`, or the parts of a single example."""
 
     examples: NotRequired[Annotated[list[LabelledExample[XT]], Field(fail_fast=True)]]
     x: NotRequired[XT]
@@ -79,7 +79,7 @@ class LearnBody(TypedDict, Generic[XT]):
 
 @with_config(STRICT)
 class PredictBody(TypedDict, Generic[XT]):
-    """Several examples under `examples`, or the parts of one."""
+    """Several examples under `examples`, or the parts of a single example."""
 
     examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
     x: NotRequired[XT]
@@ -89,7 +89,7 @@ class PredictBody(TypedDict, Generic[XT]):
 
 
 class Details(NamedTuple):
-    """What each result is to say besides. explain: so many support vectors; probabilities: those of all classes."""
+    """Further contents of each result. explain: number of support vectors; probabilities: of all classes."""
 
     explain: int = 0
     probabilities: bool = False
@@ -97,9 +97,9 @@ class Details(NamedTuple):
 
 @with_config(STRICT)
 class CandidateExample(TypedDict, Generic[XT]):
-    """One example for the pool; y: its label, if it is known, for the strategy gradient alone.
+    """An example for the pool; y: its label, if known, which only the strategy gradient uses.
 
-    show: what a person is shown in the place of x.
+    show: what people see instead of x.
     """
 
     id: str
@@ -117,7 +117,7 @@ class PoolBody(TypedDict, Generic[XT]):
 
 @with_config(STRICT)
 class RankedExample(TypedDict, Generic[XT]):
-    """One example to rank; y: its label, if it is known, for the strategy gradient alone."""
+    """An example to rank; y: its label, if known, which only the strategy gradient uses."""
 
     x: XT
     id: NotRequired[str | None]
@@ -126,7 +126,7 @@ class RankedExample(TypedDict, Generic[XT]):
 
 @with_config(STRICT)
 class RankBody(TypedDict, Generic[XT]):
-    """Examples to rank, and how many of them are wanted (null: all)."""
+    """Examples to rank, and how many of them to return (null: all)."""
 
     examples: Annotated[list[RankedExample[XT]], Field(fail_fast=True)]
     n: NotRequired[Annotated[int, Field(gt=0)] | None]
@@ -141,13 +141,13 @@ _LEARN, _PREDICT, _POOL, _RANK = map(_of_kinds, (LearnBody, PredictBody, PoolBod
 
 
 Raw = bytes | bytearray
-"""A body as it came; a long one may be a bytearray."""
+"""A body as it came; a long body may be a bytearray."""
 Body = Raw | dict[str, Any]
-"""A body as it came, or what it says: of a frame the parts besides op and ref."""
+"""A body as it came, or parsed: for a frame, its parts besides op and ref."""
 
 
 def parse_learn(body: Body, examples_max: int, features: Features) -> list[LabelledExample]:
-    """The labelled examples of a body; features: of the model. Invalid says which one is wrong and why."""
+    """Return the labelled examples of a body; features: of the model. Invalid says which example is wrong, and how."""
     parsed = _parsed(_LEARN[type(features)], body)
     if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
         raise Invalid("send either examples, or one example with x and y; x is missing")
@@ -155,26 +155,26 @@ def parse_learn(body: Body, examples_max: int, features: Features) -> list[Label
 
 
 def parse_predict(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
-    """The examples of a body and what is to be said of each besides."""
+    """Return the examples of a body, and what each result includes besides."""
     parsed = _parsed(_PREDICT[type(features)], body)
     details = Details(parsed.pop("explain", None) or 0, bool(parsed.pop("probabilities", None)))
     return _examples(parsed, ("x",), examples_max), details
 
 
 def parse_pool(body: Body, examples_max: int, features: Features) -> list[CandidateExample]:
-    """The candidates of a body."""
+    """Return the candidates of a body."""
     return _examples(_parsed(_POOL[type(features)], body), ("x",), examples_max)
 
 
 def parse_rank(body: Body, examples_max: int, features: Features) -> RankBody:
-    """The examples to rank of a body."""
+    """Return a body with examples to rank."""
     parsed: RankBody = _parsed(_RANK[type(features)], body)
     _examples({"examples": parsed["examples"]}, ("x",), examples_max)
     return parsed
 
 
 def parse_x(text: str, features: Features) -> Any:
-    """One x as JSON, for a query string."""
+    """Return an x from the JSON in a query string."""
     try:
         return features.ONE.validate_json(text)
     except ValidationError as error:
@@ -182,7 +182,7 @@ def parse_x(text: str, features: Features) -> Any:
 
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
-    """What a body says. ValidationError."""
+    """Return a body's content, checked. ValidationError."""
     return adapter.validate_python(body) if isinstance(body, dict) else adapter.validate_json(body)
 
 
@@ -203,7 +203,7 @@ def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[An
             raise Invalid(f"send either examples, or one example with {' and '.join(parts)}; {missing[0]} is missing")
         return [parsed]
     if len(parsed) > 1:
-        raise Invalid("send either examples, or one example bare, not both")
+        raise Invalid("send either examples, or the parts of a single example, not both")
     examples = parsed["examples"]
     if not 1 <= len(examples) <= examples_max:
         raise Invalid(f"examples must be 1 to {examples_max}, got {len(examples)}")
@@ -211,21 +211,22 @@ def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[An
 
 
 def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
-    # x and y may be of several forms: pydantic reports each; the one that got furthest is what was meant.
+    # x and y have several forms, and pydantic reports a problem for each: the deepest is the form that the client
+    # meant.
     problems = error.errors(include_url=False)
     problem = max(problems, key=lambda p: (len(p["loc"]), p["type"] == UNKNOWN))
     loc = tuple(p for p in problem["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str"))
     if problem["type"] == "record":
         return f"{place(loc)}: {problem['msg']}".removeprefix(": ")
     if loc and loc[-1] == "y" and problem["type"] != "missing":
-        return f"{place(loc)}: a label is a string, an integer or a boolean, got {shown(problem['input'])}"
+        return f"{place(loc)}: a label must be a string, an integer or a boolean, got {shown(problem['input'])}"
     if loc and loc[-1] == "x" and problem["type"] != "missing":
         return f"{place(loc)}: {X_IS}, got {shown(problem['input'])}"
     return sentence_of(problem, loc, adapter)
 
 
 def check_ids(ids: Sequence[str | None]) -> None:
-    """Refuse ids that are empty, too long, or hold control characters."""
+    """Refuse ids that are empty, too long, or contain control characters."""
     if ids.count(None) == len(ids):
         return
     for index, given in enumerate(ids):
@@ -237,22 +238,26 @@ def check_ids(ids: Sequence[str | None]) -> None:
 
 
 def check_show(show: Any, index: int) -> None:
-    """Refuse what is too much to be shown with a candidate, or no JSON. Invalid."""
+    """Refuse a `show` that is too long, or not JSON. Invalid."""
     if _has_more_parts(show, SHOW_BYTES_MAX):
-        raise Invalid(f"examples[{index}].show: has at most {SHOW_BYTES_MAX} bytes as JSON, got more", index=index)
+        raise Invalid(
+            f"examples[{index}].show: must have at most {SHOW_BYTES_MAX} bytes as JSON, got more", index=index
+        )
     try:
         size = len(show_text(show).encode())
     except (ValueError, RecursionError):
-        raise Invalid(f"examples[{index}].show: must be JSON that can be written again", index=index) from None
+        raise Invalid(
+            f"examples[{index}].show: must be JSON without NaN, infinity or lone surrogates", index=index
+        ) from None
     if size > SHOW_BYTES_MAX:
         raise Invalid(
-            f"examples[{index}].show: has at most {SHOW_BYTES_MAX} bytes as JSON, got {size}; send an address of it",
+            f"examples[{index}].show: must have at most {SHOW_BYTES_MAX} bytes as JSON, got {size}; send a URL",
             index=index,
         )
 
 
 def _has_more_parts(show: Any, most: int) -> bool:
-    """Whether something has more parts and characters than that, each of which takes a byte; found early if so."""
+    """Return whether a value has more than `most` parts and characters, each of at least a byte; stops early if so."""
     left, found = [show], 0
     while left and found <= most:
         part = left.pop()
@@ -266,15 +271,15 @@ def _has_more_parts(show: Any, most: int) -> bool:
 
 
 def show_text(show: Any) -> str:
-    """What is shown as text: equal where it is the same. ValueError for NaN."""
+    """Return a `show` as text that is equal for equal values. ValueError for NaN."""
     return json.dumps(show, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:
-    """The canonical form of a batch. Invalid says which example is wrong and why; places: where each x stands."""
+    """Return the canonical form of a batch. Invalid says which example is wrong, and how. places: indices of the x."""
     return configuration.features.inputs(xs, configuration, places)
 
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
-    """16 bytes for each example that tell its content (x in canonical form, and y) from any other's."""
+    """Return for each example 16 bytes that identify its content: x in canonical form, and y."""
     return contents_of(x_digests(inputs), labels)

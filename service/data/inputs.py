@@ -1,6 +1,7 @@
-"""Batches of x: rows of numbers, or records of named values that a model's vocabulary turns into rows.
+"""Batches of x: rows of numbers, or records of named values, which a model's vocabulary turns into rows.
 
-Either form is what is logged, compared and offered again: rows for dense and sparse features, records for named ones.
+Batches are logged, compared and read again in these forms: rows for dense and sparse features, records for named
+features.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ ROWS = ("indptr", "indices", "values", "norms", "selves")
 
 _EMPTY = hashlib.blake2b(digest_size=16)
 
-NAMED_VALUES = 20  # numbers that a record is taken to come to, at least
+NAMED_VALUES = 20  # numbers that a record counts for, at least
 
 Refit = Callable[["Inputs"], "Inputs"]
-"""Puts a batch into the form that a model's kernel and precision ask for; a ValueError if it has none."""
+"""Puts a batch into the form that a model's kernel and precision need; ValueError if that is impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,11 @@ class Records:
         return len(self.records)
 
     def part(self, begin: int, end: int) -> Records:
-        """Records begin..end as a batch of their own."""
+        """Return records begin to before end as a batch."""
         return Records(self.records[begin:end])
 
     def take(self, wanted: Sequence[int] | Array) -> Records:
-        """The records of these numbers as a batch of their own."""
+        """Return the records with these indices as a batch."""
         return Records(tuple(self.records[r] for r in wanted))
 
 
@@ -55,7 +56,7 @@ Inputs: TypeAlias = Rows | Records
 
 
 def sizes_of(inputs: Inputs) -> tuple[int, int]:
-    """About how many numbers a batch comes to, and how many characters there are."""
+    """Return roughly how many numbers a batch amounts to, and its characters."""
     if isinstance(inputs, Rows):
         return inputs.values.size, 0
     characters = sum(len(value) for record in inputs.records for value in record.values() if type(value) is str)
@@ -63,14 +64,14 @@ def sizes_of(inputs: Inputs) -> tuple[int, int]:
 
 
 def join_inputs(batches: Sequence[Inputs]) -> Inputs:
-    """Several batches of one form as one, in order. There must be at least one."""
+    """Join batches of one form into one, in order. There must be at least one."""
     if isinstance(batches[0], Records):
         return Records(tuple(record for batch in batches for record in batch.records))  # type: ignore[union-attr]
     return joined(list(batches))  # type: ignore[arg-type]
 
 
 def join_long(batches: Sequence[Inputs]) -> Slices[Inputs]:
-    """The same in slices: memory that was never used costs half a millisecond for each MiB."""
+    """Join batches in slices: the first use of memory costs half a millisecond per MiB."""
     rows = [batch for batch in batches if isinstance(batch, Rows)]
     sizes = [each.values.size for each in rows]
     if sum(sizes) <= SPAN_VALUES:
@@ -99,30 +100,30 @@ def join_long(batches: Sequence[Inputs]) -> Slices[Inputs]:
 
 
 def inputs_state(inputs: Inputs) -> tuple[dict[str, Any], dict[str, Array]]:
-    """A batch as facts and arrays of a frame."""
+    """Return a batch as facts and arrays of a frame."""
     if isinstance(inputs, Records):
         return {"records": pack_records(inputs.records)}, {}
     return {"dim": inputs.dim}, {name: getattr(inputs, name) for name in ROWS}
 
 
 def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
-    """The batch of `inputs_state`."""
+    """Return the batch of `inputs_state`."""
     if not isinstance(facts, dict):
-        raise BadFrame(f"a batch has facts by name, got {facts!r:.80}")
+        raise BadFrame(f"a batch must have facts by name, got {facts!r:.80}")
     if "records" in facts:
         return Records(tuple(unpack_records(facts["records"])))
     dim = facts.get("dim")
     if any(name not in arrays for name in ROWS) or type(dim) is not int or not 0 < dim < 2**31:
-        raise BadFrame(f"a batch of rows has dim, from 1 to 2^31 - 1, and {', '.join(ROWS)}")
+        raise BadFrame(f"a batch of rows must have dim, from 1 to 2^31 - 1, and {', '.join(ROWS)}")
     indptr, indices, values, norms, selves = (arrays[name] for name in ROWS)
     rows = Rows(indptr, indices, values, norms, selves, dim)
     if not _is_sound(rows):
-        raise BadFrame(f"the arrays are no rows of {dim} features")
+        raise BadFrame(f"the arrays are not rows of {dim} features")
     return rows
 
 
 def _is_sound(rows: Rows) -> bool:
-    """Whether the arrays are what compiled code, which checks no bounds, takes them for. Norms need only be finite."""
+    """Return whether the arrays are valid rows: compiled code checks no bounds. Norms need only be in range."""
     indptr, indices, values, norms = rows.indptr, rows.indices, rows.values, rows.norms
     if (indptr.dtype, indices.dtype) != (np.int64, np.int32) or values.dtype not in (np.float32, np.float64):
         return False
@@ -136,13 +137,13 @@ def _is_sound(rows: Rows) -> bool:
         return False
     ascends = np.diff(indices) > 0
     begins = indptr[1:-1]
-    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # from one row to the next they may fall
+    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # between two rows, indices may fall
     sizes = np.concatenate((norms, rows.selves))
     return bool(ascends.all() and np.isfinite(values).all() and ((sizes >= 0) & (sizes <= NORM_MAX)).all())
 
 
 def x_digests(inputs: Inputs) -> list[bytes]:
-    """16 bytes for each x that tell it from any other's."""
+    """Return for each x 16 bytes that identify it."""
     if isinstance(inputs, Records):
         texts = (json.dumps(r, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for r in inputs.records)
         return [_sixteen(text.encode()) for text in texts]
@@ -155,19 +156,19 @@ def x_digests(inputs: Inputs) -> list[bytes]:
 
 
 def _sixteen(content: bytes) -> bytes:
-    """Its BLAKE2b of 16 bytes. To copy a hash takes two thirds of making one."""
+    """Return the BLAKE2b digest of 16 bytes. Copying a hash takes two thirds of the time of making one."""
     digest = _EMPTY.copy()
     digest.update(content)
     return digest.digest()
 
 
 def content_of(x_digest: bytes, label: Label) -> bytes:
-    """16 bytes that tell an example, x and y, from any other."""
+    """Return 16 bytes that identify an example, x and y."""
     return _sixteen(x_digest + label_key(label).encode())
 
 
 def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
-    """A batch of one in another form, and its digest there: another precision holds other numbers."""
+    """Return a batch of one x in another form, and its digest there: another precision has other numbers."""
     fitted = refit(x)
     if fitted is x or isinstance(x, Records) or isinstance(fitted, Records) or fitted.values.dtype == x.values.dtype:
         return fitted, digest
@@ -175,7 +176,7 @@ def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
 
 
 def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes]:
-    """The same for a batch, in which the same few labels come again and again."""
-    kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and no label of a number
+    """Return `content_of` for a batch, in which a few labels come again and again."""
+    kinds = list(zip(map(type, labels), labels, strict=True))  # the type too, because True == 1 but is another label
     keys = {kind: label_key(kind[1]).encode() for kind in set(kinds)}
     return [_sixteen(digest + keys[kind]) for digest, kind in zip(digests, kinds, strict=True)]

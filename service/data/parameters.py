@@ -1,4 +1,4 @@
-"""The configuration of each solver: what all share, and the parameters that the solver declares."""
+"""The configuration class of each solver: the shared parts, and the parameters that the solver declares."""
 
 from __future__ import annotations
 
@@ -35,4 +35,5 @@ WITHOUT: dict[str, dict[str, Any]] = {
     for name, entry in SOLVERS.items()
     if (later := {each.name: each.since.without for each in entry.parameters.values() if each.since is not None})
 }
-"""Parameters that came later, of any solver and by solver, with the values that are as if there were none."""
+"""Values of parameters that are newer than some logs: they leave behaviour as it was before. For all solvers, and by
+solver."""

@@ -1,4 +1,4 @@
-"""What every part of a configuration is."""
+"""The base of every part of a configuration."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict
 
 AUTO = "auto"
 SCALE: Literal["scale"] = "scale"
-"""gamma that the warm-up tells; AUTO is the rule of models that were made before there was this one."""
+"""The gamma that the warm-up determines. AUTO is the rule of models that were made before "scale" existed."""
 
 
 class Part(BaseModel):
-    """A part of a configuration: strict, closed, never changing."""
+    """A part of a configuration: strict types, no unknown fields, immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""What all configurations share, whichever solver they name."""
+"""The parts of a configuration that all solvers share."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import BOUND_MAX
 
 POINTS = 10_000
-"""Points that a model may hold which does not say."""
+"""Points that a model may hold by default."""
 
 LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
-WINDOW_STEPS, FADING_STEPS = 20, 16  # in which a window, or a half-life, of examples goes by
+WINDOW_STEPS, FADING_STEPS = 20, 16  # steps in which a window, or a half-life, of examples passes
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 
@@ -44,23 +44,23 @@ Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 def _one_reason(value: Any, check: Any) -> Any:
     try:
         return check(value)
-    except ValidationError:  # one for each form that it may have
+    except ValidationError:  # there is an error for each form that it may have
         raise PydanticCustomError("gamma", 'Input should be a number > 0 and < 1e15, or "scale"') from None
 
 
 Gamma = Annotated[
     Positive | Literal["scale", "auto"],
     WrapValidator(_one_reason),
-    Field(description='"scale": that of what the warm-up shows; "auto" says the same'),
+    Field(description='"scale": determined by the warm-up; "auto" means the same'),
 ]
 
 
 _kernel = lru_cache(maxsize=1024, typed=True)(make_kernel)
-"""Each batch that is read or learned asks for its model's."""
+"""Cached, because each batch that is read or learned asks for its model's kernel."""
 
 
 class ModelKernel(Part):
-    """A kernel with its parameters, as a configuration says them (solvers/core/families.py)."""
+    """A kernel with its parameters, as a configuration gives them (solvers/core/families.py)."""
 
     if TYPE_CHECKING:
 
@@ -69,26 +69,26 @@ class ModelKernel(Part):
 
     @property
     def family(self) -> Family:
-        """What it is for every value of its parameters."""
+        """The kernel's family, which holds for all values of its parameters."""
         return KERNELS[self.type]
 
     @property
     def said(self) -> float | str | None:
-        """gamma as it was said; None where it has none."""
+        """gamma as the configuration gives it; None if the kernel has none."""
         gamma: float | str | None = self.__dict__.get("gamma")
         return gamma
 
     def build(self, auto: float = 1.0) -> Kernel:
-        """The kernel for the solvers; `auto` is what gamma "auto" came to."""
-        said = self.__dict__  # pydantic's, since each batch asks
+        """Return the kernel for the solvers; `auto` is the number to use for gamma "auto" or "scale"."""
+        said = self.__dict__  # a plain dict is faster, and each batch asks
         gamma = said.get("gamma", 1.0)
         gamma = auto if isinstance(gamma, str) else gamma
-        if len(said) < 3:  # of most: fewer arguments are found sooner
+        if len(said) < 3:  # most kernels: a cache look-up with fewer arguments is faster
             return _kernel(said["type"], gamma)
         return _kernel(said["type"], gamma, said.get("degree", 3), said.get("coef0", 0.0))
 
     def gamma_max(self, square_max: float) -> float:
-        """The largest gamma with which k(x, x) is not too large where x.x is so much at most."""
+        """Return the largest gamma for which k(x, x) stays within NORM_MAX if x.x is at most square_max."""
         power = self.family.power
         if power is None:
             return math.inf
@@ -98,7 +98,7 @@ class ModelKernel(Part):
 
 
 def _kernel_part(names: tuple[str, ...], title: str) -> type[ModelKernel]:
-    """The part of kernels that have the same parameters."""
+    """Return the class for kernels that have the same parameters."""
     families = [KERNELS[name] for name in names]
     fields: dict[str, Any] = {"type": (Literal[names], ...)}
     for name, default in families[0].parameters.items():
@@ -121,30 +121,35 @@ else:
 
 
 class Labelling(Part):
-    """How labels are asked for, and how long predictions wait for theirs."""
+    """How labels are asked for, and how long predictions wait for them."""
 
-    pool_max: int = Field(10_000, ge=1, le=1_000_000, description="candidates in the pool; the oldest idle ones leave")
+    pool_max: int = Field(
+        10_000,
+        ge=1,
+        le=1_000_000,
+        description="candidates in the pool; beyond that, the oldest idle candidates are dropped",
+    )
     overlap: int = Field(1, ge=1, le=99, description="labels by different annotators that a candidate needs")
     tie_breakers: int = Field(
-        1, ge=0, le=99, description="annotators more who are asked, one after the other, where no label leads"
+        1, ge=0, le=99, description="further annotators to ask, one after another, if no label leads"
     )
     explore: float = Field(0.05, ge=0, le=1, description="share of the questions that are drawn at random")
     budget: float | None = Field(
-        None, gt=0, le=1, description="share of the predictions whose label may be wanted; null: no limit"
+        None, gt=0, le=1, description="share of the predictions whose label may be asked for; null: no limit"
     )
     pending_max: int = Field(10_000, ge=0, le=10_000_000, description="predictions that wait for their labels")
-    pending_s: float = Field(86_400.0, gt=0, le=1e9, description="how long they do, seconds")
-    pending_durable: bool = Field(False, description="whether such a prediction is on disk before it is answered")
+    pending_s: float = Field(86_400.0, gt=0, le=1e9, description="seconds that a prediction waits for its label")
+    pending_durable: bool = Field(False, description="whether a prediction that waits is on disk before it is answered")
 
 
 class Show(Part):
-    """How a person is shown an x. Nothing is learned from it."""
+    """How an x is shown to people. Learning ignores it."""
 
     image: (
         Annotated[tuple[Annotated[int, Field(ge=1, le=1024)], Annotated[int, Field(ge=1, le=1024)]], Field()] | None
-    ) = Field(None, description="rows and columns of the picture that a dense x is")
+    ) = Field(None, description="rows and columns of the picture that a dense x shows")
     origins: tuple[Annotated[str, Field(max_length=256, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+$")], ...] = Field(
-        (), max_length=16, description="where a URL in a feature may lead, to be shown as a link"
+        (), max_length=16, description="origins whose URLs in features are shown as links"
     )
 
     @field_validator("image", "origins", mode="before")
@@ -154,10 +159,10 @@ class Show(Part):
 
 
 class Span(Part):
-    """So many examples, or so many seconds.
+    """A number of examples, or of seconds.
 
-    step: examples that come between two times that anything leaves or fades. None, where seconds are given, or in a
-    model from before there were steps, which goes on as it did.
+    step: examples between two times that examples leave or fade. None if seconds are given, and in models from before
+    steps existed, which go on as they did.
     """
 
     STEPS: ClassVar[int]
@@ -176,36 +181,38 @@ class Span(Part):
         return self
 
     def stepping(self) -> Self:
-        """The same with a step, unless it says one, or null."""
+        """Return the span with a default step, unless it has one or null was given."""
         if self.examples is None or "step" in self.model_fields_set:
             return self
         step = max(1, self.examples // self.STEPS)
-        # What was said is still to be known (`found_again`).
+        # `found_again` needs to know which parts the client gave.
         facts = {**dict(self), "step": step}
         return cast("Self", type(self).model_construct(self.model_fields_set, **facts))
 
 
 class Window(Span):
-    """What is older is unlearned as the stream goes on: so many examples, or so many seconds."""
+    """Examples that are older are unlearned as the stream goes on. The age is in examples or in seconds."""
 
     STEPS: ClassVar[int] = WINDOW_STEPS
 
-    examples: int | None = Field(None, ge=1, lt=2**53, description="the newest that count")
+    examples: int | None = Field(None, ge=1, lt=2**53, description="the newest examples that count")
     seconds: float | None = Field(None, gt=0, le=1e9, description="how long an example counts")
     step: int | None = Field(
-        None, ge=1, description="examples by which it moves on at once; a 20th of it unless said, null: a 100th"
+        None,
+        ge=1,
+        description="examples by which the window moves at once; by default a 20th of the window; null: a 100th",
     )
 
 
 class HalfLife(Span):
-    """After so many examples, or so many seconds, what an example has taught counts half; after five it is dropped."""
+    """After this many examples, or seconds, an example counts half; after five half-lives it is dropped."""
 
     STEPS: ClassVar[int] = FADING_STEPS
 
-    examples: int | None = Field(None, ge=10, lt=2**50, description="examples after which one counts half")
+    examples: int | None = Field(None, ge=10, lt=2**50, description="examples after which an example counts half")
     seconds: float | None = Field(None, gt=0, le=2e8, description="seconds after which an example counts half")
     step: int | None = Field(
-        None, ge=1, description="examples after which the others fade; a 16th of it unless said, null: a 64th"
+        None, ge=1, description="examples between two fadings; by default a 16th of the half-life; null: a 64th"
     )
 
     @property
@@ -216,7 +223,7 @@ class HalfLife(Span):
 
 
 class Configuration(Part):
-    """A model's configuration. It never changes; another one is another model. Each solver adds its parameters."""
+    """A model's configuration. It is immutable; a change makes another configuration. Each solver adds parameters."""
 
     SHARED: ClassVar[frozenset[str]]
 
@@ -227,24 +234,24 @@ class Configuration(Part):
         None, description="the labels that may come; null: they are discovered"
     )
     class_weight: dict[str, Positive] | None = Field(
-        None, description="factor of C by class, named as in `scores`; 1 where none is given"
+        None, description="factor of C by class, named as in `scores`; by default 1"
     )
-    precision: Literal["float32", "float64"] = Field("float32", description="of points and kernel values")
+    precision: Literal["float32", "float64"] = Field("float32", description="precision of points and kernel values")
     points_max: int | None = Field(
-        None, gt=1, description="points that the model may hold; null: 10,000, or the server's where that is less"
+        None, gt=1, description="points that the model may hold; null: 10,000, or the server's limit if that is less"
     )
     when_full: Literal["refuse", "remove"] = Field(
         "remove", description='at points_max: "remove" the points that matter least, or "refuse" to learn'
     )
-    window: Window | None = Field(None, description="how old an example may be; null: any")
-    half_life: HalfLife | None = Field(None, description="after how long an example counts half; null: it never does")
+    window: Window | None = Field(None, description="how old an example may be; null: any age")
+    half_life: HalfLife | None = Field(None, description="how soon an example counts half; null: never")
     calibration: Literal["auto", "sigmoid"] = Field(
         "auto",
-        description='what makes probabilities of the scores of three and more classes: "auto", the one of several that '
-        'has answered best lately, or "sigmoid", one a class, divided by their sum',
+        description='how scores of three and more classes become probabilities: "auto", by the method of several that '
+        'has predicted best lately, or "sigmoid", by a sigmoid per class, divided by their sum',
     )
     labels: Labelling = Labelling()
-    show: Show | None = Field(None, description="how a person is shown an x; null: as names and numbers")
+    show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")
     seed: int = Field(0, ge=0, lt=2**63)
 
     @field_validator("classes", mode="before")
@@ -254,7 +261,7 @@ class Configuration(Part):
 
     @property
     def chooses(self) -> bool:
-        """Whether probabilities of several classes are by the best of several calibrations."""
+        """Whether the best of several calibrations gives the probabilities of three and more classes."""
         return self.calibration == AUTO
 
     @property
@@ -269,27 +276,27 @@ class Configuration(Part):
 
     @property
     def gamma(self) -> float | str | None:
-        """The kernel's, as it was said; None for a linear one."""
+        """The kernel's gamma, as the configuration gives it; None for a linear kernel."""
         return self.kernel.said
 
     @property
     def scaled(self) -> bool:
-        """Whether dense or sparse features are brought to one measure."""
+        """Whether dense or sparse features are scaled."""
         return self.features.scaled
 
     @property
     def warmup(self) -> int:
-        """Examples of the warm-up, 0 where nothing is found by one."""
+        """Examples of the warm-up, 0 if nothing has to be found by one."""
         return self.features.examples_of_warmup(self)
 
     @property
     def gamma_max(self) -> float:
-        """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value with itself."""
+        """The largest gamma for which no x within -CLIP..CLIP has too large a kernel value with itself."""
         square_max = self.features.square_max
         return math.inf if square_max is None else self.kernel.gamma_max(square_max)
 
     def weight_of(self, label: Label) -> float:
-        """The class's factor of C."""
+        """Return the class's factor of C."""
         return (self.class_weight or {}).get(score_name(label), 1.0)
 
     @model_validator(mode="after")
@@ -304,12 +311,14 @@ class Configuration(Part):
         return self
 
     def same_as(self, other: Configuration) -> bool:
-        """Whether both say the same. `==` would take the labels true and 1 for one."""
+        """Return whether both configurations mean the same. `==` would not tell the labels true and 1 apart."""
         mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
         return self == other and mine == theirs
 
     def build_solver(self, cache_bytes: int, gamma: float = 1.0) -> Solver:
-        """An untaught solver; `gamma` is what "auto" came to. ValueError where its parameters do not go together."""
+        """Return an untaught solver; `gamma` is the number to use for "auto" or "scale". ValueError if its parameters
+        contradict each other.
+        """
         solver = make_solver(
             self.solver,
             self.kernel.build(gamma),

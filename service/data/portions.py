@@ -1,7 +1,7 @@
-"""A long body of examples, read in slices: its examples come in portions, each of which is a body of its own.
+"""Reading a long body of examples in slices: its examples come in portions, each of which is a body of its own.
 
-So a long body is checked by the very functions that check a short one, and a client learns of the first example that
-is wrong in which place it stands.
+So a long body is checked by the same functions as a short body. An error names the place of the first wrong example in
+the whole body.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
 PORTION = 50
-"""Examples of a frame, which was read before, that are checked at once: of 1 MiB that takes some milliseconds."""
+"""Examples of a parsed frame that are checked in one go; 1 MiB of them takes some milliseconds."""
 PARTS_MAX = 100
-"""Of an example, or of a row of numbers: far more than there are, and so few that each may be complained of."""
+"""Parts of an example, or of a row of numbers: far more than there are, and few enough to report a problem for each."""
 ELEMENTS_MAX = 2**16
-"""Of a long array of which nothing else is known."""
+"""Elements of a long array for which there is no other limit."""
 LISTED = 5
-"""Elements of another list that are checked at once. Each may be a window long (trees.py)."""
+"""Elements of other lists that are checked in one go. Each may be as long as a window (trees.py)."""
 OF_LIST = re.compile(r"^\[(\d+)\]")
 PLACE = re.compile(r"examples\[(\d+)\]")
 
 
 class Long(dict[str, Any]):
-    """What a long body says, read in slices: it is checked in slices, too."""
+    """A long body, parsed in slices; it is checked in slices, too."""
 
 
 def is_long(body: Body) -> bool:
-    """Whether a body is read and checked in slices."""
+    """Return whether a body is read and checked in slices."""
     return isinstance(body, Long) or (not isinstance(body, dict) and len(body) > SMALL_BYTES)
 
 
 def long_body(
     body: Raw | memoryview, most: Mapping[str, int], taken: Mapping[str, Take] = MappingProxyType({})
 ) -> Slices[Any]:
-    """What a long body says. most, taken: as in trees.py."""
+    """Return a long body, parsed. most, taken: as in trees.py."""
     told = yield from tree(body, most, taken)
     return Long(told) if isinstance(told, dict) else told
 
 
 def limits_of(configuration: Configuration | None, settings: Settings) -> Mapping[str, int]:
-    """How long the arrays of examples may be; no configuration: of a model that is to be made of them."""
+    """Return how long the arrays of examples may be. configuration: None if the model is made from the examples."""
     dim = settings.dim_max
     if configuration is not None:
         dim = configuration.features.dim if configuration.features.IN_ROWS else 0
@@ -62,10 +62,11 @@ def limits_of(configuration: Configuration | None, settings: Settings) -> Mappin
 def in_portions(
     body: Body, configuration: Configuration | None, settings: Settings, work: Callable[[dict[str, Any]], Slices[None]]
 ) -> Slices[dict[str, Any] | None]:
-    """Have work done on bodies that have nothing but some of the examples of a long one, one after the other. Invalid.
+    """Call work with bodies that hold some of a long body's examples each, one after another. Invalid.
 
-    What is found is a body with all else, and the first example; None where there is nothing else. It is known last,
-    for it may stand behind the examples. configuration: of the model; None of one that is to be made.
+    Returns a body with everything else and the first example, or None if there is nothing else. It comes last, because
+    the other parts may stand behind the examples. configuration: the model's; None if the model is made from the
+    examples.
     """
     in_rows = configuration is None or configuration.features.IN_ROWS
     first: list[Any] = []
@@ -74,7 +75,7 @@ def in_portions(
     def take(begin: int, examples: list[Any]) -> Slices[None]:
         if not begin:
             if first:
-                raise Invalid("examples is there twice")
+                raise Invalid("examples is given twice")
             first.append(examples[0])
         with standing_at(begin):
             for index, example in enumerate(examples):
@@ -95,19 +96,19 @@ def in_portions(
     else:
         told = yield from long_body(body, limits_of(configuration, settings), {"examples": take})
     if not isinstance(told, dict):
-        raise Invalid(f"body: an object is expected, got {shown(told)}")
+        raise Invalid(f"body must be an object, got {shown(told)}")
     _check_example(told, "", in_rows=in_rows)
     yield
     if not first:
         yield from work(told)
         return None
     if told["examples"]:
-        raise Invalid("examples is there twice")
+        raise Invalid("examples is given twice")
     return {**told, "examples": first} if len(told) > 1 else None
 
 
 def _check_example(example: Any, place: str, *, in_rows: bool) -> None:
-    """Refuse what has so many parts that to complain of each would take long."""
+    """Refuse an example with so many parts that reporting a problem for each would take long."""
     if type(example) is not dict:
         return
     _check_parts(example, place or "body")
@@ -122,7 +123,7 @@ def _check_parts(value: Any, place: str) -> None:
 
 @contextmanager
 def standing_at(begin: int) -> Iterator[None]:
-    """What is wrong with a portion is told of the body: its examples begin there."""
+    """Raise errors about a portion with places in the whole body, in which the portion begins at `begin`."""
     try:
         yield
     except Invalid as error:
@@ -138,7 +139,7 @@ def standing_at(begin: int) -> Iterator[None]:
 def checked_lists(
     told: dict[str, Any], lists: Mapping[str, TypeAdapter[Any]]
 ) -> Slices[tuple[dict[str, Any], dict[str, list[Any]]]]:
-    """A body whose long lists were taken out, and these, checked in slices. Invalid."""
+    """Check the long lists of a body in slices; return the body without them, and the lists. Invalid."""
     found: dict[str, list[Any]] = {}
     for name, adapter in lists.items():
         given = told.get(name)
@@ -153,7 +154,7 @@ def checked_lists(
 
 
 def checked_list(given: list[Any], name: str, begin: int, adapter: TypeAdapter[Any]) -> list[Any]:
-    """Some elements of a list of this name, of which the first stands there, once they are checked. Invalid."""
+    """Return some elements of a list after checking them. begin: the index of the first. Invalid."""
     try:
         return adapter.validate_python(given)  # type: ignore[no-any-return]
     except ValidationError as error:

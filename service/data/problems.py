@@ -1,4 +1,4 @@
-"""What is wrong with a body, in one sentence: where, what is allowed, what was got."""
+"""Problems of a body as one sentence: where, what is allowed, what was got."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 GOT_CHARS_MAX, NAME_CHARS_MAX, LISTED_MAX = 80, 80, 30
-"""Characters of a value, characters of a name, and names that a message repeats: no client fills a log by them."""
+"""Characters of a value, characters of a name, and number of names that a message repeats. They keep clients from
+filling a log."""
 UNKNOWN, MISSING = "extra_forbidden", "missing"
 NO_TAG, OTHER_TAG = "union_tag_not_found", "union_tag_invalid"
 
@@ -20,16 +21,16 @@ _json = json.JSONEncoder(ensure_ascii=False)
 
 
 def first_problem(error: ValidationError, adapter: TypeAdapter[Any], skip: int = 0) -> str:
-    """The first thing that is wrong with what this adapter read. skip: parts of places that nobody wrote."""
+    """Return the first problem that the adapter found. skip: leading parts of the place that stand in no body."""
     problem = _telling(error.errors(include_url=False))
     loc = problem["loc"][skip:]
-    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which nobody wrote there
+    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which does not stand there in the body
         loc = loc[:1] + loc[2:]
     return sentence_of(problem, loc, adapter)
 
 
 def _telling(problems: list[Any]) -> Any:
-    """The first, or, where something is missing, a part that is there instead under another name."""
+    """Return the first problem; or, if a part is missing, a part that stands there under another name."""
     first = problems[0]
     if first["type"] != MISSING:
         return first
@@ -37,7 +38,7 @@ def _telling(problems: list[Any]) -> Any:
 
 
 def sentence_of(problem: Mapping[str, Any], loc: Loc, adapter: TypeAdapter[Any]) -> str:
-    """What is wrong there, what is allowed, what was got. loc: the place as it is written."""
+    """Return what is wrong, what is allowed, and what was got. loc: the place as it stands in the body."""
     if problem["type"] == UNKNOWN:
         name, of = str(loc[-1])[:NAME_CHARS_MAX], f" of {place(loc[:-1])}" if loc[:-1] else ""
         return f"unknown part {name!r}{of}{meant(name, parts_at(adapter, problem['loc'][:-1]))}"
@@ -55,21 +56,21 @@ def sentence_of(problem: Mapping[str, Any], loc: Loc, adapter: TypeAdapter[Any])
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """What to say behind an unknown name: the one that was meant, or all that there are."""
+    """Return a hint for an unknown name: the name that was probably meant, or all names."""
     names = list(known)
     close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
     if close:
         return f", did you mean {close[0]!r}?"
-    return f"; there are {', '.join(names[:LISTED_MAX])}" if names else ""
+    return f"; allowed are {', '.join(names[:LISTED_MAX])}" if names else ""
 
 
 def place(loc: Loc) -> str:
-    """Where in a body something stands, as a.b[3]."""
+    """Return the place in a body as text, for example a.b[3]."""
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
 
 
 def shown(value: Any) -> str:
-    """What was got, as JSON has it, cut to a length that a message bears. It is not gone through any further."""
+    """Return a value as JSON, cut to the length that a message bears. Stops reading the value there."""
     if isinstance(value, str | bytes):
         value = value[: GOT_CHARS_MAX + 1]
     got = ""
@@ -78,7 +79,7 @@ def shown(value: Any) -> str:
             got += part
             if len(got) > GOT_CHARS_MAX:
                 break
-    except (TypeError, ValueError):  # bytes, or what no client sends
+    except (TypeError, ValueError):  # bytes, or values that no client can send
         got = str(value)
     got = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in got[: GOT_CHARS_MAX + 1])
     return got if len(got) <= GOT_CHARS_MAX else got[: GOT_CHARS_MAX - 3] + "..."
@@ -86,7 +87,7 @@ def shown(value: Any) -> str:
 
 @lru_cache(maxsize=128)
 def parts_at(adapter: TypeAdapter[Any], loc: Loc) -> tuple[str, ...]:
-    """The names of the parts that something at this place of pydantic's may have."""
+    """Return the names of the parts that may stand at a place, as pydantic reports it."""
     schema = _schema(adapter)
     defined = schema.get("$defs", {})
     here = [schema]
@@ -101,7 +102,7 @@ def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
 
 
 def _below(schemas: list[Any], step: int | str, defined: Mapping[str, Any]) -> Iterator[Any]:
-    """One step down. A step that is no name of a part is the tag of a union: its member, or all there are."""
+    """Yield the schemas one step down. A step that names no part is the tag of a union: its member, or all members."""
     plain = list(_plain(schemas, defined))
     if isinstance(step, int):
         yield from (found["items"] for found in plain if "items" in found)
@@ -117,7 +118,7 @@ def _below(schemas: list[Any], step: int | str, defined: Mapping[str, Any]) -> I
 
 
 def _plain(schemas: Iterable[Any], defined: Mapping[str, Any]) -> Iterator[Any]:
-    """These schemas without references and unions."""
+    """Yield these schemas with references and unions resolved."""
     for schema in schemas:
         if "$ref" in schema:
             yield from _plain([defined[schema["$ref"].rpartition("/")[2]]], defined)

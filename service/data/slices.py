@@ -1,7 +1,7 @@
-"""Work on the event loop that takes long, done in slices: between two of them everybody else is served.
+"""Long work on the event loop, done in slices, between which other requests are served.
 
-Such work is a generator that yields every few milliseconds and returns what it found. A thread would be no help: what
-C code does in one call keeps Python's lock all the while, and the event loop with it.
+Such work is a generator that yields every few milliseconds and returns its result. A thread would not help: a single
+call of C code holds Python's lock, and so blocks the event loop.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ T = TypeVar("T")
 Slices: TypeAlias = Generator[None, None, T]
 
 SLICE_S = 0.002
-"""How long a slice works on, seconds, before others get the event loop; what is between two yields comes on top."""
+"""Seconds that a slice works before other work gets the event loop. The time between two yields comes on top. More
+makes small requests wait longer."""
 SPAN_VALUES, SPAN_ROWS = 100_000, 500
-"""Numbers, and rows, that are worked on at once: a millisecond."""
+"""Numbers, and rows, that are worked on between two yields: a millisecond."""
 FREED = 20
-"""Objects that are let go of at once; each may have 60 KB."""
+"""Objects that are freed between two yields; each may have 60 KB."""
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 async def sliced(work: Slices[T]) -> T:
-    """What this work finds. Of all such work of an event loop one slice is done in each turn of the loop."""
+    """Do work in slices, and return its result. In each turn of an event loop, one slice of all such work is done."""
     turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
     try:
-        next(work)  # what takes one step waits for nobody
+        next(work)  # work of a single step does not wait for its turn
         while True:
             async with turn:
                 end = time.perf_counter() + SLICE_S
@@ -46,7 +47,7 @@ async def sliced(work: Slices[T]) -> T:
 
 
 def at_once(work: Slices[T]) -> T:
-    """The same on a thread, where nobody waits: whoever wants Python's lock gets it between two steps of the work."""
+    """Do the work on a thread without pauses; return its result. Other threads get Python's lock between its steps."""
     try:
         while True:
             next(work)
@@ -55,14 +56,16 @@ def at_once(work: Slices[T]) -> T:
 
 
 def freed(parts: list[Any]) -> Slices[None]:
-    """Let go of the parts of a list that nobody else will look at, which takes long at once: 10 ns for each number."""
+    """Free the parts of a list that nobody else uses. Freeing them all at once takes long: 10 ns for each number."""
     while parts:
         del parts[-FREED if isinstance(parts[-1], list | dict) else -SPAN_VALUES :]
         yield
 
 
 def spans(ends: Array) -> Iterator[tuple[int, int]]:
-    """Rows begin..end that are worked on at once; ends: (m + 1,) where each row's values end, after a 0."""
+    """Yield ranges of rows, begin to before end, that are worked on between two yields. ends: (m + 1,) 0, and where
+    each row's values end.
+    """
     begin, m = 0, len(ends) - 1
     while begin < m:
         end = int(np.searchsorted(ends, ends[begin] + SPAN_VALUES, side="right")) - 1

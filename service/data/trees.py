@@ -1,8 +1,8 @@
-"""JSON of any length, read in slices: what pydantic's parser says of it, which by itself reads all in one go.
+"""JSON of any length, parsed in slices with the same result as pydantic's parser, which reads everything in one go.
 
-A long array or object is cut where its elements end, and so many of them as fit into a window are parsed at once; an
-element that is longer than a window is entered. The cuts are found by regular expressions that give nothing back, so
-that they take a time proportional to the window, whatever stands in it.
+A long array or object is cut between its elements, and the elements that fit into a window are parsed together. An
+element that is longer than a window is entered. Regular expressions without backtracking find the cuts, so their time
+is proportional to the window, whatever it contains.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from hinged.service.data.slices import Slices
 from hinged.service.errors import Invalid
 
 SMALL_BYTES = 2**14
-"""A shorter text is parsed and checked in one go, which takes some milliseconds at worst (of 2,000 unknown names)."""
+"""Bytes up to which a text is parsed and checked in one go: some milliseconds at worst (for 2,000 unknown names)."""
 WINDOW_BYTES = 2**16
-"""What is parsed at once of a longer one: 0.3 ms of numbers, 2 ms of empty objects."""
+"""Bytes of a longer text that are parsed in one go: 0.3 ms for numbers, 2 ms for empty objects."""
 STRING_BYTES_MAX = 2**22
-"""Longest string of a long text, which is parsed in one go: 6 ms of escapes."""
+"""Bytes of the longest string in a long text, which is parsed in one go: 6 ms for escapes."""
 NAMES_MAX = 2_000
-"""Names of an object in a long text. A checker that complains of each takes 5 us for it."""
+"""Names of an object in a long text. Reporting a problem takes 5 us for each."""
 DEPTH_MAX = 100
 TAKEN = 200
-"""Elements that are taken at once: some hundred microseconds of small examples."""
+"""Elements that are handed to `Take` at once: some hundred microseconds for small examples."""
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 
 
 def _inside(depth: int) -> bytes:
-    """What may stand between two brackets that are so deep at most, its own brackets closed."""
+    """Return a pattern for what may stand between two brackets, nested at most to this depth."""
     deeper = rb"|[\[{]" + _inside(depth - 1) + rb"[\]}]" if depth else b""
     return rb'(?:[^][{}"]++|' + _STRING + deeper + rb")*+"
 
@@ -50,17 +50,19 @@ SCALAR = re.compile(rb'[^][{}", \t\n\r]*+')
 
 
 Take: TypeAlias = Callable[[int, list[Any]], Slices[None]]
-"""Takes some elements of an array, of which the first stands at this place."""
+"""Takes some elements of an array; the number is the index of the first."""
 
 
 def tree(
     text: bytes | bytearray | memoryview, most: Mapping[str, int], taken: Mapping[str, Take] = MappingProxyType({})
 ) -> Slices[Any]:
-    """What a text of JSON says. Invalid for what is none.
+    """Return the parsed JSON of a text. Invalid if it is not JSON.
 
-    taken: what takes the elements of a long array under a name of the whole, which is then told as empty: so they never
-    stand in memory all together, where Python's collector would go through them again and again.
-    most: how many elements a long array may have that stands under a name, or in an array that does; under "" others.
+    taken: functions for long arrays at the top level, by name. They get the elements, and the result has an empty
+    array. So the elements never exist all together, which would make Python's garbage collector go through them again
+    and again.
+    most: how many elements a long array may have that stands under a name, or in an array under that name; "" is for
+    all other arrays.
     """
     reader = _Reader(memoryview(text), most, taken)
     yield from reader.blank()
@@ -72,7 +74,7 @@ def tree(
 
 
 class _Reader:
-    """A text, and where it is read."""
+    """A text, and the place up to which it is read."""
 
     def __init__(self, text: memoryview, most: Mapping[str, int], taken: Mapping[str, Take]) -> None:
         self.text = text
@@ -81,18 +83,18 @@ class _Reader:
         self._taken = taken
 
     def fail(self, reason: str) -> NoReturn:
-        """This is no JSON here."""
+        """Raise Invalid: the text is not JSON at this place."""
         got = bytes(self.text[self.at : self.at + 40])
         raise Invalid(f"body: Invalid JSON: {reason} at byte {self.at}, got {str(got)[1:]}")
 
     def blank(self) -> Slices[None]:
-        """Go on behind white space."""
+        """Skip white space."""
         while (end := BLANK.match(self.text, self.at, self.at + WINDOW_BYTES).end()) > self.at:  # type: ignore[union-attr]
             self.at = end
             yield
 
     def value(self, place: tuple[str | int, ...], depth: int) -> Slices[Any]:
-        """The value that begins here."""
+        """Return the value that begins here."""
         if depth > DEPTH_MAX:
             self.fail("recursion limit exceeded")
         match bytes(self.text[self.at : self.at + 1]):
@@ -143,7 +145,7 @@ class _Reader:
             if part is None:
                 name_end = NAME.match(self.text, self.at, self.at + WINDOW_BYTES)
                 if name_end is None:
-                    self.fail(f"a name in quotes, of less than {WINDOW_BYTES} bytes, and a colon are expected")
+                    self.fail(f"expected a name in quotes, of less than {WINDOW_BYTES} bytes, and a colon")
                 name = self._parsed(b"", name_end.end(1), b"")
                 self.at = name_end.end()
                 yield from self.blank()
@@ -157,9 +159,10 @@ class _Reader:
         return found
 
     def _whole(self, begin: bytes, end: bytes, *, empty: bool) -> tuple[Any, bool]:
-        """The elements that end in this window, parsed, and whether there are more; None where a long one is next.
+        """Return the parsed elements that end in this window, and whether there are more; None if a long element is
+        next.
 
-        empty: there was none before, so that there need be none.
+        empty: no element came before, so there need not be any.
         """
         limit = self.at + WINDOW_BYTES
         cut = self.at
@@ -171,24 +174,24 @@ class _Reader:
             found = self._parsed(begin, cut - 1, end)
             self.at = cut
             if not found:
-                self.fail("a value is expected")
+                self.fail("expected a value")
             return found, True
         last = ELEMENT.match(self.text, self.at, limit).end()  # type: ignore[union-attr]
         if bytes(self.text[last : last + 1]) == end and last < limit:
             found = self._parsed(begin, last, end)
             if not (found or empty):
-                self.fail("a value is expected")
+                self.fail("expected a value")
             self.at = last + 1
             return found, False
         self.at = BLANK.match(self.text, self.at, limit).end()  # type: ignore[union-attr]
         return None, True
 
     def _comma(self, end: bytes) -> Slices[bool]:
-        """Go on behind an element; whether there are more."""
+        """Go past an element; return whether there are more."""
         yield from self.blank()
         found = bytes(self.text[self.at : self.at + 1])
         if found not in (b",", end):
-            self.fail("a comma or the end is expected" if found else "it ends in the middle")
+            self.fail("expected a comma or the end" if found else "unexpected end")
         self.at += 1
         return found == b","
 
@@ -199,13 +202,13 @@ class _Reader:
             if bytes(self.text[found : found + 1]) == b'"':
                 return self._parsed(b"", found + 1, b"")  # type: ignore[no-any-return]
             if found == end:
-                self.fail("it ends in the middle of a string")
+                self.fail("unexpected end of a string")
             end = found
             yield
-        raise Invalid(f"body: a string has at most {STRING_BYTES_MAX} bytes, got more")
+        raise Invalid(f"body: a string may have at most {STRING_BYTES_MAX} bytes, got more")
 
     def _parsed(self, begin: bytes, end: int, after: bytes) -> Any:
-        """What stands from here to there, between brackets of ours; it is read on from there."""
+        """Parse the text from here to `end` between the given brackets, and move on to `end`."""
         try:
             found = from_json(b"".join((begin, self.text[self.at : end], after)))
         except ValueError as error:

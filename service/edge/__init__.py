@@ -1,1 +1,1 @@
-"""Between the network and the routes: who may come in, how fast, and what is logged of it."""
+"""The edge stands between the network and the routes: who may come in, how fast, and what is logged."""

@@ -1,4 +1,4 @@
-"""A port of which several processes take connections, one at a time."""
+"""Accept connections of a port that several processes share, one at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-ACCEPT_AGAIN_S = 0.1
-BACKLOG = 2048
+ACCEPT_AGAIN_S = 0.1  # seconds until the next attempt after an error, such as too many open files
+BACKLOG = 2048  # connections that the system queues before they are accepted
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The port of the settings. Invalid if nobody can listen there."""
+    """Open the port of the settings. Invalid if that is impossible."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
@@ -31,7 +31,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def listen_beside(path: Path) -> socket.socket:
-    """A Unix socket for other processes of this server. What a process that was killed has left there is removed."""
+    """Open a Unix socket for other processes of this server, removing the socket of a killed process."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     listening.setblocking(False)
@@ -41,9 +41,9 @@ def listen_beside(path: Path) -> socket.socket:
 
 
 class Accepting:
-    """Takes connections of a port that other processes take some of as well, one at a time.
+    """Accepts connections of a shared port, one at a time.
 
-    Left to itself an event loop takes all that wait at once, and one process gets the connections of a whole burst.
+    An event loop by itself accepts all waiting connections at once, so one process would get a whole burst.
     """
 
     def __init__(self, listening: socket.socket) -> None:
@@ -53,14 +53,14 @@ class Accepting:
         self._making: set[asyncio.Task[Any]] = set()
 
     def start(self, server: Server) -> None:
-        """Begin, for this server, unless it has stopped already."""
+        """Begin to accept for this server, unless it has stopped already."""
         if self.listening.fileno() < 0:
             return
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.listening, self._accept, server, self._loop)
 
     def stop(self) -> None:
-        """Take no more, and let go of the port. What was taken is the server's, whether or not it knows that yet."""
+        """Stop accepting and close the port. Connections accepted so far belong to the server."""
         if self._again is not None:
             self._again.cancel()
         if self._loop is not None and self.listening.fileno() >= 0:
@@ -78,7 +78,7 @@ class Accepting:
             self._again = loop.call_later(ACCEPT_AGAIN_S, self.start, server)
             return
         making = loop.create_task(_make(server, line))
-        self._making.add(making)  # the loop itself keeps no hold of it
+        self._making.add(making)  # the event loop keeps no strong reference
         making.add_done_callback(self._making.discard)
 
 

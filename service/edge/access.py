@@ -1,8 +1,8 @@
-"""Who may do what: every operation names the least role that may use it; here alone it is decided.
+"""Access control: every operation names the least role that may use it, and this module alone decides.
 
-A key comes as `Authorization: Bearer KEY`. One GET or one WebSocket may come with `?ticket=` instead, from
-POST /tickets: a browser's EventSource and WebSocket cannot send headers. A key never stands in a URL. Routes for other
-servers take it as the password of `Authorization: Basic` too, which is all that their forms have.
+A key comes as `Authorization: Bearer KEY`. A single GET or WebSocket may come with `?ticket=` instead, from POST
+/tickets, because a browser's EventSource and WebSocket cannot send headers. A key never stands in a URL. Routes for
+other servers also accept a key as the password of `Authorization: Basic`, the only form that their settings offer.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from hinged.service.settings import Settings
 log = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[bytes, bytes]]
-"""As a scope has them: names in lower case."""
+"""The headers of an ASGI scope: their names are in lower case."""
 
 
 class Access:
-    """The keys and tickets of a server. Without keys everyone may do everything."""
+    """The keys and tickets of a server. Without keys, everyone may do everything."""
 
     def __init__(self, settings: Settings) -> None:
-        """Invalid if the key file cannot be read."""
+        """Raise Invalid if the key file cannot be read."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self._ticket_s = limits.TICKET_S
         self._tickets: Tickets = KeptTickets(limits.TICKET_S, limits.TICKETS_MAX)
         self._tickets_max = limits.TICKETS_MAX
 
     def share_tickets(self, secret: bytes) -> None:
-        """Take the tickets of all processes that know a secret, from now on."""
+        """From now on accept the tickets of all processes that know this secret."""
         self._tickets = SignedTickets(secret, self._ticket_s, self._tickets_max, self._known)
 
     def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
-        """The key of a request. Unauthenticated if it has none that is known."""
+        """The key of a request. Unauthenticated if there is no known key."""
         given = _credentials(connection.scope["headers"])
         if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
             return self._redeem(connection)
@@ -57,15 +57,15 @@ class Access:
         return key
 
     def known(self, headers: Headers) -> bool:
-        """Whether the key in these headers is one that any route would take."""
+        """Whether these headers hold a key that some route would accept."""
         try:
             return self._find(_credentials(headers), basic=True) is not None
         except ServiceError:
             return False
 
     def admitted(self, headers: Headers, operation: Operation[..., Any], model: str) -> Key | None:
-        """The key in these headers, if it is good for an operation on a model; None where `authorise` is to say why
-        not.
+        """The key in these headers, if it may use an operation on a model; None if `authorise` must give the reason
+        why not.
         """
         if self._keyring is None:
             return NOBODY_ASKED
@@ -78,7 +78,7 @@ class Access:
         return key
 
     def _find(self, given: Sequence[bytes], *, basic: bool = False) -> Key | None:
-        """The key of these credentials, None where it is not known. Unauthenticated for what is no key."""
+        """The key of these credentials, None if unknown. Unauthenticated if the credentials are malformed."""
         if self._keyring is None:
             return NOBODY_ASKED
         if len(given) != 1:
@@ -92,13 +92,13 @@ class Access:
         return self._keyring.find(text)
 
     def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
-        """A ticket with the rights of whoever asks, and when it expires."""
+        """A ticket with the caller's rights, and its time of expiry."""
         expires_ms = 1000 * (time.time() + self._ticket_s)
         ticket = self._tickets.issue(caller(connection))
         return {"ticket": ticket, "expires_at": shown_time(expires_ms)}
 
     def knows(self, key: Key) -> bool:
-        """Whether a key that opened a stream is still good. Unavailable while the key file cannot be read."""
+        """Whether a key that opened a stream is still valid. Unavailable while the key file cannot be read."""
         return key in self._known()
 
     def _known(self) -> tuple[Key, ...]:
@@ -109,12 +109,12 @@ class Access:
             raise Unauthenticated("a ticket opens a GET or a WebSocket; send a key as `Authorization: Bearer KEY`")
         key = self._tickets.redeem(connection.query_params["ticket"])
         if key is None or key not in self._known():
-            raise Unauthenticated("this ticket is not known: it is good once, and for seconds")
+            raise Unauthenticated("this ticket is not known: a ticket is valid once, and for seconds")
         return key
 
 
 def authorise(connection: HTTPConnection, operation: Operation[..., Any]) -> None:
-    """Note who asks. Unauthenticated or Forbidden where that key may not use the operation."""
+    """Note the caller's key. Unauthenticated or Forbidden if it may not use the operation."""
     if operation.role is None:
         return
     key = connection.state.caller = connection.app.state.access.caller(connection, basic=operation.basic)
@@ -126,7 +126,7 @@ def _credentials(headers: Headers) -> list[bytes]:
 
 
 def password(text: str) -> str:
-    """The password of basic credentials, "" where they are none."""
+    """The password of basic credentials, "" if they are malformed."""
     try:
         return base64.b64decode(text, validate=True).decode().partition(":")[2].strip()
     except ValueError:
@@ -134,12 +134,12 @@ def password(text: str) -> str:
 
 
 def require(connection: HTTPConnection, role: Role, model: str | None = None) -> None:
-    """Forbidden unless whoever asks has this role, and a key for this model."""
+    """Raise Forbidden unless the caller's key has this role and covers this model."""
     check_role(caller(connection), role, model)
 
 
 def check_role(key: Key, role: Role, model: str | None = None) -> None:
-    """The same of a key."""
+    """Like `require`, for a key."""
     if model is not None and not key.covers(model):
         what = "all models" if model == EVERY else f"model {model[:64]!r}"
         raise Forbidden(f"this needs a key for {what}; yours is for {', '.join(key.models)}")
@@ -148,41 +148,41 @@ def check_role(key: Key, role: Role, model: str | None = None) -> None:
 
 
 def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
-    """Forbidden for an annotator's examples that bring an x of their own: he labels what the model knows."""
+    """Raise Forbidden if an annotator sends examples with an x: annotators label examples that the model knows."""
     if any("x" in example for example in examples):
         check_role(key, "writer")
 
 
 def check_name(connection: HTTPConnection, annotator: str) -> None:
-    """Forbidden for an annotator's key where an answer was given under another name than its own."""
+    """Raise Forbidden if an annotator's key answers under another name than its own."""
     if annotator != caller(connection).name:
         require(connection, "writer")
 
 
 def visible(connection: HTTPConnection, summaries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those models that the key of a request covers."""
+    """The models that the key of a request covers."""
     return [summary for summary in summaries if caller(connection).covers(summary["model"])]
 
 
 def caller(connection: HTTPConnection) -> Key:
-    """Who asks, as `authorise` noted it."""
+    """The caller's key, as noted by `authorise`."""
     key: Key = connection.state.caller
     return key
 
 
 def refuse_open_door(settings: Settings) -> None:
-    """Invalid if others than this machine could reach a server that knows no keys, and nobody said that they may."""
+    """Raise Invalid if other machines could reach a server without keys, and the settings do not allow that."""
     if settings.keys_file is None and not settings.open and not is_loopback(settings.host):
         raise Invalid(
-            f"others may reach {settings.host}, and there are no keys. Make one: hinged keys create me --role admin "
-            "--file keys.json, and set HINGED_KEYS_FILE=keys.json; or set HINGED_OPEN=yes if everyone who reaches the "
-            "port may do everything"
+            f"other machines may reach {settings.host}, and there are no keys. Make one: hinged keys create me "
+            "--role admin --file keys.json, and set HINGED_KEYS_FILE=keys.json; or set HINGED_OPEN=yes if everyone "
+            "who reaches the port may do everything"
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name: what others resolve to may change
+    except ValueError:  # a name, which may resolve to another address elsewhere
         return host.lower() == "localhost"

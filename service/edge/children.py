@@ -1,4 +1,4 @@
-"""Processes that another one starts, and starts again where they end."""
+"""Start child processes, and restart them when they end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0
-LIVED_S = 60.0  # one that ends after so long is started again at once
+RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart: first, and at most, by doubling
+LIVED_S = 60.0  # seconds of life after which a restart begins again with the first wait
 
 
 @dataclass(frozen=True)
 class Child:
-    """What is started: a module with its arguments. name: as the log has it; said: asked at each start what it is told
-    on its stdin, which stays open as long as the process that started it lives.
+    """A process to start: a module with its arguments.
+
+    name: in the log. said: called at each start for the child's stdin, which stays open while the parent lives.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Child:
 
 
 class Children:
-    """The processes, on one event loop."""
+    """The child processes, on one event loop."""
 
     def __init__(
         self,
@@ -42,8 +43,8 @@ class Children:
         may_go_on: Callable[[Child, int], bool] = lambda *_: True,
         **started: Any,
     ) -> None:
-        """descriptors: open files that they have too. may_go_on: asked with the exit code of one that ended,
-        whether it is started again. started: how, as asyncio's subprocesses take it.
+        """descriptors: open files that the children inherit. may_go_on: called with a child that ended and its exit
+        code; whether to restart it. started: further options of asyncio's subprocesses.
         """
         self._started = {"pass_fds": descriptors, "env": {**os.environ, **_as_environment(settings)}, **started}
         self._may_go_on = may_go_on
@@ -52,18 +53,18 @@ class Children:
         self._stopping = asyncio.Event()
 
     def start(self, child: Child) -> None:
-        """Have one run from now on."""
+        """Keep a child running from now on."""
         self._tasks.append(asyncio.create_task(self._keep_running(child)))
 
     def end(self, number: int = signal.SIGTERM) -> None:
-        """Let all of them come to their end, by a signal."""
+        """Send all children a signal, and restart none."""
         self._stopping.set()
         for process in self._running.values():
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
     async def stop(self, seconds: float) -> None:
-        """Wait for their end, but no longer than this."""
+        """Wait up to `seconds` for all children to end, then kill the rest."""
         self.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
@@ -79,7 +80,7 @@ class Children:
             except OSError as error:  # no memory for it, or too many processes
                 what = f"cannot be started: {error}"
             else:
-                if self._stopping.is_set():  # by now
+                if self._stopping.is_set():  # it may have been set meanwhile
                     process.terminate()
                 code = await process.wait()
                 if self._stopping.is_set() or not self._may_go_on(child, code):
@@ -95,13 +96,13 @@ class Children:
         if child.said is None:
             return await asyncio.create_subprocess_exec(*command, **self._started)
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started)
-        assert process.stdin is not None  # noqa: S101  a pipe
+        assert process.stdin is not None  # noqa: S101  it is a pipe
         process.stdin.write(child.said())
         return process
 
 
 def _as_environment(settings: Settings) -> dict[str, str]:
-    """The settings that the command line may give."""
+    """The settings that the command line may give, as environment variables."""
     return {
         "HINGED_HOST": settings.host,
         "HINGED_PORT": str(settings.port),

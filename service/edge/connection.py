@@ -1,4 +1,4 @@
-"""A connection that speaks HTTP: what uvicorn's lacks where clients are slow, or send what nobody can understand."""
+"""An HTTP connection: uvicorn's, with protection against slow clients and malformed requests."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
 from hinged.service.errors import BadRequest, RequestTimeout, ServiceError, foreseen
 
 HEAD_BYTES_MAX = 2**16
-"""Longest head of a request: its first line and its headers. So much may also stand between two pieces of a body."""
+"""Longest head of a request (request line and headers), in bytes; also the limit between two pieces of a body."""
 
-TOGETHER_BYTES_MAX = 2**16
+TOGETHER_BYTES_MAX = 2**16  # bytes to write that are sent at once, without waiting for the end of the turn
 
 LINGER_S = 2.0
-"""How long the rest of a request is thrown away that was answered before it had come."""
+"""Seconds for which the rest of a request is discarded that was answered before it had come as a whole."""
 
 REST_S = 0.05
-"""How long the rest of a small request may come behind its head: many clients send the body by itself. From then on it
-is waited for as on the usual way."""
+"""Seconds that the shortcut waits for the body after the head, because many clients send the body separately. After
+that, the request takes the usual way."""
 
 WHOLE = "hinged.whole"
-"""Of a scope: its body has come, so that to receive it takes no time."""
+"""Key of a scope: its body has come, so receiving it takes no time."""
 
 MALFORMED = "hinged.malformed"
-"""Of a scope: what is wrong with its body, of which nothing more comes."""
+"""Key of a scope: the fault of its body, of which nothing more will come."""
 
 VERSIONS = frozenset({"1.0", "1.1"})
 URL_PARTS = re.compile(rb"[/?#]")
-"""What ends the host and port of a URL."""
+"""Characters that end the host and port of a URL."""
 
 
 class CoalescingTransport:
-    """A transport that sends in one piece what is written in one turn of the event loop: a head with its body.
+    """A transport that sends everything written in one turn of the event loop together: a head with its body.
 
-    And that ends in order: a connection that is closed while more comes in is reset by the system, and an answer that
-    the client has not read yet is lost. So while `more_comes` it says that nothing follows, and throws away what comes
-    until the client has closed, too, but no longer than LINGER_S.
+    It also closes in order. If a connection is closed while data comes in, the system resets it, and the client may
+    lose an answer that it has not read. So while `more_comes`, it announces the end, and discards incoming data until
+    the client closes too, for at most LINGER_S.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -62,7 +62,7 @@ class CoalescingTransport:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send at the end of this turn, or now what would fill the memory: the transport knows when to pause."""
+        """Send at the end of this turn, or now if much has gathered; the transport knows when to pause."""
         if not self._parts:
             self._loop.call_soon(self._send)
         self._parts.append(data)
@@ -71,22 +71,22 @@ class CoalescingTransport:
             self._send()
 
     def write_now(self, data: bytes) -> None:
-        """Send what is a whole, behind what waits to be sent."""
+        """Send a whole answer, after anything that waits to be sent."""
         if self._parts:
             self.write(data)
         elif not self.is_closing():
             self._transport.write(data)
 
     def is_sent(self) -> bool:
-        """Whether the system has all that was written."""
+        """Whether the system has everything that was written."""
         return not self._parts and not self._transport.get_write_buffer_size()
 
     def is_closing(self) -> bool:
-        """Whether nothing can be written any more, and nothing of what comes is looked at."""
+        """Whether nothing more can be written, and incoming data is ignored."""
         return self._ended or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close once all is sent."""
+        """Close once everything is sent."""
         if self.is_closing():
             return
         self._send()
@@ -106,9 +106,9 @@ class CoalescingTransport:
 
 
 class Flow(FlowControl):
-    """What pauses reading, and lets it go on: not while whole requests wait for the answers to those before them.
+    """Flow control that does not resume reading while whole requests wait for the answers to earlier requests.
 
-    uvicorn reads on with each answer, so that who sends faster than he is answered fills the memory with requests.
+    uvicorn reads on at each answer, so a client that sends faster than it is answered would fill the memory.
     """
 
     def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
@@ -116,21 +116,21 @@ class Flow(FlowControl):
         self._waiting = waiting
 
     def resume_reading(self) -> None:
-        """Read on, if nothing waits."""
+        """Read on, if no request waits."""
         if not self._waiting:
             super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
-    """An HTTP connection whose client gets so many seconds for the head of a request, and to read some of an answer.
+    """An HTTP connection with a time limit for the client to send a head, and to read some of an answer.
 
-    uvicorn itself waits for ever, takes heads of any length, and closes without a word where it cannot understand a
-    body. How long a body may take is for whoever reads it.
+    uvicorn itself waits for ever, takes heads of any length, and closes without an answer if it cannot parse a body.
+    The reader of a body limits the time of the body.
 
-    It takes what comes for the same requests as any other parser does, or refuses it: a proxy sends the requests of
-    several clients over one connection, and where the two disagree about the end of one request, its client writes the
-    next one. So a head that only some parsers understand is refused (`_check_head`), nothing behind the last request of
-    a connection is looked at, and an `Upgrade` to anything but a WebSocket is ignored (`_without_upgrade`).
+    The connection splits its input into the same requests as every other parser, or refuses it. A proxy sends several
+    clients' requests over one connection: if it disagrees with the server about the end of a request, that request's
+    client writes the next request. So heads that only some parsers accept are refused (`_check_head`), data after the
+    last request is ignored, and so is an `Upgrade` to anything but a WebSocket (`_without_upgrade`).
     """
 
     seconds = 60.0
@@ -138,25 +138,25 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.parser = httptools.HttpRequestParser(self)  # without the leniency that uvicorn gives its own
+        self.parser = httptools.HttpRequestParser(self)  # strict, unlike uvicorn's
         self._limit: asyncio.TimerHandle | None = None
         self._opens_socket = False  # whether the head is a WebSocket's handshake
         self._ignores_upgrade = False  # whether it is to be parsed again without its Upgrade
-        self._version = ""  # of HTTP, of the newest head
-        self._last = False  # whether no request comes after the one that has come as a whole
+        self._version = ""  # HTTP version of the newest head
+        self._last = False  # whether no request may follow the last whole request
         self._in_message = False
         self._in_head = False
-        self._in_body = False  # of a request that the application was given
+        self._in_body = False  # whether a request's body is coming for the application
         self._apart = 0  # bytes since the last whole head, or the last piece of a body
-        self._moved = False  # whether what was parsed just now ended a head, or brought some of a body
-        self._whole_head = False  # whether a head began in what is parsed just now
-        self._broken = False  # what comes from here on is not looked at
-        self._refusal: ServiceError | None = None  # an answer that has to wait for those before it
-        self._way: Way | None = None  # of a request that takes the shortcut if it has come as a whole
-        self._held = b""  # what has come of its body
-        self._rest: asyncio.TimerHandle | None = None  # while more of it is to come
+        self._moved = False  # whether the data just parsed ended a head or brought a piece of a body
+        self._whole_head = False  # whether a head began in the data just parsed
+        self._broken = False  # whether further data is ignored
+        self._refusal: ServiceError | None = None  # an error to send after the earlier answers
+        self._way: Way | None = None  # target of a request that takes the shortcut once it has come as a whole
+        self._held = b""  # its body so far
+        self._rest: asyncio.TimerHandle | None = None  # while the rest of it is awaited
         self._quiet: asyncio.TimerHandle | None = None
-        self._quiet_since: float | None = None  # the answer to one, while nothing has come behind it
+        self._quiet_since: float | None = None  # time of the last answer, while nothing has come after it
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -169,9 +169,9 @@ class Connection(HttpToolsProtocol):
         self._break_unread(self.seconds)
 
     def data_received(self, data: bytes) -> None:
-        """Between two requests a part of a head has come; or the rest of a body that was refused unread.
+        """Parse received data, or ignore it after a refusal.
 
-        Parsed in pieces, so that none holds more of a head than may come.
+        It is parsed in pieces, so that no piece exceeds the limit of a head. Between requests, the data begins a head.
         """
         self._quiet_since = None
         while data and not (self._broken or self.transport.is_closing()):
@@ -195,7 +195,7 @@ class Connection(HttpToolsProtocol):
             while rest and not self._broken:
                 try:
                     self.parser.feed_data(rest)
-                except httptools.HttpParserUpgrade as upgrade:  # the parser stops at the end of such a head
+                except httptools.HttpParserUpgrade as upgrade:  # the parser stops at the end of a head with an Upgrade
                     size: int = upgrade.args[0]
                     self._upgrade(more_came=size < len(rest))
                     rest = memoryview(rest)[size:]
@@ -203,7 +203,7 @@ class Connection(HttpToolsProtocol):
                     return
         except httptools.HttpParserError:
             if self._last and not self._in_message:
-                self._broken = True  # for that request was told to be the last one
+                self._broken = True  # because that request was announced as the last
             else:
                 self.send_400_response("this is no request of HTTP/1.1 that every parser understands alike")
 
@@ -214,17 +214,17 @@ class Connection(HttpToolsProtocol):
             self.parser = httptools.HttpRequestParser(self)
             self.parser.feed_data(head)
         elif self.cycle is not None and not self.cycle.response_complete:
-            self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
+            self._not_understood(BadRequest("a WebSocket cannot be opened while other requests are in progress"))
         elif more_came:
             self._not_understood(BadRequest("frames come once the handshake of their WebSocket is answered"))
         else:
             self.handle_websocket_upgrade()
 
     def _without_upgrade(self) -> bytes:
-        """The head that has come, as one that asks for no other protocol.
+        """The head that has come, without its Upgrade.
 
-        The parser takes a head with any Upgrade for the last words of HTTP on its connection, and what follows for no
-        body, whatever its length. We speak no such protocol and may ignore the offer (RFC 9110, section 7.8).
+        The parser takes a head with any Upgrade for the end of HTTP on its connection, and the following data for no
+        body, whatever its length. This server speaks no such protocol and may ignore the offer (RFC 9110, section 7.8).
         """
         self._ignores_upgrade = False
         lines = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode(), b"\r\n"]
@@ -234,12 +234,12 @@ class Connection(HttpToolsProtocol):
         return b"".join((*lines, b"\r\n"))
 
     def _check_head(self) -> None:
-        """BadRequest for a head that parsers may understand in several ways, or that asks for what is not spoken."""
+        """Raise BadRequest for a head that parsers may understand differently, or that asks for something unknown."""
         version = self._version = self.parser.get_http_version()
         if version not in VERSIONS:
-            raise BadRequest(f"HTTP/1.1 and HTTP/1.0 are spoken here, got version {version}")
+            raise BadRequest(f"this server speaks HTTP/1.1 and HTTP/1.0, got version {version}")
         if self.parser.get_method() == b"CONNECT":
-            raise BadRequest("there is no CONNECT here: this is no proxy")
+            raise BadRequest("CONNECT is not supported: this server is no proxy")
         codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
         if codings and (codings != [b"chunked"] or version != "1.1"):
             told = ", ".join(repr(coding[:100].decode("latin-1")) for coding in codings)
@@ -248,18 +248,18 @@ class Connection(HttpToolsProtocol):
             self.url = self._path_of(self.url)
 
     def _path_of(self, target: bytes) -> bytes:
-        """The path and the query of a target that is a whole URL. BadRequest for one that is none of this server's."""
+        """The path and the query of a target that is a whole URL. BadRequest if it is not a URL of this server."""
         scheme, _, rest = target.partition(b"://")
         authority = URL_PARTS.split(rest, maxsplit=1)[0]
         hosts = [value.lower() for name, value in self.headers if name == b"host"]
         if scheme.lower() not in {b"http", b"https"} or hosts != [authority.lower()]:
             told = target[:100].decode("latin-1")
-            raise BadRequest(f"a target is a path, or a URL whose host and port are those of Host, got {told!r}")
+            raise BadRequest(f"a target is a path, or a URL with the host and port of the Host header, got {told!r}")
         path = rest[len(authority) :]
         return path if path.startswith(b"/") else b"/" + path
 
     def _is_handshake(self) -> bool:
-        """Whether a head with an Upgrade opens a WebSocket: by the one method that does, and without a body."""
+        """Whether a head with an Upgrade opens a WebSocket: a GET without a body."""
         named: dict[bytes, list[bytes]] = {}
         for name, value in self.headers:
             named.setdefault(name, []).append(value.lower())
@@ -277,13 +277,13 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a head has come."""
         if self._last:
-            raise BadRequest("the request before was the last one")  # which stops the parser, and is not answered
+            raise BadRequest("the request before was the last one")  # only stops the parser; it is not sent
         super().on_message_begin()
         self._in_message = self._in_head = self._whole_head = True
         self._in_body = False
 
     def on_headers_complete(self) -> None:
-        """From here on the request is the application's."""
+        """Check the head and hand the request to the shortcut or the application."""
         if not self._whole_head and sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
             raise BadRequest(self._too_long())
         self._check_head()
@@ -308,10 +308,10 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_body = self.cycle is not before
         if self._in_body:
-            self.headers = []  # what stands behind a chunked body is no header
+            self.headers = []  # a trailer after a chunked body is no header
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body has come."""
+        """Take a piece of a body."""
         self._moved = True
         if self._way is None:
             super().on_body(body)
@@ -321,7 +321,7 @@ class Connection(HttpToolsProtocol):
             self._take_usual_way()
 
     def on_message_complete(self) -> None:
-        """All of the body is here: whoever reads it need not look at the clock."""
+        """Note that the whole body is here, so that its reader need not watch the time."""
         if self._ignores_upgrade:
             return
         self._last = self._version != "1.1" or not self.parser.should_keep_alive()
@@ -335,19 +335,19 @@ class Connection(HttpToolsProtocol):
         cast("dict[str, Any]", self.scope)[WHOLE] = True
 
     def on_response_complete(self) -> None:
-        """The next answer may be that what came cannot be understood."""
+        """Go on with the next request, or send a waiting refusal."""
         self._answered()
         super().on_response_complete()
         if self._refusal is not None:
             self._refuse(self._refusal)
 
     def _answered(self) -> None:
-        """The first of the requests that were not answered is."""
+        """Called when the oldest open request is answered."""
 
     # -- the shortcut ---------------------------------------------------------------------------------------------
 
     def _short_way(self) -> Way | None:
-        """Where a request leads whose head has come; None for one that cannot take the shortcut."""
+        """The shortcut's target of a request whose head has come; None if it cannot take the shortcut."""
         if self.shortcut is None or (self.cycle is not None and not self.cycle.response_complete):
             return None
         parser = self.parser
@@ -358,8 +358,8 @@ class Connection(HttpToolsProtocol):
         return self.shortcut.way(self.url, self.headers)
 
     def _takes_shortcut(self, way: Way) -> bool:
-        """Whether a request that has come as a whole is answered by the shortcut."""
-        assert self.shortcut is not None  # noqa: S101  it knew the way
+        """Whether the shortcut answers a request that has come as a whole."""
+        assert self.shortcut is not None  # noqa: S101  it gave the target
         asked = self.shortcut.begin(way, self, self._held)
         if asked is None:
             return False
@@ -368,7 +368,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _take_usual_way(self) -> None:
-        """Begin as if nothing had been held back."""
+        """Hand the request to the application, with the body held back so far."""
         body = self._held
         self._let_go()
         self._begin_usual_way()
@@ -390,7 +390,7 @@ class Connection(HttpToolsProtocol):
         if self.pipeline or self._refusal is not None or together.is_closing():
             self.on_response_complete()
             return
-        # The same without a timer for each answer.
+        # Like on_response_complete, without a timer for each answer.
         self._answered()
         self.server_state.total_requests += 1
         self.flow.resume_reading()
@@ -399,7 +399,7 @@ class Connection(HttpToolsProtocol):
             self._quiet = self.loop.call_later(self.timeout_keep_alive, self._look_if_quiet)
 
     def _look_if_quiet(self) -> None:
-        """Close if nothing has come for as long as a connection may be idle."""
+        """Close the connection if it has been idle for too long."""
         self._quiet = None
         if self._quiet_since is None:
             return
@@ -412,15 +412,15 @@ class Connection(HttpToolsProtocol):
     # -- ends -----------------------------------------------------------------------------------------------------
 
     def handle_websocket_upgrade(self) -> None:
-        """A WebSocket counts the time by itself."""
-        self._broken = True  # for this protocol, and no time is counted any more
+        """Hand the connection over; a WebSocket has time limits of its own."""
+        self._broken = True  # for HTTP; no time limit runs any more
         self._break_unread(0)
         super().handle_websocket_upgrade()
 
     def begin(self, work: Coroutine[Any, Any, None], fail: Callable[[ServiceError], None]) -> asyncio.Task[None]:
-        """Let a task serve the connection, for which nobody else does anything meanwhile.
+        """Let a task serve the connection, while nothing else does.
 
-        fail: ends what the task was to serve where it raised what nobody foresaw.
+        fail: called with the error if the task raised anything unforeseen.
         """
 
         async def ending() -> None:
@@ -432,13 +432,13 @@ class Connection(HttpToolsProtocol):
         return self.loop.create_task(ending())
 
     def shutdown(self) -> None:
-        """The server stops: what has begun to come is answered before."""
+        """Stop: a request that has begun to come is answered first."""
         if self._way is not None:
             self._take_usual_way()
         super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for any more."""
+        """Stop all timers."""
         if self._way is not None:
             self._take_usual_way()
         self._unlimit()
@@ -447,7 +447,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn could not make sense of what came, or we refused it."""
+        """Refuse data that uvicorn could not parse, or that a check has refused."""
         cause = getattr(sys.exception(), "__context__", None)
         self._not_understood(cause if isinstance(cause, ServiceError) else BadRequest(msg))
 
@@ -457,7 +457,7 @@ class Connection(HttpToolsProtocol):
         return f"the head of a request has at most {HEAD_BYTES_MAX} bytes, got more"
 
     def _not_understood(self, error: ServiceError) -> None:
-        """Take nothing more, and say so: of a body to the application, which may have answered already."""
+        """Take no more data, and report the error: for a body to the application, which may have answered already."""
         self._broken = True
         if not self._in_body:
             self._refuse(error)
@@ -481,7 +481,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, error: ServiceError) -> None:
-        """Answer in the one shape once all before is answered, and close."""
+        """Send the error in the usual shape, after the earlier answers, and close."""
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
@@ -495,7 +495,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _break_unread(self, seconds: float) -> None:
-        """Let the system break the connection if for so long nothing of what was sent is taken; 0: never."""
+        """Let the system break the connection if the client takes no data for `seconds`; 0: never."""
         line = self.transport.get_extra_info("socket")
         if hasattr(socket, "TCP_USER_TIMEOUT") and line.family in (socket.AF_INET, socket.AF_INET6):  # Linux
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * seconds))

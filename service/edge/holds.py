@@ -1,7 +1,7 @@
-"""How long something held the event loop: while it is held, nobody at all is answered.
+"""Measure how long the event loop is held: while it is held, no request is answered.
 
-A timer is due each 10 ms. It comes late where a callback runs long, or where a thread keeps Python's lock, and then
-this process has computed meanwhile; where it has not, the machine was busy with others, which is no hold of ours.
+A timer is due every 10 ms. It is late if a callback runs long, or if a thread keeps Python's lock; in both cases this
+process used CPU time meanwhile. If it did not, the machine was busy with other processes, and the delay is not counted.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from prometheus_client.registry import Collector
 from hinged.service.store.times import Times
 
 TICK_S = 0.01
-"""How often the loop is looked at, seconds. A hold shows as up to so much shorter than it is; each look takes 5 us."""
+"""Seconds between two looks at the loop. A hold appears shorter by up to this time; each look takes 5 us."""
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+"""Upper bounds of the histogram, in seconds. Holds below the first bound are not counted."""
 RECENT_S = 60.0
-"""The longest hold is that of the newest one or two spans of so many seconds: a scrape each minute misses none."""
+"""Seconds of a span. The longest hold covers the last one or two spans, so a scrape each minute misses none."""
 
 
 class Holds(Collector):
-    """Watches the event loop on which it is started, and tells Prometheus of its holds."""
+    """Watches the event loop on which it is started, and reports holds to Prometheus."""
 
     def __init__(self) -> None:
         self._times = Times(BOUNDS_S)
-        self._longest = [0.0, 0.0]  # of the span before, and of this one
+        self._longest = [0.0, 0.0]  # of the last span, and of the present span
         self._span_ends = self._looked = self._computed = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin, on the event loop that runs."""
+        """Begin on the running event loop."""
         self._looked, self._computed = time.perf_counter(), time.process_time()
         self._span_ends = self._looked + RECENT_S
         self._wait(asyncio.get_running_loop())
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -57,16 +58,16 @@ class Holds(Collector):
         self._wait(loop)
 
     def describe(self) -> list[Metric]:
-        """Nothing before it is asked."""
+        """No metrics before the first collection."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The holds so far, and the longest of late."""
+        """The holds so far, and the longest recent hold."""
         seen = self._times.seen()
         buckets = list(zip([*map(str, BOUNDS_S), "+Inf"], map(float, seen.counts), strict=True))
         meaning = "Times that the event loop was held for more than 0.01 s."
         yield HistogramMetricFamily("hinged_loop_hold_seconds", meaning, buckets=buckets, sum_value=seen.seconds)
         longest = max(self._longest)
         yield GaugeMetricFamily(
-            "hinged_loop_hold_longest_seconds", "The longest of the newest 1 to 2 minutes.", longest
+            "hinged_loop_hold_longest_seconds", "Longest hold of the event loop in the last 1 to 2 minutes.", longest
         )

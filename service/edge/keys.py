@@ -1,8 +1,7 @@
-"""API keys: who may do what on which models. A JSON file holds their digests, never the keys.
+"""API keys: who may do what on which models. A JSON file holds the digests of the keys, never the keys.
 
-A key is 256 random bits, so there is nothing to guess and nothing for a slow password hash to slow down: one SHA-256
-is as hard to turn back as the key is to find, and costs a request a microsecond. Digests are compared in constant
-time.
+A key is 256 random bits, too many to guess, so a slow password hash would add nothing: one SHA-256 is as hard to invert
+as the key is to guess, and costs a request a microsecond. Digests are compared in constant time.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from hinged.service.errors import Invalid, Unavailable
 log = logging.getLogger(__name__)
 
 PREFIX = "hinged_"
-"""Of every key, so that a key in the wrong place is known for one, by people and by scanners for secrets."""
+"""Beginning of every key, by which people and secret scanners recognise a key in the wrong place."""
 
 
 Pattern = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?\*?$", min_length=1)]
@@ -35,7 +34,7 @@ _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
 class Key(BaseModel):
-    """What is kept of a key: its owner's name, what it is good for, its digest."""
+    """A key in the file: name of its owner, role, models and digest."""
 
     model_config = _STRICT
 
@@ -46,20 +45,20 @@ class Key(BaseModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
     def plays(self, role: Role) -> bool:
-        """Whether it may do what a role may."""
+        """Whether the key may do everything that a role may do."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def covers(self, model: str) -> bool:
-        """Whether it is good for a model; EVERY asks for all of them."""
+        """Whether the key is for a model; EVERY stands for all models."""
         return any(model == p or (p.endswith("*") and model.startswith(p[:-1])) for p in self.models)
 
 
 NOBODY_ASKED = Key(name="everyone", role="admin", created_at="", sha256="0" * 64)
-"""Whoever asks a server without keys."""
+"""The key of every caller at a server without keys."""
 
 
 class KeyFile(BaseModel):
-    """The file as it stands on disk."""
+    """The form of the file."""
 
     model_config = _STRICT
 
@@ -77,29 +76,29 @@ class KeyFile(BaseModel):
 
 
 def digest(text: str) -> str:
-    """What is kept of a key's text."""
+    """The digest of a key's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys of a file. Invalid says what is wrong with it; OSError where it cannot be read."""
+    """The keys of a file. Invalid, with the reason, if its content is wrong; OSError if it cannot be read."""
     try:
         return KeyFile.model_validate_json(path.read_bytes()).keys
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
-        raise Invalid(f"{path} is no key file: {where}{': ' if where else ''}{problem['msg']}") from None
+        raise Invalid(f"{path} is not a valid key file: {where}{': ' if where else ''}{problem['msg']}") from None
 
 
 class Keyring:
     """The keys of a file, read again whenever the file changes, so that revoking a key needs no restart.
 
-    A file that is gone or cannot be understood lets nobody in: a key that somebody just tried to revoke must not go
-    on opening the door because of a slip in an editor.
+    If the file is missing or invalid, nobody is let in: a slip in an editor must not keep a key alive that was just
+    revoked.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file; Invalid if that cannot be done."""
+        """Read the file; Invalid if that fails."""
         self.path = path
         self._stamp = self._stamp_now()
         try:
@@ -110,16 +109,16 @@ class Keyring:
             log.warning("%s holds no keys: nobody will be let in", path)
 
     def find(self, text: str) -> Key | None:
-        """The key with this text. Unavailable while the file cannot be read."""
+        """The key with this text, or None. Unavailable while the file cannot be read."""
         asked = digest(text)
         found = None
-        for key in self.keys():  # all of them, wherever the right one stands
+        for key in self.keys():  # always all keys, so that the time does not depend on the key
             if hmac.compare_digest(key.sha256, asked):
                 found = key
         return found
 
     def keys(self) -> tuple[Key, ...]:
-        """The keys as the file has them now. Unavailable while it cannot be read."""
+        """The present keys of the file. Unavailable while it cannot be read."""
         stamp = self._stamp_now()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -128,13 +127,13 @@ class Keyring:
                 log.info("%s changed and holds %d keys", self.path, len(self._keys))
             except (OSError, Invalid) as error:
                 self._keys = None
-                log.error("nobody is let in: %s", error)  # noqa: TRY400 - a sentence says it all
+                log.error("nobody is let in: %s", error)  # noqa: TRY400 - the message suffices
         if self._keys is None:
             raise Unavailable("the key file of this server cannot be read; its log says why")
         return self._keys
 
     def _stamp_now(self) -> tuple[int, ...]:
-        """What changes whenever the file does; () where there is none."""
+        """A value that changes whenever the file changes; () if there is no file."""
         try:
             stat = self.path.stat()
         except OSError:
@@ -143,7 +142,7 @@ class Keyring:
 
 
 def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVERY,)) -> str:
-    """Add a key to a file, which is made if it is missing; the text of the key, which nothing keeps."""
+    """Add a key to a file, which is created if missing; return the text of the key, which is kept nowhere."""
     text = PREFIX + secrets.token_urlsafe(32)
     try:
         key = Key(
@@ -164,7 +163,7 @@ def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVE
 
 
 def revoke_key(path: Path, name: str) -> None:
-    """Remove a key from a file. Invalid if it is not there."""
+    """Remove a key from a file. Invalid if the file has no such key."""
     with _Edit(path) as edit:
         kept = tuple(key for key in edit.keys if key.name != name)
         if len(kept) == len(edit.keys):
@@ -173,13 +172,13 @@ def revoke_key(path: Path, name: str) -> None:
 
 
 class _Edit:
-    """One change of a key file: it is replaced as a whole, readable by its owner alone, or stays as it is.
+    """A change of a key file: the file is replaced as a whole, readable by its owner alone, or not changed.
 
-    The new file, which nobody else can open for creation meanwhile, is the lock.
+    The new file is the lock, because only one process can create it.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()  # of a link, what it leads to is replaced
+        self.path = path.resolve()  # a link's target is replaced
         self.new = self.path.with_name(self.path.name + ".new")
         self.keys: tuple[Key, ...] = ()
 
@@ -187,7 +186,7 @@ class _Edit:
         try:
             self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise Invalid(f"another change of {self.path} is under way; if none is, remove {self.new}") from None
+            raise Invalid(f"another change of {self.path} is in progress; if it has died, remove {self.new}") from None
         except OSError as error:
             raise Invalid(f"{self.new} cannot be written: {error.strerror}") from None
         try:
@@ -208,11 +207,11 @@ class _Edit:
             put_in_place(self.new, self.path)
         except OSError as error:
             self._give_up()
-            raise Invalid(f"{self.path} cannot be replaced so that it lasts: {error.strerror}") from None
+            raise Invalid(f"{self.path} cannot be replaced durably: {error.strerror}") from None
         os.close(self.descriptor)
 
     def _give_up(self) -> None:
-        """Remove the new file, unless it has its place already: a file of that name is another change's then."""
+        """Remove the new file, unless it is in place already: then a file of that name is another change's."""
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(self.descriptor), self.new.stat()):
                 self.new.unlink()

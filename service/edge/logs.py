@@ -1,6 +1,6 @@
-"""What the server logs: lines for people or JSON objects for programs. Never an example, a query string or a key.
+"""The server's log: lines for people, or JSON objects for programs, never with an example, a query string or a key.
 
-A request is told by the template of its route, so nothing of what a client wrote into a path stands there either.
+A request is logged by the template of its route, so nothing that a client wrote into a path gets into the log.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ log = logging.getLogger(__name__)
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+"""Attributes of every log record; any other attribute becomes a field of the JSON object."""
 
 
 class JSONLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, what the record has besides, and the traceback."""
+    """Formats a record as a JSON object on one line: time, level, logger, message, extra fields and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -39,7 +40,7 @@ class JSONLines(logging.Formatter):
 
 
 def begin_logging(settings: Settings, number: int | None = None) -> None:
-    """Log to stderr, all libraries alike; each line with the number of the process, where this is one of several."""
+    """Log to stderr, including libraries; each line names the process, if the server has several."""
     handler, text = logging.StreamHandler(), TEXT
     if number is not None:
         text = TEXT.replace("%(name)s", "process %(process_number)d: %(name)s")
@@ -51,17 +52,17 @@ def begin_logging(settings: Settings, number: int | None = None) -> None:
         handler.addFilter(numbered)
     handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(text))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells each request that it sends, with its query string
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each request that it sends, with the query string
 
 
 def model_of(scope: Scope) -> str | None:
-    """The name of the model that a request is for; None where it is for none, or for what can be no name."""
+    """The name of a request's model; None if the request is for no model, or the name is invalid."""
     model = scope.get("path_params", {}).get("model", "")
     return model if MODEL_NAME.fullmatch(model) else None
 
 
 def log_request(scope: Scope, route: str, status: int, seconds: float) -> None:
-    """One line for a request that was answered."""
+    """Log an answered request in one line."""
     facts: dict[str, Any] = {
         "method": scope["method"],
         "route": route,

@@ -1,10 +1,10 @@
-"""What a request must pass before any route sees it: an allowed Host, an allowed Origin, and one shape of refusal.
+"""Checks before any route sees a request: an allowed Host and Origin; refusals have one shape.
 
-It is also where requests are counted, by the template of their route, and told to the log and to traces.
+This is also where requests are counted by the template of their route, and reported to the log and to traces.
 
 A page in a browser can post to localhost, and a name that resolves to 127.0.0.1 makes it a same-origin page. So the
-Host must be one of the allowed names, and a write or a WebSocket that names an Origin must come from an allowed one,
-or from a page of this very server.
+Host must be one of the allowed names. A write or a WebSocket with an Origin must come from an allowed origin, or from a
+page of this very server.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from hinged.service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 WITH_SLASH = ("/ui/", "/docs/")
-"""Any other path means the same without the slash at its end; from these the links of a page would lead astray."""
-NO_ROUTE = "none"
-UNFORESEEN = 500  # what an error becomes that nobody foresaw
+"""Paths that keep the slash at their end, because relative links of these pages need it. Any other path loses it."""
+NO_ROUTE = "none"  # the route label of requests for unknown paths
+UNFORESEEN = 500  # status of an unforeseen error
 
 HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._~!$&'()*+,;=%-]*))(?::[0-9]*)?")
-"""What a Host header says in lower case: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
+"""The lower-case Host header: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
 
 
 class JSON(Response):
-    """A JSON answer, written by pydantic's encoder; a long one in pieces, between which others are served."""
+    """A JSON answer written by pydantic's encoder; a long answer in pieces, between which other requests are served."""
 
     media_type = "application/json"
     long: Any = None
 
     def render(self, content: Any) -> bytes:
-        """The bytes of the body; of a long answer they come when it is sent."""
+        """The bytes of the body; empty for a long answer, whose bytes are made when it is sent."""
         if is_long(content):
             self.long = content
             return b""
@@ -70,16 +70,16 @@ class JSON(Response):
 
 
 def error_response(error: ServiceError, path: str = "") -> Response:
-    """An error over HTTP; path: of the request that it refuses."""
+    """An error over HTTP. path: of the refused request, which decides the shape."""
     refusal = refusal_of(path)
     return JSON(refusal.body(error), refusal.status(error), dict(error.headers))
 
 
 class Edge:
-    """ASGI middleware that refuses foreign hosts and foreign origins, and counts.
+    """ASGI middleware that refuses foreign hosts and origins, and counts requests.
 
-    count: told of each HTTP request's method, route, status and seconds. probes: paths that tell nothing but whether
-    the server is well; whoever watches over it may know it by another name.
+    count: called with each HTTP request's method, route, status and seconds. probes: paths that only tell whether the
+    server is well; they accept any Host, because a monitor may know the server by another name.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Edge:
         self.origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer why not."""
+        """Pass the request on, or refuse it."""
         path = scope.get("path", "")
         if path[-1:] == "/" and len(path) > 1 and path not in WITH_SLASH:
             scope["path"] = path[:-1]
@@ -122,30 +122,30 @@ class Edge:
             if not await self._refused(scope, receive, noting):
                 await self.app(scope, receive, noting)
         finally:
-            route = getattr(scope.get("route"), "path", NO_ROUTE)  # the router leaves it there
+            route = getattr(scope.get("route"), "path", NO_ROUTE)  # set by the router
             seconds = time.perf_counter() - started
             self.count(scope["method"], route, status, seconds)
             self.tell(scope, route, status, seconds)
 
     @property
     def tells(self) -> bool:
-        """Whether log or traces want to know."""
+        """Whether requests are logged or traced."""
         return self.log_requests or self.spans is not None
 
     def tell(self, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """Tell log and traces of a request that was answered, as far as they want to know."""
+        """Report an answered request to the log and to traces, if they are on."""
         if self.log_requests:
             log_request(scope, route, status, seconds)
         if self.spans is not None:
             self.spans(scope, route, status, seconds)
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """Stop reporting."""
         if self.spans is not None:
             self.spans.close()
 
     async def _opened(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a WebSocket on. The router closes those that it has no route for, which is an answer without a word."""
+        """Pass a WebSocket on. The router closes a WebSocket without a route; the client gets an error instead."""
         accepted = False
 
         async def telling(message: Message) -> None:
@@ -161,7 +161,7 @@ class Edge:
             await self.app(scope, receive, telling)
 
     async def _refused(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Answer what may not pass; a WebSocket instead of its handshake."""
+        """Refuse a request that may not pass, a WebSocket at its handshake; return whether it was refused."""
         try:
             self.check(scope)
         except ServiceError as error:
@@ -170,13 +170,13 @@ class Edge:
         return False
 
     def check(self, scope: Scope) -> None:
-        """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
+        """Raise BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
         safe = scope.get("method") in SAFE_METHODS
         if not (safe and scope.get("path") in self.probes):
             self.check_headers(scope["headers"], safe=safe and scope["type"] == "http")
 
     def check_headers(self, headers: Headers, *, safe: bool) -> None:
-        """The same of a request's headers; safe: it changes nothing."""
+        """Like `check`, for headers. safe: the request changes nothing."""
         hosts, origins = [], []
         for header, said in headers:
             if header == b"host":
@@ -194,18 +194,18 @@ class Edge:
             return
         for value in origins:
             if not self._may_write(value.lower(), hosts[0].lower()):
-                raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
+                raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists origins that may")
 
     def _may_write(self, origin: str, host: str) -> bool:
         try:
             return origin in self.origins or urlsplit(origin).netloc == host
-        except ValueError:  # no URL at all, such as "http://["
+        except ValueError:  # an invalid URL, such as "http://["
             return False
 
 
 @lru_cache(maxsize=256)
 def _name_of(host: str) -> str:
-    """The name in a Host header, without its port. BadRequest for what is no name."""
+    """The name in a Host header, without its port. BadRequest if it is malformed."""
     found = HOST.fullmatch(host.strip(" \t").lower())
     if found is None:
         raise BadRequest(f"the Host header is a name or an address, and perhaps a port, got {host[:100]!r}")

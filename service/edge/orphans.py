@@ -1,7 +1,7 @@
-"""How a process that another one started ends with it, however that ends.
+"""Let a child process end with its parent, however the parent ends.
 
-To be called before the rest is imported, which takes seconds on a busy machine: such a process has the port of the one
-that started it from its first moment on, and where that is killed, the next one is to find the port free.
+Call it before other imports, which take seconds on a busy machine: the child holds the parent's port from its first
+moment, and if the parent is killed, its successor must find the port free.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-"""As in prctl.h."""
+"""Option of prctl, from prctl.h."""
 
 
 def end_with_the_parent() -> None:
-    """Have the system send SIGTERM when the process ends that started this one; Linux alone can."""
+    """Have Linux send this process SIGTERM when its parent ends; other systems cannot."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Query strings: a parameter that the route does not have is refused, for whoever wrote it meant something by it."""
+"""Query strings: an unknown parameter is refused, because the client meant something by it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TICKET = "ticket"
 
 
 def refuse_unknown_query(connection: HTTPConnection, operation: Operation[..., Any], known: Collection[str]) -> None:
-    """Invalid for a parameter that is not known. What anyone may read, as probes and files, takes any."""
+    """Raise Invalid for an unknown parameter. Public operations, such as probes and files, accept any parameter."""
     if not connection.scope["query_string"] or operation.role is None:
         return
     for name in connection.query_params:

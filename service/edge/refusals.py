@@ -1,4 +1,4 @@
-"""How the server refuses: in one shape, but below the paths of another protocol, whose programs expect theirs."""
+"""The shape of errors: one for the whole server, except below paths of other protocols, whose clients expect theirs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Refusal(NamedTuple):
     """The shape of an error."""
 
     schema: Mapping[str, Any]
-    """Of its body, for the OpenAPI document, with a title."""
+    """JSON schema of the body, with a title, for the OpenAPI document."""
     body: Callable[[ServiceError], Any] = ServiceError.body
     statuses: Mapping[int, int] = {}
-    """Statuses that the protocol has another one for."""
+    """Statuses for which the protocol uses another status."""
 
     def status(self, error: ServiceError | type[ServiceError]) -> int:
         """The status of an error."""
@@ -39,7 +39,7 @@ USUAL = Refusal(
                     "message": {"type": "string", "description": "for people"},
                     "details": {
                         "type": "object",
-                        "description": "what is known besides, such as the index of an example",
+                        "description": "further facts, such as the index of an example",
                     },
                 },
             }
@@ -47,9 +47,9 @@ USUAL = Refusal(
     }
 )
 OTHERS: dict[str, Refusal] = {}
-"""By the first part of a path. A part of the server that speaks another protocol enters its own."""
+"""Shapes by the first part of a path. A part of the server that speaks another protocol adds its own."""
 
 
 def refusal_of(path: str) -> Refusal:
-    """How a request for a path is refused."""
+    """The shape of errors for a path."""
     return OTHERS.get(path[1:].partition("/")[0], USUAL) if OTHERS else USUAL

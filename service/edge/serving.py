@@ -1,4 +1,4 @@
-"""uvicorn, where a server needs more of it than it does by itself."""
+"""uvicorn's server with an orderly shutdown, and its configuration."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if sys.platform != "win32":
     import resource
 
 FRAME_SLACK = 2
-"""A frame that is up to so many times too long is refused by a frame; a longer one closes the socket (1009)."""
+"""Factor by which a frame may exceed the limit and still be refused by an error frame; beyond it the socket closes
+(1009)."""
 
 KEEP_ALIVE_S = 75
-"""How long a connection may do nothing between two requests. Longer than clients and proxies keep theirs (httpx 5 s,
-others 60 s): who hangs up first while the other sends the next request resets it."""
+"""Seconds that a connection may be idle between requests. Longer than clients and proxies keep theirs (httpx 5 s, most
+60 s): if the server hung up just as a client sends its next request, the client would see a reset."""
 
 LATE_S = 0.05
-"""How often a server that stops looks for connections that came late."""
+"""Seconds between looks of a stopping server for connections that came late."""
 
 
 class Server(uvicorn.Server):
-    """A server that ends its streams in order, with what was acknowledged, before it closes connections."""
+    """A server that ends its streams in order, with everything that was acknowledged, before it closes connections."""
 
     def __init__(self, config: uvicorn.Config, streams: Streams, seconds: float) -> None:
         super().__init__(config)
@@ -44,14 +45,16 @@ class Server(uvicorn.Server):
         self._seconds = seconds
 
     def protocol(self) -> Connection:
-        """What speaks HTTP over one more connection, as uvicorn makes it for those that it accepts."""
+        """The HTTP protocol object for one more connection, like uvicorn makes it."""
         make = cast("type[Connection]", self.config.http_protocol_class)
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Take signals while it serves. uvicorn sends itself those again once it has drained, and the process would end
-        as one that a signal killed, though all went as it was asked for; unless it has the number 1, as in a container.
+        """Capture signals while serving, and do not repeat them at the end.
+
+        uvicorn sends captured signals to itself once it has drained. The process would then count as killed by a
+        signal, although it ended in order, unless it has the number 1, as in a container.
         """
         with super().capture_signals():
             yield
@@ -68,7 +71,7 @@ class Server(uvicorn.Server):
         deadline = time.monotonic() + self._seconds
         self.before_shutdown()
         await self._streams.stop(self._seconds)
-        # A connection that is closed while more comes in is reset, and what the client has not yet read is lost.
+        # If a connection is closed while data comes in, it is reset, and the client loses data that it has not read.
         while any(isinstance(c, PatientWebSocket) for c in self.server_state.connections):
             if time.monotonic() > deadline:
                 break
@@ -81,7 +84,9 @@ class Server(uvicorn.Server):
             closing.cancel()
 
     async def _close_late(self, before: set[Any]) -> None:
-        """Close connections that were taken just before, and are made only when uvicorn has told those that it knew."""
+        """Close connections that were accepted just before the stop, and that uvicorn did not know when it closed the
+        rest.
+        """
         while True:
             await asyncio.sleep(LATE_S)
             for connection in self.server_state.connections - before:
@@ -89,14 +94,14 @@ class Server(uvicorn.Server):
 
 
 class _NoHandshakes(logging.Filter):
-    """uvicorn logs the path and the query of each WebSocket: a ticket may stand there."""
+    """Drops uvicorn's log lines with the path and query of each WebSocket, because they may hold a ticket."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "WebSocket %s" not in str(record.msg)
 
 
 def allow_many_connections() -> None:
-    """Open as many as the system lets us: the usual 1,024 are fewer than streams alone may be."""
+    """Allow as many open files as the system permits: the usual 1,024 are fewer than the allowed streams."""
     if sys.platform != "win32":
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -105,14 +110,14 @@ def allow_many_connections() -> None:
 def make_server(
     app: Any, streams: Streams, settings: Settings, connection: type[Connection] = Connection, **parts: Any
 ) -> Server:
-    """A server of this application; `run` it. connection: what speaks HTTP; parts: attributes of it."""
+    """Make a server of this application; `run` starts it. connection: class that speaks HTTP; parts: its attributes."""
     logging.getLogger("uvicorn.error").addFilter(_NoHandshakes())
     config = uvicorn.Config(
         app,
         http=type("Connection", (connection,), {"seconds": settings.request_s, **parts}),
         host=settings.host,
         port=settings.port,
-        access_log=False,  # query strings may hold examples; logs.py has requests without them
+        access_log=False,  # query strings may hold examples; logs.py logs requests without them
         log_config=None,
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=[*settings.proxies],
@@ -121,6 +126,6 @@ def make_server(
         ws_max_size=FRAME_SLACK * limits.FRAME_BYTES_MAX,
         ws_ping_interval=limits.HEARTBEAT_S,
         ws_ping_timeout=2 * limits.HEARTBEAT_S,
-        ws_per_message_deflate=False,  # numbers shrink little, and the time is the solvers'
+        ws_per_message_deflate=False,  # numbers compress badly, and compression takes time from the solvers
     )
     return Server(config, streams, settings.shutdown_s)

@@ -1,9 +1,9 @@
-"""The shortest way of a small request: from the connection to what does it, without an ASGI application between.
+"""A shortcut for small requests, from the connection to the operation, without an ASGI application between.
 
-For each request uvicorn makes a task, an event and three messages, and Starlette two objects, which takes longer than a
-prediction. A POST to one of a few routes that has come as a whole, is small JSON and has nothing unusual about it is
-answered without them. The usual way is the definition: the same functions check who asks, and whatever this one would
-have to refuse before it has read the body, or does not know, takes the usual way and is answered there.
+For each request uvicorn makes a task, an event and three messages, and Starlette makes two objects, which takes longer
+than a prediction. The shortcut answers without them a POST to one of a few routes that has come as a whole, is small
+JSON, and has nothing unusual about it. The usual way is the definition: the same functions check the caller. A request
+that the shortcut does not know, or would refuse before reading the body, takes the usual way and is answered there.
 """
 
 from __future__ import annotations
@@ -29,30 +29,32 @@ if TYPE_CHECKING:
     from hinged.service.edge.connection import Connection
 
 SMALL_BYTES = 2_048
-"""Longest body of a small request: those wait a turn of the event loop for others that are done with them."""
+"""Longest body of a small request, in bytes. Small requests wait a turn of the event loop to be done together."""
 JSON_TYPES = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+"""Headers with which a request takes the usual way."""
 URLS_KEPT, URL_BYTES_MAX = 4_096, 256
+"""Number of URLs whose routes are cached, and the longest such URL in bytes. Longer URLs take the usual way."""
 
 Outcome = dict[str, Any] | ServiceError
 Begin = Callable[[Operation[..., Any], Key, str, bytes, Callable[[Outcome], None]], bool]
-"""Begins an operation that a key asks of a model with a body, and tells later what is answered. False, or an error,
-where nothing was begun and the usual way is to answer."""
+"""Begins an operation for a key, a model and a body, and passes the outcome on later. If it returns false or raises,
+nothing was begun, and the usual way must answer."""
 
 METHOD = "POST"
 OVER = asyncio.Event()
-"""Stands for uvicorn's message_event, which nobody awaits."""
+"""Placeholder for uvicorn's message_event; never awaited."""
 
 
 class Led(Protocol):
-    """A route, as far as the shortcut needs it."""
+    """The part of a route that the shortcut needs."""
 
     path: str
     operation: Operation[..., Any]
 
 
 class Way(NamedTuple):
-    """Where a URL leads."""
+    """The target of a URL."""
 
     route: Led
     parameters: dict[str, str]
@@ -65,10 +67,10 @@ Find = Callable[[str, str], "tuple[Led, dict[str, str]] | None"]
 
 
 class Shortcut:
-    """What the connections of a server share. Closed until it is opened: all requests take the usual way."""
+    """The shortcut of all connections of a server. Until it is opened, all requests take the usual way."""
 
     def __init__(self, edge: Edge, access: Access, bytes_max: int) -> None:
-        """bytes_max: longest body that any route takes."""
+        """bytes_max: longest body that any route accepts."""
         self._edge = edge
         self._access = access
         self._bytes_max = min(SMALL_BYTES, bytes_max)
@@ -80,20 +82,20 @@ class Shortcut:
         self._lines = b""
 
     def open(self, find: Find, begin: Begin, here: Callable[[str], bool]) -> None:
-        """Lead to routes that are found so, for operations that small requests ask for.
+        """Open the shortcut, with a function that finds routes and a function that begins operations.
 
-        here: whether a model is this server's beyond doubt.
+        here: whether a model is certainly this server's.
         """
         self._find, self._begin, self._here = find, begin, here
         self._known = lru_cache(URLS_KEPT)(self._lead)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
-        """Where a POST leads, None where it is to take the usual way, on which another server gets it as it comes."""
+        """The target of a POST, or None for the usual way, on which another server gets the request unchanged."""
         found = self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
         return found if found is not None and self._here(found.model) else None
 
     def lines(self, defaults: Headers) -> bytes:
-        """The headers that all answers have, as they are sent; they change once a second."""
+        """The headers common to all answers, in the form to send; they change once a second."""
         if defaults is not self._defaults:
             self._defaults, self._lines = defaults, lines_of(defaults)
         return self._lines
@@ -109,8 +111,8 @@ class Shortcut:
         return Way(route, parameters, parameters.get("model", route.operation.covers or ""), path)
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
-        """Begin to answer a POST that has come as a whole; None, and nothing done, where it takes the usual way."""
-        if len(body) > self._bytes_max or not self._here(way.model):  # it may be another's by now
+        """Begin to answer a POST that has come as a whole; None, with nothing done, if it takes the usual way."""
+        if len(body) > self._bytes_max or not self._here(way.model):  # the model may have moved
             return None
         try:
             self._edge.check_headers(connection.headers, safe=False)
@@ -119,13 +121,13 @@ class Shortcut:
                 return None
             asked = Asked(self, self._edge, connection, way, key)
             begun = self._begin(way.route.operation, key, way.model, body, asked.answer)
-        except Exception:  # noqa: BLE001  be it a refusal or not: the usual way says what it is
+        except Exception:  # noqa: BLE001  the usual way answers with the right error
             return None
         return asked if begun else None
 
 
 def is_plain(headers: Headers) -> bool:
-    """Whether headers say that the body is JSON, once, and nothing unusual."""
+    """Whether the headers say once that the body is JSON, and nothing unusual."""
     types = 0
     for name, value in headers:
         if name == b"content-type":
@@ -138,12 +140,12 @@ def is_plain(headers: Headers) -> bool:
 
 
 def lines_of(headers: Headers) -> bytes:
-    """Headers as they are sent."""
+    """The headers in the form to send."""
     return b"".join(b"%b: %b\r\n" % header for header in headers)
 
 
 class Asked:
-    """A request that is being answered: what uvicorn's connection knows of it, in the place of its cycle."""
+    """A request that is being answered; uvicorn's connection sees it instead of its own cycle."""
 
     __slots__ = (
         "_began", "_connection", "_edge", "_key", "_scope", "_shortcut", "_way", "disconnected", "keep_alive",
@@ -163,11 +165,11 @@ class Asked:
         self._key = key
 
     def answer(self, outcome: Outcome) -> None:
-        """Send what came of it, unless nobody waits any more, and count."""
+        """Send the outcome, unless the client has gone, and count the request."""
         way, edge, connection = self._way, self._edge, self._connection
         try:
             status, headers, body = written(outcome, way.path)
-        except Exception as error:  # noqa: BLE001  as on the usual way
+        except Exception as error:  # noqa: BLE001  handled like on the usual way
             status, headers, body = written(foreseen(error), way.path)
         self.response_complete = True
         if not self.disconnected:
@@ -182,7 +184,7 @@ class Asked:
 
 
 def written(outcome: Outcome, path: str) -> tuple[int, bytes, bytes]:
-    """Status, headers as they are sent, and body."""
+    """The status, the headers in the form to send, and the body."""
     if isinstance(outcome, ServiceError):
         response = error_response(outcome, path)
         return response.status_code, lines_of(response.raw_headers), bytes(response.body)

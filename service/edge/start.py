@@ -1,4 +1,4 @@
-"""What is looked at and told before the server starts: the address, the environment, what will be served to whom."""
+"""Checks and log lines before the server starts: the address, the environment, the store and the keys."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ from hinged.version import __version__
 log = logging.getLogger(__name__)
 
 COLLECTED = 5_000
-"""Objects that come before the collector looks at the youngest, by default 700. A request of a hundred examples holds
-more than that until it is answered, and is looked at for nothing, under Python's lock."""
+"""New objects after which the collector scans the youngest; Python's default is 700. A request of a hundred examples
+holds more objects than that until it is answered, so a scan under Python's lock would find nothing to free."""
 COLLECTED_YOUNG = 3
-"""Times after which those that were left are looked at again, by default 10: at 15,000 objects all wait for 5 ms."""
+"""Scans of the youngest objects before the middle generation is scanned; default 10. At 15,000 objects it takes 5
+ms."""
 SWITCH_S = 0.0002
-"""How long a thread that runs Python may keep the event loop waiting, by default 5 ms. A prediction waits some
-three times. With less, what changes hands more often costs as much as is gained."""
+"""Seconds that a Python thread may keep the event loop waiting; default 0.005. A prediction waits some three times.
+With less, the more frequent switches cost as much as they gain."""
 
 PROCESS_ENDS_S = 10.0
-"""How long a process of a server that was killed may take to notice that."""
+"""Seconds that a process may take to notice that its server was killed."""
 
 PREFIX = "HINGED_"
 OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
-"""Names that the client and the tests read."""
+"""Variables that the client and the tests read."""
 
 
 def refuse_taken_address(settings: Settings) -> None:
-    """Invalid if nobody can listen there: another does, it is no address of this machine, or none may.
+    """Raise Invalid if the server cannot listen on its address: in use, not of this machine, or not allowed.
 
-    A server that was killed may have left a process that was just starting, and listens until it notices; so one of
-    several processes waits a while.
+    A killed server may have left a process that was just starting and listens until it notices. So a server of several
+    processes waits a while.
     """
     end = time.monotonic() + (PROCESS_ENDS_S if settings.processes > 1 else 0.0)
     while (error := _taken(settings)) is not None:
@@ -63,7 +64,7 @@ def _taken(settings: Settings) -> OSError | None:
     for family, kind, protocol, _, address in found:
         try:
             with socket.socket(family, kind, protocol) as probe:
-                if os.name == "posix":  # as the server does: what lingers of a former one is in nobody's way
+                if os.name == "posix":  # like the server: lingering connections of an earlier server do not matter
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -75,13 +76,15 @@ def _taken(settings: Settings) -> OSError | None:
 
 
 def cannot_listen(settings: Settings, error: OSError) -> Invalid:
-    """What is said where a server cannot have its address."""
+    """The error of a server that cannot listen on its address."""
     reason = f"cannot listen on {_address(settings.host, settings.port)}: {(error.strerror or str(error)).lower()}"
     return Invalid(f"{reason}. Another port: --port or HINGED_PORT, 0 takes a free one")
 
 
 def begin_process(settings: Settings, number: int | None = None) -> None:
-    """What each process that answers requests begins with, before it has threads. number: its own among several."""
+    """Prepare a process that answers requests, before it starts threads. number: the process's, if there are
+    several.
+    """
     begin_logging(settings, number)
     share_heaps()
     allow_many_connections()
@@ -90,7 +93,7 @@ def begin_process(settings: Settings, number: int | None = None) -> None:
 
 
 def unknown_names(environment: Iterable[str]) -> list[str]:
-    """A sentence for each variable that looks like a setting and is none."""
+    """A sentence for each variable that looks like a setting but is unknown."""
     known = [name.upper() for name in Settings.model_fields]
     found = []
     for name in sorted(environment):
@@ -98,15 +101,15 @@ def unknown_names(environment: Iterable[str]) -> list[str]:
         if not name.upper().startswith(PREFIX) or own in known or name in OF_OTHERS:
             continue
         if own in vars(limits):
-            found.append(f"{name} is a constant now, {getattr(limits, own)}, and no setting")
+            found.append(f"{name} is a constant now, {getattr(limits, own)}, and no longer a setting")
             continue
         close = get_close_matches(own, known, n=1)
-        found.append(f"{name} is no setting" + (f", did you mean {PREFIX}{close[0]}?" if close else ""))
+        found.append(f"{name} is not a setting" + (f", did you mean {PREFIX}{close[0]}?" if close else ""))
     return found
 
 
 def tell_start(settings: Settings) -> None:
-    """Log what starts: version, address, store, and who may do what; and names in the environment that mean nothing."""
+    """Log the version, address, store and access of the server that starts, and unknown names in the environment."""
     if settings.keys_file is not None:
         access = f"{len(read_keys(settings.keys_file))} keys in {settings.keys_file}"
     else:
@@ -115,7 +118,7 @@ def tell_start(settings: Settings) -> None:
     log.info("hinged %s on %s, store %s, %s", __version__, _address(settings.host, settings.port), store, access)
     if settings.readers or settings.workers:
         log.warning(
-            "HINGED_%s is a former name, and goes with the next version: set HINGED_PROCESSES=%d HINGED_FOLLOWERS=%d",
+            "HINGED_%s is a former name and will go with the next version: set HINGED_PROCESSES=%d HINGED_FOLLOWERS=%d",
             "READERS" if settings.readers else "WORKERS", settings.processes, settings.followers,
         )  # fmt: skip
     for sentence in unknown_names(os.environ):
@@ -123,7 +126,7 @@ def tell_start(settings: Settings) -> None:
 
 
 def _store(settings: Settings) -> str:
-    """The store without a password."""
+    """The store's address without a password."""
     if settings.store == "sqlite":
         return f"sqlite in {settings.data_dir}"
     parts = urlsplit(settings.store)

@@ -1,4 +1,4 @@
-"""The WebSockets and event streams that are open: so many at a time, and an end to all when the server stops."""
+"""The open WebSockets and event streams: their number is limited, and all end when the server stops."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hinged.service.errors import QueueFull, Unavailable
 
 
 class Streams:
-    """Knows what is open. Methods run on one event loop."""
+    """Counts the open streams and ends them. Methods run on one event loop."""
 
     def __init__(self, most: int) -> None:
         self.stopping = False
-        self.stops_at: float | None = None  # by when all is to have ended, on the monotonic clock
+        self.stops_at: float | None = None  # deadline for all streams to end, by the monotonic clock
         self.most = most
         self._open: dict[int, Callable[[], None]] = {}
         self._number = 0
@@ -25,7 +25,7 @@ class Streams:
         return len(self._open)
 
     def check(self) -> None:
-        """QueueFull where there are too many, Unavailable once the server stops."""
+        """Raise QueueFull if too many streams are open, Unavailable once the server stops."""
         if self.stopping:
             raise Unavailable("the server is stopping")
         if len(self._open) >= self.most:
@@ -33,7 +33,7 @@ class Streams:
 
     @contextmanager
     def one(self, end: Callable[[], None]) -> Iterator[None]:
-        """While a stream is open; `end` tells it to come to its end."""
+        """Count a stream as open during the block. end: asks the stream to end."""
         self.check()
         self._number += 1
         number = self._number
@@ -46,7 +46,7 @@ class Streams:
                 self._none_left.set()
 
     async def stop(self, seconds: float) -> None:
-        """Open no more, end all, and wait until they have ended, but no longer than this."""
+        """Open no more streams, end all, and wait up to `seconds` until they have ended."""
         self.stopping, self.stops_at = True, time.monotonic() + seconds
         self._none_left.clear()
         for end in list(self._open.values()):

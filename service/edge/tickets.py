@@ -1,8 +1,8 @@
-"""Tickets: what opens one event stream or one WebSocket in a browser, which cannot send a key's header there.
+"""Tickets open one event stream or one WebSocket in a browser, which cannot send a key's header there.
 
-A ticket stands in a URL, and URLs end up in histories and logs. So it is random, good for seconds and for one use, and
-kept in memory alone. Where several processes answer for one server, any of them may be shown what another one gave:
-there a ticket says by itself whose it is and until when, signed with a secret that all of them know.
+A ticket stands in a URL, and URLs end up in histories and logs. So a ticket is random, valid for seconds and for one
+use, and kept only in memory. If several processes answer for one server, any of them may get a ticket that another
+process gave. Such a ticket itself names its key and expiry, signed with a secret that all processes know.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ BODY_BYTES = NONCE_BYTES + EXPIRY_BYTES + DIGEST_BYTES
 
 
 class Tickets(Protocol):
-    """Gives tickets and takes them back. Methods run on one event loop."""
+    """Issues and redeems tickets. Methods run on one event loop."""
 
     def issue(self, key: Key) -> str:
-        """A ticket with the rights of a key. QueueFull if too many are open."""
+        """Issue a ticket with the rights of a key. QueueFull if too many are open."""
 
     def redeem(self, ticket: str) -> Key | None:
-        """The key that a ticket stands for, once and before it has expired."""
+        """The key of a ticket, once, and until the ticket expires; otherwise None."""
 
 
 class KeptTickets:
-    """The tickets that are open. Methods run on one event loop."""
+    """Tickets kept in the memory of one process. Methods run on one event loop."""
 
     def __init__(self, seconds: float, tickets_max: int) -> None:
         self._seconds = seconds
         self._max = tickets_max
-        # By digest, so that looking one up tells nothing by the time that it takes. All live equally long: the
-        # oldest stands first.
+        # By digest, so that the time of a look-up reveals nothing. All tickets live equally long, so the first entry is
+        # the oldest.
         self._open: OrderedDict[str, tuple[Key, float]] = OrderedDict()
 
     def issue(self, key: Key) -> str:
-        """A ticket with the rights of a key. QueueFull if too many are open."""
+        """Issue a ticket with the rights of a key. QueueFull if too many are open."""
         now = time.monotonic()
         while self._open and next(iter(self._open.values()))[1] <= now:
             self._open.popitem(last=False)
@@ -54,37 +54,37 @@ class KeptTickets:
         return ticket
 
     def redeem(self, ticket: str) -> Key | None:
-        """The key that a ticket stands for, once and before it has expired."""
+        """The key of a ticket, once, and until the ticket expires; otherwise None."""
         key, expires = self._open.pop(digest(ticket), (None, 0.0))
         return key if expires > time.monotonic() else None
 
 
 class SignedTickets:
-    """Tickets that are good at every process with the same secret, and once at each.
+    """Tickets that are valid at every process with the same secret, once at each process.
 
-    One process answers for the model that a ticket is used on: there it is good once. What was given before a process
-    began is no good there, for it does not know what was used.
+    A ticket is used at the process that answers for its model, so it is used once in all. A process refuses tickets
+    issued before it began, because it does not know whether they were used.
     """
 
     def __init__(self, secret: bytes, seconds: float, tickets_max: int, known: Callable[[], Iterable[Key]]) -> None:
-        """known: the keys that are good at this moment."""
+        """known: the keys that are valid now."""
         self._secret = secret
         self._seconds = seconds
         self._max = tickets_max
         self._known = known
         self._began = time.time()
-        self._issued: OrderedDict[bytes, float] = OrderedDict()  # until when, the oldest first
+        self._issued: OrderedDict[bytes, float] = OrderedDict()  # nonce to expiry, the oldest first
         self._used: OrderedDict[bytes, float] = OrderedDict()
 
     def issue(self, key: Key) -> str:
-        """A ticket with the rights of a key. QueueFull if too many were given that have not expired."""
+        """Issue a ticket with the rights of a key. QueueFull if too many unexpired tickets were issued."""
         self._make_room(self._issued)
         nonce, expires = secrets.token_bytes(NONCE_BYTES), time.time() + self._seconds
         self._issued[nonce] = expires
         return self._ticket(nonce + round(1000 * expires).to_bytes(EXPIRY_BYTES, "big") + self._mark(key))
 
     def redeem(self, ticket: str) -> Key | None:
-        """The key that a ticket stands for, once and before it has expired. QueueFull if too many were used."""
+        """The key of a ticket, once, and until the ticket expires; otherwise None. QueueFull if too many were used."""
         try:
             given = base64.b64decode(ticket, altchars=b"-_", validate=True)
         except ValueError:
@@ -103,13 +103,13 @@ class SignedTickets:
         return next((key for key in self._known() if self._mark(key) == mark), None)
 
     def _ticket(self, body: bytes) -> str:
-        """The one way in which a ticket is written."""
+        """The canonical text of a ticket."""
         return base64.urlsafe_b64encode(body + self._signed(body)).decode()
 
     def _mark(self, key: Key) -> bytes:
-        """What a ticket says of a key, which only who has the secret can tell from nonsense.
+        """The mark of a key in a ticket; without the secret nobody can make or recognise it.
 
-        It is signed like a ticket's body, and shorter: it cannot be taken for one.
+        It is signed like a ticket's body but shorter, so it cannot pass for a body.
         """
         return self._signed(bytes.fromhex(key.sha256))
 

@@ -1,7 +1,7 @@
-"""OpenTelemetry: a span for each request, if whoever runs the server says where spans go.
+"""OpenTelemetry: a span for each request, if the environment names an endpoint for spans.
 
-The variables of OpenTelemetry turn it on and set it up. A span says no more of what a client sent than the log of
-requests does: method, template of the route, status, model. It continues the trace that a `traceparent` header names.
+OpenTelemetry's variables turn it on and configure it. Like the request log, a span has the method, the template of the
+route, the status and the model, and nothing else that a client sent. It continues the trace of a `traceparent` header.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 CONTEXT = (b"traceparent", b"tracestate")
-FAILED = 500
+FAILED = 500  # status from which a span counts as failed
 
 CLOSING_S = 2.0
-"""How long the last spans may take to be sent when the server ends."""
+"""Seconds that the last spans get to be sent when the server ends."""
 
 
 def open_spans() -> Spans | None:
-    """What makes spans, where the environment asks for them."""
+    """The maker of spans, if the environment asks for spans."""
     if not any(os.environ.get(name) for name in ENDPOINTS):
         return None
     try:
@@ -40,12 +40,12 @@ def open_spans() -> Spans | None:
 
 
 class Spans:
-    """Makes a span of each request, and has it sent by a thread of OpenTelemetry's own."""
+    """Makes a span of each request; a thread of OpenTelemetry sends it."""
 
     def __init__(self) -> None:
         """Lacking if OpenTelemetry is not installed."""
         with needed("otel", "tracing"):
-            from opentelemetry import trace  # noqa: PLC0415  only who traces needs it
+            from opentelemetry import trace  # noqa: PLC0415  needed only for traces
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
             from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
             from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
@@ -60,7 +60,7 @@ class Spans:
         self._server, self._failed = trace.SpanKind.SERVER, trace.Status(trace.StatusCode.ERROR)
 
     def __call__(self, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """Make the span of a request that ended just now; route: its template."""
+        """Make the span of a request that has just ended. route: the template."""
         ended = time.time_ns()
         facts: dict[str, Any] = {
             "http.request.method": scope["method"],
@@ -83,7 +83,7 @@ class Spans:
         span.end(ended)
 
     def close(self) -> None:
-        """Send what is left, unless nobody takes it."""
+        """Send the remaining spans, for at most CLOSING_S."""
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(CLOSING_S)

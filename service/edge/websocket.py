@@ -1,4 +1,4 @@
-"""A connection that has become a WebSocket: what uvicorn's lacks where clients are slow, or send what is none."""
+"""A WebSocket connection: uvicorn's, with protection against slow clients and malformed data."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from hinged.service.edge.connection import CoalescingTransport
 from hinged.service.errors import UNFORESEEN, BadRequest, InternalError
 
 FRAGMENTS_MAX = 1000
-"""Of a frame that comes in more fragments, those before are put together: empty ones fill no memory."""
+"""Fragments of a frame after which they are joined, so that many empty fragments do not fill the memory."""
 
 PIECES = "hinged.pieces"
-"""Of a message that is sent: a text in pieces, none of them empty."""
+"""Key of a message to send: a text in pieces, none of them empty."""
 
 THERE = "hinged.there"
-"""Of a WebSocket's scope: what gives the next frame as `receive` does, or None where none has come yet."""
+"""Key of a WebSocket's scope: a function like `receive` that returns None if no frame has come yet."""
 
 
 class Handshake(ServerProtocol):
-    """The protocol of a WebSocket, which refuses a handshake in the shape of all errors."""
+    """The WebSocket protocol; it refuses a handshake with the usual error shape."""
 
     def reject(self, status: int, text: str) -> Response:
-        """The answer to a handshake that is none."""
+        """The answer to an invalid handshake."""
         error = InternalError(UNFORESEEN) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else BadRequest(_line(text))
         body = to_json(error.body())
         headers = {"Connection": "close", "Content-Type": "application/json", "Content-Length": str(len(body))}
@@ -40,32 +40,32 @@ class Handshake(ServerProtocol):
 
 
 class PatientWebSocket(WebSocketsSansIOProtocol):
-    """A WebSocket whose client is not taken for dead while the server does not read: its pong waits in the line."""
+    """A WebSocket whose client does not count as dead while the server does not read: its pong waits in the socket."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.conn = Handshake(max_size=self.config.ws_max_size, logger=self.logger)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """However it ends, the client may be sending."""
+        """Note that the client may be sending whenever the connection ends."""
         super().connection_made(transport)
         cast("CoalescingTransport", transport).more_comes = lambda: True
 
     def data_received(self, data: bytes) -> None:
-        """Do what was asked for before the fault, if there is one."""
+        """Handle everything before a fault, then the fault, if there is one."""
         if self.transport.is_closing():
             return
         self.conn.receive_data(data)
         self.handle_events()
         if self.conn.parser_exc is not None and not self.close_sent:
             self.handle_parser_exception()
-        elif not self.handshake_initiated:  # which comes as a whole: longer than websockets takes it, or no HTTP to it
+        elif not self.handshake_initiated:  # the handshake has come as a whole, but is too long or invalid HTTP
             reason = _line(f"the handshake of a WebSocket was not understood: {self.conn.handshake_exc}")
             self.transport.write(self.conn.reject(HTTPStatus.BAD_REQUEST, reason).serialize())
             self.transport.close()
 
     async def run_asgi(self) -> None:
-        """The application may take all frames that have come, without a turn of the event loop for each."""
+        """Let the application take all frames that have come, without a turn of the event loop for each."""
         cast("dict[str, Any]", self.scope)[THERE] = self._next_there
         await super().run_asgi()
 
@@ -73,19 +73,19 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         if self.queue.empty():
             return None
         message = self.queue.get_nowait()
-        if self.read_paused and self.queue.empty():  # as `receive` does
+        if self.read_paused and self.queue.empty():  # like in `receive`
             self.read_paused = False
             self.transport.resume_reading()
         return message
 
     def handle_cont(self, event: Any) -> None:
-        """A fragment of a frame."""
+        """Take a fragment of a frame."""
         if len(self.frames) >= FRAGMENTS_MAX:
             self.frames = [b"".join(self.frames)]
         super().handle_cont(event)
 
     def send_receive_event_to_app(self) -> None:
-        """Give a frame to the application; one of text that is none closes the socket, which is no error of ours."""
+        """Give a frame to the application; an invalid text closes the socket, and is no error of the server."""
         if self.curr_msg_data_type == "text" and not all(part.isascii() for part in self.frames):
             try:
                 b"".join(self.frames).decode()
@@ -98,7 +98,9 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send what the application says, to nobody once the socket was closed for a fault of the client."""
+        """Send the application's message; raise ClientDisconnected if the socket was closed for a fault of the
+        client.
+        """
         if self.close_sent and message["type"] in ("websocket.send", "websocket.close"):
             raise ClientDisconnected
         if (pieces := message.get(PIECES)) is not None:
@@ -106,10 +108,10 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             return
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
-            self.handshake_complete = True  # it was refused with an answer, which uvicorn takes for none
+            self.handshake_complete = True  # refused with an answer, which uvicorn does not count as complete
 
     async def _send_pieces(self, pieces: list[bytes]) -> None:
-        """Send a text in fragments, as far as the client takes them; nothing else is sent meanwhile but pings."""
+        """Send a text in fragments, as fast as the client takes them; only pings may come between."""
         for k, piece in enumerate(pieces):
             await self.writable.wait()
             if self.disconnected or self.close_sent or self.conn.state is not State.OPEN:
@@ -123,7 +125,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             await asyncio.sleep(0)
 
     def keepalive_timeout(self) -> None:
-        """Close the socket if no pong came although there was nothing else to read."""
+        """Close the socket if no pong came although the server was reading."""
         if self.read_paused:
             self.pong_timer = None
             self.schedule_ping()
@@ -131,11 +133,11 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             super().keepalive_timeout()
 
     def shutdown(self) -> None:
-        """The server stops. What is closing already is left to itself."""
+        """Stop, unless the socket is already closing."""
         if not self.transport.is_closing():
             super().shutdown()
 
 
 def _line(text: str) -> str:
-    """What a library says, as one line."""
+    """A library's message as one line."""
     return " ".join(text.split())

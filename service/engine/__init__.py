@@ -1,1 +1,1 @@
-"""What runs a model: its worker and journal, the jobs beside it, and the way back to its state after a crash."""
+"""The engine runs models: a worker and a journal for each, jobs beside them, and recovery after a crash."""

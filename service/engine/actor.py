@@ -1,7 +1,7 @@
-"""The actor of a model: takes what has queued up as a micro-batch, has it done on the model's journal, answers.
+"""The actor of a model takes queued work as micro-batches, runs it on the model's journal, and answers.
 
-Here stands who waits for what, when the journal's thread is given work, and what becomes of a model whose code has
-failed. What may be asked of it stands in worker.py.
+This module decides who waits for what, when the journal's thread gets work, and what happens when a model's code fails.
+The requests that a model accepts are in worker.py.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hinged.service.model.view import Published
 log = logging.getLogger(__name__)
 
 IDLE = Queued(Keeping(), [], 0)
-"""What there is to do where nobody waits: predictions are written."""
+"""Work for a turn in which no request waits: predictions are written."""
 
 
 class Actor:
-    """Owns a model from its beginning until `stop`; nothing else writes it. Used on the event loop.
+    """Owns a model from its beginning until `stop`; nothing else writes the model. Used on the event loop.
 
     journal: the model and its log. queue: work that waits. unlogged: predictions that wait to be written. failed: why
-    no work is taken, if it is not.
+    the actor takes no work, or None.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Actor:
         moved: Callable[[int], None] = lambda _: None,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """executor: runs the model's calls. moved: told the position of what was published. turn: waits until it may
+        """executor: runs the model's calls. moved: called with each published position. turn: waits until the model may
         learn.
         """
         settings, labels = journal.settings, journal.model.configuration.labels
@@ -59,7 +59,7 @@ class Actor:
         self._executor = executor
         self._moved = moved
         self._turn = turn
-        self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # who reads the model itself
+        self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # reads of the model itself
         self._wake = asyncio.Event()
         self._stopping = False
         self._leaving: str | None = None
@@ -68,26 +68,26 @@ class Actor:
 
     @property
     def model(self) -> Model:
-        """The model as it stands; between two changes only for what is asked by `ask`."""
+        """The model as it is now; between two changes only inside `ask`."""
         return self.journal.model
 
     @property
     def published(self) -> Published:
-        """What predictions read."""
+        """The view that predictions read."""
         return self.journal.published
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """The event before which the model stands, if there is one."""
+        """The event that the model could not apply and stands before, if any."""
         return self.journal.obstacle
 
     @property
     def stopped(self) -> bool:
-        """Whether no more work is taken."""
+        """Whether the actor takes no more work."""
         return self._stopping or self.failed is not None
 
     def check_running(self) -> None:
-        """Unavailable where no more work is taken, with why."""
+        """Raise Unavailable, with the reason, if the actor takes no more work."""
         if self.failed:
             raise Unavailable(f"model {self.name} has stopped: {self.failed}{self._way_back()}")
         if self._leaving is not None:
@@ -96,9 +96,9 @@ class Actor:
             raise Unavailable("the server is stopping")
 
     def put(self, work: Work, *, first: bool = False, stopped: bool = False) -> asyncio.Future[Any]:
-        """Let work wait: the future of its answer. first: before all else; stopped: also where no other work is taken.
+        """Queue work; return the future of its answer. first: before all other work; stopped: even if no work is taken.
 
-        Unavailable where it is not taken, QueueFull where too much waits.
+        Unavailable if the actor takes no work, QueueFull if too much waits.
         """
         if not stopped:
             self.check_running()
@@ -107,7 +107,7 @@ class Actor:
         return future
 
     def ask(self, question: Question) -> asyncio.Future[Any]:
-        """Let a question to the model wait until between two changes: the future of what it finds."""
+        """Queue a question to the model, to be answered between two changes; return the future of its answer."""
         if self.journal.obstacle is None:
             self.check_running()
         future = asyncio.get_running_loop().create_future()
@@ -116,13 +116,15 @@ class Actor:
         return future
 
     def take_along(self, predictions: Sequence[Made]) -> None:
-        """Let predictions wait to be written with other events."""
+        """Queue predictions, to be written together with other events."""
         if not self.unlogged:
             self._wake.set()
         self.unlogged.add(predictions)
 
     async def stop(self, *, keep_snapshot: bool, why: str | None) -> None:
-        """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
+        """Refuse new work, do the queued work, keep a snapshot. why: reason given to later requests, if not the
+        usual.
+        """
         self._stopping = True
         self._leaving = why
         self.journal.history.leave.set()
@@ -147,7 +149,7 @@ class Actor:
         await self._end()
 
     async def _work(self) -> None:
-        """Do what there is to do now, and answer."""
+        """Do the work and answer the questions that wait now."""
         questions, self._questions = self._questions, []
         taken = self.queue.take() if self.queue else IDLE
         futures = [*(future for _, future in questions), *taken.futures]
@@ -155,7 +157,7 @@ class Actor:
             answers = await self._answers([question for question, _ in questions], taken)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001  what a model's code raises need be no Exception
+        except BaseException as error:  # noqa: BLE001  a model's code may raise more than Exception
             self._fail(futures, error)
             if not isinstance(error, GivenUp):
                 await self._read_again()
@@ -169,7 +171,7 @@ class Actor:
         self.look_at_changes()
 
     async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
-        """What the questions find, then what the work answers, for which there is nobody perhaps."""
+        """The answers to the questions, then the answers to the work, for which perhaps nobody waits."""
         journal, answers = self.journal, []
         waiting = self.unlogged.take()
         if questions:
@@ -185,7 +187,7 @@ class Actor:
     async def _end(self) -> None:
         self.let_go()
         snapshots = self.journal.snapshots
-        # None may outlive the worker: the name could belong to another model by the time it is kept.
+        # No snapshot may outlive the worker: by the time it is kept, the name could belong to another model.
         if snapshots.newest is not None:
             await asyncio.wait([asyncio.wrap_future(snapshots.newest)])
         if self._keep_snapshot and not self.failed and not self.journal.unresolved:
@@ -195,7 +197,7 @@ class Actor:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
     async def _woken(self) -> bool:
-        """Wait for work, or until predictions are to be written or a snapshot is due; false where there is nothing."""
+        """Wait for work, or until predictions must be written or a snapshot is due; false if there is nothing to do."""
         self._wake.clear()
         left_s = min(self.unlogged.due_in_s(), self._snapshot_in_s())
         with suppress(TimeoutError):
@@ -204,20 +206,20 @@ class Actor:
         return not self.failed
 
     def _snapshot_in_s(self) -> float:
-        """Seconds until a snapshot is due because of its age."""
+        """Seconds until a snapshot is due by age."""
         return math.inf if self.failed else self.journal.snapshots.due_in_s(self.journal.model)
 
     def look_at_changes(self) -> None:
-        """Go by what a change has made of the configuration."""
+        """Adapt to changes of the configuration."""
         self.unlogged.limit(self.model.configuration.labels.pending_max)
 
     def let_go(self) -> None:
-        """Nobody waits any longer for what will not come."""
+        """Release callers that wait for something that will not happen."""
 
     # -- failure, and the way back --------------------------------------------------------------------------------
 
     def _fail(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
-        """Take no more work: the state may be torn. The others go on."""
+        """Take no more work, because the state may be torn. Other models go on."""
         if isinstance(error, GivenUp):
             self.failed = error.message
         else:
@@ -231,10 +233,10 @@ class Actor:
         self.let_go()
 
     async def _read_again(self) -> None:
-        """Take the state from store and log instead of the torn one.
+        """Replace the torn state by the state from store and log.
 
-        Where the failure was none of the model's, it goes on; where an event cannot be applied, it stands before that,
-        and serves but learns nothing until somebody has set it aside. A store that is away is waited for.
+        If the cause of the failure is gone, the model goes on. If an event cannot be applied, the model stands before
+        it: it serves, but learns nothing until an admin sets the event aside. The actor waits for a store that is away.
         """
         patience = Patience(self.name)
         while not self._stopping:
@@ -248,7 +250,7 @@ class Actor:
                     await asyncio.wait_for(self._wake.wait(), patience.after(error))
             except GivenUp:
                 return
-            except BaseException:  # as it was at the failure
+            except BaseException:  # the model stays as it was at the failure
                 log.exception("the state of model %s cannot be read", self.name)
                 return
             else:

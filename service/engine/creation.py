@@ -1,6 +1,6 @@
-"""Models as they come to be in memory: with a new log, out of a file, or as their log in the store has them.
+"""Bring models into memory: new with a new log, from a file, or from a log in the store.
 
-These run on threads, as whatever asks the store does.
+These functions wait for the store, so they run on threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hinged.solvers import warm
 
 
 def begin_log(store: Store, name: str, configuration: Configuration) -> ModelCreated | None:
-    """The first event of a new log; None if it is there: an earlier creation of unknown outcome did happen."""
+    """Begin a new log; return its first event, or None if an earlier creation of unknown outcome has begun the log."""
     created = ModelCreated(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
     try:
         store.create(name, created.record())
@@ -30,10 +30,10 @@ def begin_log(store: Store, name: str, configuration: Configuration) -> ModelCre
 
 
 def create(store: Store, name: str, configuration: Configuration, settings: Settings) -> tuple[Model, Obstacle | None]:
-    """A new model with its log."""
+    """Create a new model with its log."""
     warm.warm_up_first(configuration.solver, configuration.dtype)
     created = begin_log(store, name, configuration)
-    if created is None:  # what is in the log holds
+    if created is None:  # the log decides
         return load(store, name, settings)
     model = Model(name, configuration, **settings.model_sizes)
     model.apply(1, created)
@@ -41,16 +41,16 @@ def create(store: Store, name: str, configuration: Configuration, settings: Sett
 
 
 def load(store: Store, name: str, settings: Settings) -> tuple[Model, Obstacle | None]:
-    """A model of the store, and the event before which it stands. The errors of ModelHistory.reached."""
+    """Load a model of the store, with the event that it could not apply. The errors of ModelHistory.reached."""
     return ModelHistory(store, name, **settings.model_sizes).reached()
 
 
 def import_file(store: Store, name: str, file: IO[bytes], settings: Settings) -> Model:
-    """A new model from a file, which is in the log. Invalid if it is none that this server takes."""
+    """Create a model from a file and begin its log with it. Invalid if this server does not accept the file."""
     model, imported = read_import(name, file, settings, settings.model_sizes)
     try:
         store.create(name, imported.record())
-    except KeyError:  # an earlier creation of unknown outcome did happen
+    except KeyError:  # an earlier creation of unknown outcome has succeeded
         there, _ = load(store, name, settings)
         if there.snapshot() != model.snapshot():
             raise Conflict(f"there is a model {name!r} already; start the server again to see it") from None

@@ -1,8 +1,8 @@
-"""Following a model: its events as they happen, and before that those of the log, without the contents of examples.
+"""Follow a model: first the events of its log, then new events as they happen, without the contents of examples.
 
-A follower reads the log page by page until it has caught up; from then on the newest events, which a model's feed keeps
-while anybody follows, come to it from memory. One that falls behind these is told so and ends: it begins again where it
-stood, with the log. So nothing grows with the number of followers or their slowness.
+A follower reads the log a page at a time until it has caught up. From then on it gets the newest events from memory,
+where a model's feed keeps them while anybody follows. A follower that falls behind gets an error and must begin again
+from the log at its position. So memory does not grow with the number of followers, or with their slowness.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.store.base import Event
 
 PAGE_EVENTS = 100
-"""Events that a follower is given at once."""
+"""Most events that a follower gets at once."""
 
 ReadLog = Callable[[int], Iterator[tuple[int, Event]]]
 
 
 class Told(NamedTuple):
-    """What a follower is told. position: that of the log; note: no event of the log, told once and never again."""
+    """A message to a follower. position: in the log; note: not an event of the log; sent once and never repeated."""
 
     position: int
     kind: str
@@ -34,39 +34,39 @@ class Told(NamedTuple):
     note: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """As it goes over the wire."""
+        """The message as it is sent."""
         return {"position": self.position, "kind": self.kind, **self.facts}
 
 
 def told(position: int, event: ModelEvent) -> Told:
-    """What an event of the log tells everyone who may see its model: how many, never what."""
+    """The public message of a logged event: counts, never contents."""
     at = {"at": shown_time(event.at_ms)} if event.at_ms else {}
     return Told(position, event.KIND, at | event.told())
 
 
 class Feed:
-    """The newest events of one model. All but `note` runs on the event loop."""
+    """The newest events of one model. All methods but `note` run on the event loop."""
 
     def __init__(self, position: int, kept: int) -> None:
         self.over = asyncio.Event()
         self.reason = ""
         self.elsewhere = False
-        """Where it is over: whether the model goes on at another server."""
+        """When the feed is over: whether the model goes on at another server."""
         self._kept = kept
-        self._noted: list[tuple[int, ModelEvent, bool]] = []  # by the worker's thread, until it is told
+        self._noted: list[tuple[int, ModelEvent, bool]] = []  # from the worker's thread, until `publish`
         self._newest: deque[Told] = deque()
-        self._left = 0  # of the newest, how many have gone
-        self._begins = position  # every event behind this position is among the newest
-        self._reached = position  # of the last event that was told
-        self._early: list[Told] = []  # notes of positions that were not told yet
+        self._left = 0  # number of messages dropped from the front of `_newest`
+        self._begins = position  # every event after this position is in `_newest`
+        self._reached = position  # position of the last published event
+        self._early: list[Told] = []  # notes whose positions are not published yet
         self._followers: set[Follower] = set()
 
     def note(self, position: int, event: ModelEvent, *, drifted: bool) -> None:
-        """An event was applied. Called by the worker's thread."""
+        """Note that an event was applied. Called by the worker's thread."""
         self._noted.append((position, event, drifted))
 
     def publish(self) -> None:
-        """Tell of what was noted; the worker's thread rests meanwhile."""
+        """Send what was noted to the followers; the worker's thread rests meanwhile."""
         noted, self._noted = self._noted, []
         if noted:
             self._reached = noted[-1][0]
@@ -84,7 +84,7 @@ class Feed:
             self._tell(note)
 
     def tell(self, position: int, kind: str, **facts: Any) -> None:
-        """Tell of what stands in no log, once the event at its position was told."""
+        """Send a message that is in no log, once the event at its position is published."""
         self._tell(Told(position, kind, facts, note=True))
 
     def _tell(self, note: Told) -> None:
@@ -95,16 +95,16 @@ class Feed:
             self._wake()
 
     def begin_anew(self, position: int) -> None:
-        """The model stands there, whatever was noted: who follows reads on in the log."""
+        """Set the position of the model and drop what was noted: followers read on from the log."""
         self._noted.clear()
         self._early.clear()
-        self._left += len(self._newest) + 1  # so that nobody takes what comes next for what follows
+        self._left += len(self._newest) + 1  # a gap, which shows followers that messages are missing
         self._newest.clear()
         self._begins = self._reached = position
         self._wake()
 
     def end(self, reason: str, *, elsewhere: bool = False) -> None:
-        """Nothing comes any more; elsewhere: from this server."""
+        """End the feed. elsewhere: the model goes on at another server."""
         self.elsewhere = elsewhere
         self.reason = self.reason or reason
         self.over.set()
@@ -122,11 +122,11 @@ class Feed:
             follower.news.set()
 
     def join(self, follower: Follower) -> None:
-        """Tell this one too."""
+        """Add a follower."""
         self._followers.add(follower)
 
     def leave(self, follower: Follower) -> None:
-        """No longer."""
+        """Remove a follower."""
         self._followers.discard(follower)
         if not self._followers and self._newest:
             self._begins = self._reached
@@ -134,17 +134,19 @@ class Feed:
             self._newest.clear()
 
     def since(self, number: int, position: int) -> list[Told]:
-        """A page of what came after so many, the last of them at a position. FellBehind if some of it has gone."""
+        """A page of the messages after the first `number`. position: of the follower. FellBehind if some were
+        dropped.
+        """
         if number < self._left:
             raise FellBehind(
-                f"more came than was read; the log has what follows position {position}", position=position
+                f"the follower fell behind; the log has the events after position {position}", position=position
             )
         return list(islice(self._newest, number - self._left, number - self._left + PAGE_EVENTS))
 
     def first_behind(self, position: int) -> int | None:
-        """The number of the first event behind a position; None if some of them have gone.
+        """The number of the first message after a position; None if some of them were dropped.
 
-        A note comes after the event at its position, and perhaps after later ones.
+        A note comes after the event at its position, and perhaps after later events.
         """
         if position < self._begins:
             return None
@@ -153,7 +155,7 @@ class Feed:
 
 
 class Follower:
-    """One who follows a model from behind a position. `pages` is to be iterated once."""
+    """Follows a model from a position on. Iterate `pages` once."""
 
     def __init__(self, feed: Feed, read: ReadLog, published: Callable[[], int], position: int) -> None:
         self.position = position
@@ -164,14 +166,14 @@ class Follower:
         self._ended = False
 
     def end(self) -> None:
-        """Let `pages` come to its end."""
+        """End `pages`."""
         self._ended = True
         self.news.set()
 
     async def pages(self, pause_s: float) -> AsyncGenerator[list[Told]]:
-        """What happened, and what happens, until the feed is over; an empty page where nothing did for so long.
+        """Pages of past and new messages until the feed is over; an empty page after `pause_s` without a message.
 
-        FellBehind; what a store raises where the log is read.
+        FellBehind, or a store's errors while the log is read.
         """
         self._feed.join(self)
         try:
@@ -185,7 +187,7 @@ class Follower:
                     page = self._feed.since(number, self.position)
                     number += len(page)
                 if page:
-                    self.position = max(self.position, *(news.position for news in page))  # a note may be of an earlier
+                    self.position = max(self.position, *(news.position for news in page))  # a note's may be earlier
                     yield page
                 elif over:
                     return
@@ -206,7 +208,7 @@ class Follower:
         page = []
         last = self._published()
         for position, record in self._read(self.position):
-            if position > last:  # appended, and not yet applied
+            if position > last:  # appended, but not yet applied
                 break
             page.append(told(position, decode_event(record.kind, record.payload)))
             if len(page) == PAGE_EVENTS:

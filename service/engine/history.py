@@ -1,9 +1,8 @@
-"""A model's past as the store holds it: the state at any position that snapshots and log still reach, and what was
-learned before it.
+"""A model's past in the store: its state at any position that snapshots and log still reach, and what it learned.
 
-A rollback takes a model back to an earlier state, from which its log goes on. So what led to a state is not always the
-whole log before it, but some stretches, each of which but the first begins with a rollback. They are found before
-anything is folded: what was undone is not applied, however often a model was rolled back.
+A rollback takes a model back to an earlier state, from which its log goes on. So the events that led to a state may be
+several stretches of the log, each beginning with a rollback except the first. The stretches are found before anything
+is folded: undone events are not applied, however often a model was rolled back.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ TEACHING = (ClassAdded.KIND, ExamplesLearned.KIND, TrainingFinished.KIND, Candid
 def as_it_should_be(
     event: ExamplesLearned, forgotten: Container[int], corrections: Mapping[int, int]
 ) -> ExamplesLearned:
-    """A learned batch without the examples that were forgotten, and with the labels that were corrected."""
+    """A learned batch without forgotten examples and with corrected labels."""
     keys = event.keys.tolist()
     if corrections:
         classes = event.classes.copy()
@@ -63,7 +62,7 @@ def as_it_should_be(
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """An event that cannot be applied: where it stands, its kind ("" if it cannot be read), and why."""
+    """An event that cannot be applied: its position, its kind ("" if it cannot be read), and the reason."""
 
     position: int
     kind: str
@@ -71,12 +70,12 @@ class Obstacle:
 
     @property
     def message(self) -> str:
-        """For people."""
+        """The obstacle as a sentence for people."""
         return f"event {self.position}{self.kind and f' ({self.kind})'} cannot be applied: {self.reason}"
 
 
 class Blocked(ValueError):
-    """A state could not be folded beyond an obstacle."""
+    """Raised when an obstacle keeps a state from being folded further."""
 
     def __init__(self, obstacle: Obstacle) -> None:
         super().__init__(obstacle.message)
@@ -84,9 +83,9 @@ class Blocked(ValueError):
 
 
 class ModelHistory:
-    """The past of one model. Methods may be called from any thread; the models that they make are the caller's.
+    """The past of one model. Methods may be called from any thread; the caller owns the models that they return.
 
-    leave: set once nobody waits any more for a store that is away.
+    leave: set when nobody needs to wait any longer for a store that is away.
     """
 
     def __init__(self, store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> None:
@@ -96,7 +95,9 @@ class ModelHistory:
         self._sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
 
     def newest(self) -> Model:
-        """The state at the end of the log. Damaged or ValueError where it cannot be read, Conflict if it is trimmed."""
+        """The state at the end of the log. Damaged or ValueError if it cannot be read, Conflict if the log is
+        trimmed.
+        """
         end = self.store.end(self.name)
         for position in self.store.snapshots(self.name):
             if position > end:
@@ -104,30 +105,30 @@ class ModelHistory:
         return self._fold(end)
 
     def reached(self) -> tuple[Model, Obstacle | None]:
-        """The newest state that can be folded, and the event before which it stands, if there is one.
+        """The newest state that can be folded, and the event that stopped the fold, if any.
 
-        The errors of `newest` where there is no state at all.
+        The errors of `newest` if there is no state at all.
         """
         try:
             return self.newest(), None
         except Blocked as blocked:
             if blocked.obstacle.position == 1:
                 raise
-            log.exception("model %s stands before an event that it cannot take in", self.name)
+            log.exception("model %s stands before an event that it cannot apply", self.name)
             return self._fold(blocked.obstacle.position - 1), blocked.obstacle
 
     def at(self, position: int) -> Model:
-        """The state at a position of the log. Conflict where log and snapshots no longer reach back so far."""
+        """The state at a position of the log. Conflict if log and snapshots no longer reach back to it."""
         try:
             return self._fold(position)
         except (Damaged, ValueError):
-            self._check_reach(position)  # a trim may have taken away what was being read
+            self._check_reach(position)  # perhaps a trim removed what was being read
             raise
 
     def successor(self, position: int, event: ModelEvent) -> Model | None:
-        """The model as it stands behind an event at `position` that makes it another; None for all other events.
+        """The model after an event at `position` that replaces the model; None for any other event.
 
-        The errors of `at` for a rollback, those of Model.begin for an event that holds the whole state.
+        The errors of `at` for a rollback; the errors of Model.begin for an event that holds the whole state.
         """
         match event:
             case ModelRolledBack():
@@ -140,16 +141,16 @@ class ModelHistory:
                 return None
 
     def apply(self, model: Model, position: int, event: ModelEvent) -> Outcome:
-        """Apply an event that may go over the log again. Conflict where it needs what is trimmed.
+        """Apply an event that may read the log again. Conflict if it needs events that are trimmed.
 
-        Further epochs wait for a store that is away: what is in the log is not refused any more.
+        Further epochs wait for a store that is away, because a logged event can no longer be refused.
         """
         return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
     def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[ExamplesLearned]:
-        """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
+        """The learned batches before a position that made the model, in order. Conflict if any is missing.
 
-        Without the examples that were forgotten, and with the labels that were corrected.
+        Forgotten examples are left out, and corrected labels are used.
         """
         for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
             if isinstance(event, ExamplesLearned):
@@ -158,7 +159,7 @@ class ModelHistory:
                     yield rest
 
     def x_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Inputs | None:
-        """The x of an example, where what is left of the log has it."""
+        """The x of an example, if the remaining log has it."""
         for at, record in self.store.read(self.name, 0):
             if record.kind == ExamplesLearned.KIND and not was_undone(undone, at):
                 event = ExamplesLearned.decoded(record.payload)
@@ -168,9 +169,9 @@ class ModelHistory:
         return None
 
     def taught(self, undone: Sequence[tuple[int, int]], before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
-        """The events between two positions that teach a learner, without those that were undone.
+        """The events between two positions that teach a learner, without undone events.
 
-        Conflict if the log does not begin with the first; Damaged for one that cannot be read.
+        Conflict if the first of these events is no longer in the log; Damaged if an event cannot be read.
         """
         first = True
         for at, record in self.store.read_around(self.name, after):
@@ -193,7 +194,7 @@ class ModelHistory:
             raise Conflict(f"the log of model {self.name} is trimmed: there is no whole epoch to learn again")
 
     def _patiently(self, undone: Sequence[tuple[int, int]], before: int) -> Iterator[tuple[int, Taught]]:
-        """`taught` from the beginning, which goes on where it was when the store is back."""
+        """`taught` from the beginning; after an outage of the store it goes on where it was."""
         at, patience = 0, Patience(self.name)
         while True:
             try:
@@ -213,13 +214,13 @@ class ModelHistory:
             anew, stretches, aside = self._stretches(at, position) if at <= position else (False, [], {})
             if not stretches:
                 continue
-            if anew:  # the log holds the state itself, later than the snapshot
+            if anew:  # the log holds a whole state that is later than the snapshot
                 return self._along(stretches, None, aside)
             try:
                 model = Model.restore(self.name, self.store.get_snapshot(self.name, at), **self._sizes)
                 if model.position != at:
                     raise BadFrame(f"it holds the state at {model.position}")
-            except KeyError:  # a newer one took its place
+            except KeyError:  # a newer snapshot replaced it
                 continue
             except (Damaged, ValueError) as error:
                 log.warning("model %s: the snapshot at %d is not used: %s", self.name, at, error)
@@ -232,10 +233,11 @@ class ModelHistory:
         return self._along(stretches, None, aside)
 
     def _stretches(self, base: int, position: int) -> tuple[bool, list[tuple[int, int]], dict[int, str]]:
-        """What of the log behind `base` led from there to `position`: the first and the last event of each stretch.
+        """The stretches of the log that led from `base` to `position`, each as its first and last event.
 
-        And whether it begins with an event that holds the whole state, for which `base` is not needed. None if the
-        state at `base` was undone on the way. Last, the events that were set aside, at whatever time, by position.
+        The boolean says whether the first stretch begins with an event that holds the whole state, so that `base` is
+        not needed. The list is empty if the state at `base` was undone on the way. The dictionary has the events that
+        were set aside at any time, by position.
         """
         rollbacks: dict[int, int | None] = {}
         aside: dict[int, str] = {}
@@ -276,14 +278,14 @@ class ModelHistory:
                     model = self._stepped(model, at, record)
                 except (ServiceError, Damaged, Abandoned):
                     raise
-                except BaseException as error:  # of the model's own code, which may be Rust's or a compiler's
+                except BaseException as error:  # raised by the model's code, perhaps from Rust or a compiler
                     raise Blocked(Obstacle(at, record.kind, told(error))) from error
         if model is None or model.position != stretches[-1][1]:
             raise BadFrame(f"the log of model {self.name} ends before event {stretches[-1][1]}")
         return model
 
     def _stepped(self, model: Model | None, at: int, record: Event) -> Model:
-        """The model behind one more event; with none before it, it is the one that the event begins."""
+        """The model after one more event; without a model before it, the model that the event begins."""
         event = self._whole(at, record)
         if model is None:
             model = Model.begin(self.name, at, event, **self._sizes)
@@ -295,7 +297,7 @@ class ModelHistory:
         return model
 
     def followed(self, model: Model, at: int, record: Event) -> Model:
-        """The model behind one more event of a log that goes on, whose newest state it was. The errors of `at`."""
+        """The newest model after one more event of a growing log. The errors of `at`."""
         event = self._whole(at, record)
         successor = self.successor(at, event)
         if successor is None:
@@ -303,14 +305,14 @@ class ModelHistory:
         return successor or model
 
     def _whole(self, at: int, record: Event) -> ModelEvent:
-        """The event of a record. Conflict where a part of it was forgotten: the state behind it is no more."""
+        """The event of a record. Conflict if a part of it was forgotten, because the state after it is gone."""
         event = decode_event(record.kind, record.payload)
         if event.is_partial:
-            raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
+            raise Conflict(f"event {at} of model {self.name} was forgotten in part, and so were the states before")
         return event
 
     def _check_reach(self, position: int) -> None:
-        """Conflict if the log has lost its beginning, and no snapshot leads to this position."""
+        """Raise Conflict if the log has lost its beginning and no snapshot leads to this position."""
         first, _ = next(self.store.read(self.name, 0), (None, None))
         if first != 1:
             begin = "is empty" if first is None else f"begins with event {first}"
@@ -321,6 +323,6 @@ class ModelHistory:
 
 
 def told(error: BaseException) -> str:
-    """An error in a line of its own, for people who do not see the traceback."""
+    """An error as a single line, for people who do not see the traceback."""
     said = str(error).partition("\n")[0][:200]
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,7 +1,7 @@
-"""A model in memory and its log: events are checked, appended durably, applied, and what comes of them is published.
+"""A journal holds a model in memory and writes its log: it checks, appends and applies events, and publishes.
 
-The order never changes, and nothing is acknowledged before all of it is done. Everything here runs on the thread of the
-model's worker; the event loop reads `model`, `published` and `obstacle`, which are assigned as a whole.
+The order never changes: nothing is acknowledged before all four steps are done. A journal runs on the thread of the
+model's worker. The event loop reads `model`, `published` and `obstacle`, which are always assigned as a whole.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Question = Callable[[Model], Any]
 class Journal:
     """Owns a model and writes its log.
 
-    obstacle: the event before which the model stands. unresolved: an append had an unknown outcome, so the end of the
-    log must be read before anything else. read_anew: a state that is to be taken over by `stand_anew`.
+    obstacle: the event that the model could not apply and stands before. unresolved: an append had an unknown outcome,
+    so the end of the log must be read first. read_anew: a reloaded state, which `stand_anew` takes over.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Journal:
         tell_of_snapshot: Callable[[int], None],
         log_is_read: Callable[[], bool],
     ) -> None:
-        """executor, tell_of_snapshot, log_is_read: as Snapshots takes them."""
+        """executor, tell_of_snapshot, log_is_read: as in Snapshots."""
         self.model = model
         self.published: Published = model.published()
         self.obstacle = obstacle
@@ -69,30 +69,32 @@ class Journal:
         self.snapshots = Snapshots(model, store, settings, executor, tell_of_snapshot, log_is_read)
         self.unresolved = False
         self.read_anew: tuple[Model, Obstacle | None] | None = None
-        self.along: list[Made] = []  # predictions that the next append takes along
+        self.along: list[Made] = []  # predictions to be written with the next append
         self._along_ms = 0
         self._told_of_loss = False
 
     def now_ms(self) -> int:
-        """The time, milliseconds since 1970; in a log it never falls, whatever the clock does."""
+        """Milliseconds since 1970; within a log the time never falls, whatever the clock does."""
         return max(time.time_ns() // 1_000_000, self.model.at_ms)
 
     # -- writing --------------------------------------------------------------------------------------------------
 
     def begin(self, along: Sequence[Made]) -> None:
-        """Be where the log ends, before a piece of work. along: predictions that its first append takes along."""
+        """Catch up with the end of the log before a piece of work. along: predictions to write with its first
+        append.
+        """
         self.along = list(along)
         self._resolve()
         self.along, self._along_ms = self.to_be_kept(along), self.now_ms()
 
     def leave_behind(self, given: str) -> list[Made]:
-        """Do not take the predictions of this id along: those that there were."""
+        """Take the predictions with this id out of those to be written, and return them."""
         found = [made for made in self.along if made.prediction.id == given]
         self.along = [made for made in self.along if made.prediction.id != given]
         return found
 
     def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
-        """Predictions in the model's present form, without those of forgotten examples and undone states."""
+        """The predictions in the model's present form, except for forgotten examples and undone states."""
         model = self.model
         known = [made for made in predictions if not model.tombstones.knows(made.prediction.id)]
         fitted = [made.fitted(model.labels, model.learner.rows) for made in known]
@@ -100,14 +102,15 @@ class Journal:
 
     @property
     def next_position(self) -> int:
-        """Where the first event of the next append will stand, behind what is taken along."""
+        """Position of the first event of the next append, after the predictions that are written with it."""
         return self.model.position + 1 + bool(self.along)
 
     def commit(self, events: Sequence[ModelEvent] = (), successor: Model | None = None) -> list[Outcome]:
-        """Append events durably, behind what is taken along, apply them, publish; what came of each event.
+        """Append events durably, after the waiting predictions; apply them and publish; return the outcome of each
+        event.
 
-        successor: the model as it stands behind the last one, where that is an event which makes it another.
-        InternalError, before anything is appended, for what the model could not take in.
+        successor: the model after the last event, if that event replaces the model. InternalError, before anything is
+        appended, for events that the model could not apply.
         """
         along = _predicted(self.along, self._along_ms)
         every = [*along, *events]
@@ -124,7 +127,7 @@ class Journal:
             raise
         except OutcomeUnknown:
             self.unresolved = True
-            # If the log holds exactly these events, they are durable and nothing went wrong but the answer.
+            # If the log holds exactly these events, they are durable, and only the answer was lost.
             if self.store.end(model.name) != model.position + len(every):
                 raise
             self.unresolved = False
@@ -137,42 +140,42 @@ class Journal:
         return outcomes[len(along) :]
 
     def keep(self, predictions: Sequence[Made]) -> None:
-        """Let predictions wait for their labels, durably."""
+        """Write predictions that wait for their labels, durably."""
         self.commit(_predicted(self.to_be_kept(predictions), self.now_ms()))
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Whatever goes wrong before anything is written is an answer, and the model goes on."""
+        """Turn any error before the append into an answer, so that the model goes on."""
         try:
             yield
         except (ServiceError, Damaged):
             raise
         except Exception as error:
-            log.exception("a request to model %s", self.model.name)
+            log.exception("a request to model %s failed", self.model.name)
             raise InternalError(UNFORESEEN) from error
 
     def _apply(self, position: int, event: ModelEvent, successor: Model | None = None) -> Outcome:
         try:
             if successor is not None:
-                assert successor.position == position  # noqa: S101  it was made for this very event
+                assert successor.position == position  # noqa: S101  it was made for this event
                 self.model, outcome = successor, NOTHING
             elif isinstance(event, TrainingFinished) and event.epochs:
                 outcome = self.history.apply(self.model, position, event)
             else:
                 outcome = self.model.apply(position, event)
-        except (ServiceError, Damaged) as error:  # no refusal: what is in the log is half applied
+        except (ServiceError, Damaged) as error:  # not a refusal: a logged event is half applied
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
         self.feed.note(position, event, drifted=outcome.drifted)
         return outcome
 
     def _tell_of_loss(self, error: StoreUnavailable) -> None:
-        """Log, once, that the store has lost events which were acknowledged."""
+        """Log once that the store has lost acknowledged events."""
         if not self._told_of_loss:
             self._told_of_loss = True
             log.error("model %s is at %d and acknowledges nothing: %s", self.model.name, self.model.position, error)
 
     def _resolve(self) -> None:
-        """After an append of unknown outcome: apply what stands in the log behind the model."""
+        """After an append of unknown outcome, apply the events that the log has after the model's position."""
         if not self.unresolved:
             return
         for position, record in self.store.read(self.model.name, self.model.position):
@@ -184,7 +187,7 @@ class Journal:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def answers(self, questions: Sequence[Question]) -> list[Any]:
-        """What each question to the model finds; a refusal is an answer as well."""
+        """The answer to each question to the model; a refusal is an answer, too."""
         found: list[Any] = []
         for question in questions:
             try:
@@ -192,29 +195,29 @@ class Journal:
             except ServiceError as error:
                 found.append(error)
             except Exception:  # nothing has changed: the model goes on
-                log.exception("a question to model %s", self.model.name)
+                log.exception("a question to model %s failed", self.model.name)
                 found.append(InternalError(UNFORESEEN))
         return found
 
     def take_snapshot_if_due(self) -> None:
-        """Begin a snapshot where enough has changed, or where it is time."""
+        """Begin a snapshot if enough has changed, or the newest snapshot is old enough."""
         self.snapshots.take_if_due(self.model)
 
     def take_last_snapshot(self) -> None:
         """Write the snapshot of a model that learns no more."""
         self.snapshots.take_last(self.model)
 
-    # -- the way back ---------------------------------------------------------------------------------------------
+    # -- recovery -------------------------------------------------------------------------------------------------
 
     def read_again(self) -> tuple[Model, Obstacle | None]:
-        """Read the state from store and log, to be taken over: the model, and the event before which it stands."""
-        self.snapshots.let_end()  # no trim may take away what is being read
+        """Read the state from store and log, for `stand_anew`: the model, and the event that it could not apply."""
+        self.snapshots.let_end()  # a trim must not remove events that are being read
         self.read_anew = self.history.reached()
         return self.read_anew
 
     def stand_anew(self) -> None:
-        """Take over what was read again. On the event loop, while the worker's thread rests."""
-        assert self.read_anew is not None  # noqa: S101  whoever calls this has seen it
+        """Take over the state that `read_again` has read. On the event loop, while the worker's thread rests."""
+        assert self.read_anew is not None  # noqa: S101  callers check it
         self.model, self.obstacle = self.read_anew
         self.published = self.model.published()
         self.read_anew, self.unresolved = None, False

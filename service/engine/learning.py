@@ -1,4 +1,4 @@
-"""Learning: a micro-batch of requests on a model's journal, and what each of them is answered."""
+"""Learn a micro-batch of requests on a model's journal, and answer each request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from hinged.service.model.model import Model
 
 
 class Learnt(NamedTuple):
-    """The answer to one learned example; prediction and score are None where no class was known, or no longer are.
+    """The answer to one learned example. prediction and score are None if no class was known, or they are kept no
+    longer.
 
-    votes: what has been collected, where a candidate needs several labels.
+    votes: labels collected so far, if the candidate needs several.
     """
 
     id: str
@@ -35,7 +36,7 @@ class Learnt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LearnAnswer:
-    """Answers in the order of the request, and the position at which the model then stood."""
+    """The answers in the order of the request, and the position of the model after the request."""
 
     position: int
     results: list[Learnt]
@@ -43,22 +44,22 @@ class LearnAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Requests that are learned together."""
+    """Requests that are learned together, as a micro-batch."""
 
     requests: Sequence[LearnRequest]
 
     @property
     def examples(self) -> int:
-        """How many they teach."""
+        """Number of examples in the requests."""
         return sum(len(request.ids) for request in self.requests)
 
     @property
     def askers(self) -> int:
-        """As many as there are requests."""
+        """Number of requests."""
         return len(self.requests)
 
     def run(self, journal: Journal) -> list[LearnAnswer | ServiceError]:
-        """Learn what is new, durably: what each request is answered."""
+        """Learn the new examples durably; return the answer to each request."""
         waiting = {made.prediction.id: made.prediction for made in journal.along}
         with journal.going_on():
             find = partial(journal.lookup.first_answers, journal.model)
@@ -78,9 +79,9 @@ def answer_of(
     predictions: list[int],
     scores: list[float],
 ) -> LearnAnswer | ServiceError:
-    """What a request is answered of whose examples this was planned.
+    """The answer to a request whose examples were planned like this.
 
-    first_new: the number of the micro-batch's first new example; predictions, scores: of all that are new in it.
+    first_new: number of the micro-batch's first new example; predictions, scores: of all its new examples.
     """
     if isinstance(planned, ServiceError):
         return planned
@@ -92,7 +93,7 @@ def answer_of(
         ids = [given or f"{SERVER_ID}{key}" for key, given in enumerate(planned.ids, first_new + begin)]
         if UNKNOWN in numbers:
             own = [None if number == UNKNOWN else score for number, score in zip(numbers, own, strict=True)]
-        by_number = [*labels, None]  # the last is UNKNOWN's
+        by_number = [*labels, None]  # UNKNOWN is -1, the last
         return LearnAnswer(model.position, [*map(Learnt, ids, map(by_number.__getitem__, numbers), own, repeat(False))])
     results = []
     for example in planned:

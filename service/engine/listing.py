@@ -1,7 +1,7 @@
-"""Listing what a model has learned: its log read a page at a time, beside the worker.
+"""Listing the examples that a model has learned, a page at a time, beside the worker.
 
-A request reads so many events and bytes of the log at most; where it finds less than was asked for until then, its
-answer says where to go on. The worker is asked only what has become of the examples found.
+A request reads a limited number of events and bytes of the log. If it finds fewer examples than it asked for, its
+answer says where to go on. The worker is asked only for the present state of the examples found.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from hinged.service.model.state import was_undone
 from hinged.service.store.base import Lost, Store
 
 ENTRIES = 1_000
-"""Examples that are held at once."""
+"""Most examples held in memory at once. A larger value costs memory, a smaller value more questions to the worker."""
 
 
 class LogPage(NamedTuple):
-    """What was read of a log. reached: where to go on, None at the end."""
+    """Examples read from a log. reached: where to go on, None at the end. events, size: how much of the log was
+    read.
+    """
 
     entries: list[LoggedExample]
     reached: Cursor | None
@@ -44,19 +46,19 @@ class LogPage(NamedTuple):
 
 
 class Listing:
-    """The learned examples of one model, oldest first."""
+    """Lists the learned examples of one model, oldest first."""
 
     def __init__(
         self, store: Store, name: str, ask: Callable[[Callable[[Model], Any]], Awaitable[Any]], executor: Executor
     ) -> None:
-        """ask: puts a question to the model between two changes."""
+        """ask: asks the model a question between two changes."""
         self._store = store
         self._name = name
         self._ask = ask
         self._executor = executor
 
     async def page(self, wanted: ListFilter, most: int, begin: Cursor) -> dict[str, Any]:
-        """So many examples at most. Conflict where the log no longer has what comes at the cursor."""
+        """A page of at most `most` examples. Conflict if the log no longer has the events at the cursor."""
         last, undone, oldest, newest = await self._ask(_bounds)
         log, first = await self._run(self._beginning, last, undone)
         first = min(first or newest + 1, newest + 1)
@@ -86,7 +88,7 @@ class Listing:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
     def _beginning(self, last: int, undone: Sequence[tuple[int, int]]) -> tuple[Cursor | None, int | None]:
-        """Where the log begins, and with which example; None where it holds no event, no example."""
+        """The first event of the log and the number of its first example; None if it holds no event or no example."""
         begin: Cursor | None = None
         for at, record in self._store.read_around(self._name, 0):
             if at > last:
@@ -103,14 +105,14 @@ class Listing:
     def _read(
         self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: ListFilter, events: int, size: int
     ) -> LogPage:
-        """The examples of the log from the cursor on, at most ENTRIES, and so many events and bytes of it."""
+        """The examples of the log from the cursor on, limited to ENTRIES, and to `events` and `size` of the log."""
         entries: list[LoggedExample] = []
         count = taken = 0
         for at, record in self._store.read_around(self._name, begin.position - 1):
-            if at > last:  # appended, and not yet applied
+            if at > last:  # appended, but not yet applied
                 break
             if count == 0 and at > begin.position:
-                raise Conflict(f"the log of model {self._name} has been trimmed beyond the cursor; begin anew")
+                raise Conflict(f"the log of model {self._name} has been trimmed beyond the cursor; begin again")
             if count == events or taken >= size or len(entries) >= ENTRIES:
                 return LogPage(entries, Cursor(at, 0), count, taken)
             count, taken = count + 1, taken + len(record.payload)

@@ -1,4 +1,4 @@
-"""Examples of the log: what a model no longer keeps of them, and where they stand."""
+"""Look examples up in a model's log: facts that the model no longer keeps, and positions."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from hinged.service.store.base import Damaged, Store
 
 
 class Lookup:
-    """Finds examples in the log of one model by their ids."""
+    """Finds examples in the log of one model by id."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
         self._name = name
-        self._imported: FirstAnswers | None = None  # what an imported model knew when its log began
+        self._imported: FirstAnswers | None = None  # first answers that an imported model had when its log began
 
     def forget(self) -> None:
-        """Keep nothing of what was read."""
+        """Drop everything that was read."""
         self._imported = None
 
     def first_answers(self, model: Model, ids: Sequence[str]) -> dict[str, FirstAnswer]:
-        """From the log, the contents of examples whose first answers the model no longer keeps."""
+        """Contents, from the log, of the examples whose first answers the model no longer keeps."""
         if model.answers.oldest == 1:
             return {}
         by_position: dict[int, list[str]] = {}
@@ -49,14 +49,14 @@ class Lookup:
                     given: self._first_answer(model, event, places[given]) for given in given_ids if given in places
                 }
             elif isinstance(event, ModelImported):
-                if self._imported is None:  # it is as large as the model was: read once
+                if self._imported is None:  # read once, because it is as large as the model was
                     self._imported = answers_of(event.state)
                 answers = [(given, self._imported.find(given)) for given in given_ids]
                 found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
         return found
 
     def _first_answer(self, model: Model, event: ExamplesLearned, r: int) -> FirstAnswer:
-        """What is known of an example of the log: its content and label, as they have been corrected perhaps."""
+        """The content and label of a logged example, with a corrected label if there is one."""
         content, label = event.contents[r], int(event.classes[r])
         corrected = model.corrections.get(int(event.keys[r]), label)
         if corrected != label:
@@ -65,7 +65,7 @@ class Lookup:
         return FirstAnswer(content, corrected, UNKNOWN, 0.0)
 
     def locate(self, model: Model, given: str) -> Located | None:
-        """Where the log has an example. None if it has not, also where it is trimmed. On any thread."""
+        """The place of an example in the log; None if the log does not, or no longer, have it. On any thread."""
         if given.startswith(SERVER_ID):
             number = model.answers.number_of(given)
             return self._find_number(model, number) if number is not None else None
@@ -78,7 +78,7 @@ class Lookup:
         return None
 
     def _find_number(self, model: Model, number: int) -> Located | None:
-        """Where the log has the example with this number and no id of its own; it has no index for that."""
+        """The place of an example without an id, by its number, for which the store has no index."""
         for position, record in self._store.read(self._name, 0):
             if record.kind == ExamplesLearned.KIND and model.counts(position):
                 event = ExamplesLearned.decoded(record.payload)
@@ -87,7 +87,7 @@ class Lookup:
         return None
 
     def _event_at(self, position: int) -> ModelEvent | None:
-        """An event of the log; None where it has been trimmed, perhaps this very moment."""
+        """An event of the log; None if it has been trimmed, perhaps just now."""
         try:
             at, record = next(self._store.read(self._name, position - 1), (0, None))
         except Damaged:

@@ -1,4 +1,4 @@
-"""Where the log of each model stands, for those who follow all of them."""
+"""The log positions of all models, for followers of all models."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 
 class LogPosition(NamedTuple):
-    """The newest position of a model. birth: a number that tells it from an earlier model of its name."""
+    """The newest position of a model. birth: number that tells the model from an earlier model of the same name."""
 
     birth: int
     position: int
 
 
 class Positions:
-    """By name, what was published last. On one event loop."""
+    """The last published position of each model, by name. On one event loop."""
 
     def __init__(self) -> None:
         self.newest: dict[str, LogPosition] = {}
         self.listeners: set[Callable[[str], None]] = set()
-        """Told the name of each model that is at another place now, or gone."""
-        self._births = count(time.time_ns())  # of a process that is started again they are others
+        """Called with the name of each model whose position has changed, or that is gone."""
+        self._births = count(time.time_ns())  # a restarted process begins with other numbers
 
     def begin(self, name: str, position: int) -> Callable[[int], None]:
-        """A model is there: what is to be told its position from now on, and means nothing once it has ended."""
+        """Add a model; return the function to call with each new position. It has no effect after the model's end."""
         birth = next(self._births)
 
         def moved(position: int) -> None:
@@ -37,7 +37,7 @@ class Positions:
         return moved
 
     def end(self, name: str) -> None:
-        """A model is there no more. Told also of one that was never loaded here: a follower may have it."""
+        """Remove a model. Listeners are called even if it was never loaded here, because a follower may have it."""
         self.newest.pop(name, None)
         self._tell(name)
 

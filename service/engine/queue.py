@@ -1,4 +1,4 @@
-"""What waits for a model's worker: pieces of work, of which those that learn are taken together as a micro-batch."""
+"""The queue of a model's worker; queued requests to learn are taken together, as one micro-batch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hinged.service.errors import QueueFull, ServiceError
 from hinged.service.settings import Settings
 
 PACE_GAIN = 0.2
-"""How much each micro-batch counts for how long those take that wait."""
+"""Weight of the newest micro-batch in the estimate of how long the queued work takes."""
 
 
 class BatchDuration:
-    """How long micro-batches take: each so long whatever is in it, and so long for each of its examples.
+    """Estimates how long micro-batches take: a fixed time for each, plus a time for each example.
 
-    Both are fitted to those that there were, by least squares, the newest counting most. An example alone takes as long
-    as a hundred together, so what a few took says little of many.
+    Both times are fitted to past micro-batches by least squares, newer micro-batches counting more. A single example
+    takes as long as a hundred together, so the time of a few examples says little about many.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class BatchDuration:
         self._sums = [0.0] * 5
 
     def note(self, examples: int, seconds: float) -> None:
-        """One of so many examples has taken so long."""
+        """Note that a micro-batch of `examples` has taken `seconds`."""
         terms = 1.0, examples, examples * examples, seconds, examples * seconds
         self._sums = [(1.0 - PACE_GAIN) * s + term for s, term in zip(self._sums, terms, strict=True)]
 
     def seconds(self, examples: int, most: int) -> float:
-        """What so many examples take, at most `most` together; 0 before anything is known."""
+        """Seconds that `examples` take, in micro-batches of at most `most`; 0 before any micro-batch was noted."""
         n, x, xx, y, xy = self._sums
         if not n:
             return 0.0
@@ -47,7 +47,7 @@ class BatchDuration:
 
 @dataclass(slots=True)
 class Queued:
-    """Work that waits, and who waits for it. examples: that it teaches."""
+    """Work that waits, and the futures of its callers. examples: number that it teaches."""
 
     work: Work
     futures: list[asyncio.Future[Any]]
@@ -61,17 +61,17 @@ class Queue:
         self._model = model
         self._settings = settings
         self._waiting: deque[Queued] = deque()
-        self.examples = 0  # that wait
+        self.examples = 0  # in all work that waits
         self._pace = BatchDuration()
-        self._busy: tuple[float, int] | None = None  # since when so many are worked on, if others wait behind them
+        self._busy: tuple[float, int] | None = None  # start and size of the work in progress, if more waits behind it
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def put(self, work: Work, *, first: bool = False) -> asyncio.Future[Any]:
-        """Let work wait: the future of its answer. QueueFull where too much does.
+        """Queue work; return the future of its answer. QueueFull if too much waits.
 
-        first: before all else, without a limit: for the steps of a job, which would else go through the queue each.
+        first: before all other work and without a limit, for the steps of a job, which must not queue for each step.
         """
         limit, examples = self._settings.queue_examples_max, work.examples
         if examples and self.examples and self.examples + examples > limit:
@@ -93,7 +93,9 @@ class Queue:
         return bool(self._waiting) and isinstance(self._waiting[0].work, Learning)
 
     def take(self) -> Queued:
-        """The next piece of work, and if it learns, all those right behind it that one micro-batch may hold."""
+        """Take the next work; if it learns, also the requests to learn right behind it that fit into the
+        micro-batch.
+        """
         taken = self._waiting.popleft()
         if isinstance(taken.work, Learning):
             taken = self._with_following(taken.work, taken)
@@ -102,14 +104,14 @@ class Queue:
         return taken
 
     def _note(self, examples: int) -> None:
-        """Learn how long a micro-batch takes from the time until the next piece of work is taken, if it waited."""
+        """Note how long the last micro-batch took, if this work waited behind it."""
         now = asyncio.get_running_loop().time()
         if self._busy is not None and self._busy[1]:
             self._pace.note(self._busy[1], now - self._busy[0])
         self._busy = (now, examples) if self._waiting else None
 
     def _full(self, what: str) -> QueueFull:
-        """The refusal of what finds no room, which says when most of what waits will be done."""
+        """The refusal of work that finds no room; it says when most of the queued work will be done."""
         wait_s = math.ceil(round(self._pace.seconds(self.examples, limits.MICRO_BATCH_EXAMPLES_MAX), 6))
         after_s = min(max(1, wait_s), limits.RETRY_AFTER_S_MAX)
         return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
@@ -127,7 +129,7 @@ class Queue:
         return Queued(Learning(requests), futures, examples)
 
     def clear(self) -> list[asyncio.Future[Any]]:
-        """Drop all that waits; who has waited for it."""
+        """Drop all queued work; return the futures of its callers."""
         futures = [future for queued in self._waiting for future in queued.futures]
         self._waiting.clear()
         self.examples = 0
@@ -135,7 +137,7 @@ class Queue:
 
 
 def settle(futures: Sequence[asyncio.Future[Any]], answers: Sequence[Any]) -> None:
-    """Hand each his answer, which may be an error."""
+    """Give each future its answer, which may be an error."""
     for future, answer in zip(futures, answers, strict=True):
         if future.done():  # the client has gone
             continue

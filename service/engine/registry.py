@@ -1,4 +1,4 @@
-"""Creates, loads and deletes models, one change of a name at a time; which there are stands in the roster."""
+"""The registry creates, loads and deletes models, one change of a name at a time; the roster lists the models."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ENDING_S = 5.0  # that a computation which was given up may take to notice, when the server stops
+ENDING_S = 5.0  # seconds that given-up computations get to end when the server stops
 
 CUT_OFF = "its deletion was cut off; delete it again"
 
@@ -61,8 +61,8 @@ CUT_OFF = "its deletion was cut off; delete it again"
 class Registry:
     """All models of a server. Methods run on one event loop.
 
-    open: whether requests are taken; each model answers as soon as it is loaded.
-    ready: whether all models are loaded that can be. store: where their logs are. roster: which there are.
+    open: whether requests are accepted; each model answers as soon as it is loaded. ready: whether all models that can
+    be loaded are loaded. store: holds their logs. roster: lists the models.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -73,7 +73,7 @@ class Registry:
         self._gates = Gates(self.turns.places)
         self.store = Yielding(store)
         self._threads = Threads("hinged")
-        self._own = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)  # for what is no model's
+        self._own = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)  # for calls that belong to no model
         self._warming = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)
         self._beside = self._own.beside()
         self.roster = Roster(Loads(self.turns.places), settings.models_max)
@@ -82,15 +82,15 @@ class Registry:
         self.positions = Positions()
 
     async def start(self, claims: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Compile the kernels and open, then load every model that the store holds, beside each other.
+        """Load or compile the kernels, open, then load every model of the store, several at once.
 
-        Each serves as soon as it is there. claims: returns once those are loaded that are claimed first, where several
-        servers share the store; before it does this one is not ready.
+        Each model serves as soon as it is loaded. claims: where several servers share the store, returns once the
+        models that this server claims first are loaded; until then this server is not ready.
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
         await load_kernels(self._run)
-        gc.freeze()  # modules and kernels: the collector would go through them again for each hundred models
+        gc.freeze()  # modules and kernels; otherwise the collector scans them again for every hundred models
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True
@@ -103,9 +103,9 @@ class Registry:
         log.info("ready with %d models, %.1f s", len(self.roster.running), time.monotonic() - started)
 
     async def stop(self, seconds: float | None = None) -> None:
-        """Let every worker finish what it has, for so long, keep snapshots, close the store.
+        """Let every worker finish its work for up to `seconds`, keep snapshots, and close the store.
 
-        What is not done by then is given up; the log has what was acknowledged.
+        Work that is not done by then is given up; the log has everything that was acknowledged.
         """
         warm.end_compiling()
         why = "the server stops"
@@ -113,12 +113,12 @@ class Registry:
         running = self.roster.running
         ends = [asyncio.create_task(model.worker.stop()) for model in running.values()]
         if ends:
-            await asyncio.sleep(0)  # they know now that jobs are to end
+            await asyncio.sleep(0)  # lets the workers begin to stop their jobs
             for model in running.values():
-                model.jobs.give_up(why)  # the next start takes them up again
+                model.jobs.give_up(why)  # the next start takes the jobs up again
             _, late = await asyncio.wait(ends, timeout=seconds)
             if late:
-                log.warning("%d models have not ended what they do and give it up", len(late))
+                log.warning("%d models have not finished their work in time; it is given up", len(late))
                 for model in running.values():
                     model.lane.give_up(why)
                 await asyncio.wait(late, timeout=ENDING_S)
@@ -129,26 +129,26 @@ class Registry:
                 if isinstance(error, Exception) and not isinstance(error, GivenUp):
                     log.error("a model did not stop in order", exc_info=error)
         if not await asyncio.to_thread(self._threads.close, None if seconds is None else ENDING_S):
-            log.warning("a computation did not notice that it was given up, and ends with the process")
+            log.warning("a computation did not notice that it was given up; it ends with the process")
         self.store.close()
 
     def get(self, name: str) -> Worker:
-        """The worker of a model, as the roster finds it. Unavailable while the server starts."""
+        """The worker of a model, from the roster. Unavailable while the server starts."""
         roster = self.opened()
         self.turns.asked()
         return roster.find(name)
 
     def opened(self) -> Roster:
-        """The roster, once requests are taken. Unavailable before."""
+        """The roster, once requests are accepted. Unavailable before."""
         if not self.open:
             raise Unavailable("the server is starting: it compiles kernels and looks for models", retry_after_s=1)
         return self.roster
 
     async def begin(self, name: str, configuration: Configuration) -> tuple[Configuration, bool, str]:
-        """A model of this name: the configuration that it has, whether it is new, and its state.
+        """Begin a model of this name unless it exists; return its configuration, whether it is new, and its state.
 
-        It is in the log when this returns; where its solver is to be compiled first, that goes on, and it serves later.
-        Conflict if it is there with another configuration, NoModel if it is in memory alone.
+        On return the model is in the log. If its solver must be compiled first, that goes on, and the model serves
+        later. Conflict if the model exists with another configuration, NoModel if it is in memory alone.
         """
         roster = self.opened()
         check_name(name)
@@ -170,25 +170,25 @@ class Registry:
         return worker.model.configuration, new, SERVING
 
     async def _compiled(self, name: str, configuration: Configuration) -> bool:
-        """Whether the solver of a new model is compiled; it is loaded then."""
+        """Whether the solver of a new model is compiled; if so, it is loaded."""
         return await self._warm(warm.load, name, configuration)
 
     async def _warm(self, function: Callable[[str, type], T], name: str, configuration: Configuration) -> T:
-        """What a function of the solvers says that loads, or compiles, what a new model needs; it is told meanwhile."""
+        """Run a function of the solvers that loads or compiles what a new model needs; mark the name meanwhile."""
         self.roster.check_room()
         with self.roster.wanted(name):
             found: T = await self._run(function, configuration.solver, configuration.dtype, lane=self._warming)
         return found
 
     async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
-        """A model of this name and configuration, and whether it is new. Conflict if it is there with another one.
+        """Create a model of this name unless it exists; return its worker, and whether it is new.
 
-        NoModel if it is in memory alone.
+        Conflict if the model exists with another configuration, NoModel if it is in memory alone.
         """
         roster = self.opened()
         check_name(name)
         if roster.lacks(name):
-            # Before the lock: a model of this name can be deleted while a solver is compiled for it.
+            # Not under the lock, so that a model of this name can be deleted while its solver is compiled.
             await self._warm(warm.warm_up_first, name, configuration)
         async with self._alone(name):
             new = roster.lacks(name)
@@ -199,19 +199,20 @@ class Registry:
             worker = self.get(name)
             _same(name, worker.model.configuration, configuration)
             if not new:
-                await self._run(self.store.end, name)  # it is not there for good if the store has lost it
+                await self._run(self.store.end, name)  # raises NoModel if the store has lost it
             return worker, new
 
     def default_template(self) -> Configuration:
-        """The default model's configuration as far as it needs no example: the width is yet to come."""
+        """The default model's configuration without the width, which its first example determines."""
         return default_configuration(self.settings.default_model, dense=True, dim=1, settings=self.settings)
 
     async def create_default(
         self, xs: Sequence[Any], read: Callable[[Configuration], Awaitable[LearnRequest]]
     ) -> Worker:
-        """The default model, made from the x of its first examples; the one that is there if others came before them.
+        """Create the default model to fit its first examples; return the present model if another request came first.
 
-        read: their request, as a configuration reads it. Nothing of a bad one is kept, so no model of its width either.
+        read: reads the request by a configuration. If the request is bad, no model is created, so its width is not
+        kept.
         """
         dense = isinstance(xs[0], list)
         dim = len(xs[0]) if dense else 0
@@ -220,13 +221,13 @@ class Registry:
         try:
             await self.begin(DEFAULT, configuration)
         except Conflict:
-            with suppress(NotFound):  # another first request came before this one, with an x of another form
+            with suppress(NotFound):  # another first request came before, with x of another form
                 return self.get(DEFAULT)
             raise
         return self.get(DEFAULT)
 
     async def delete(self, name: str) -> None:
-        """Remove a model, its log and its snapshots; what it computes is given up."""
+        """Delete a model, its log and its snapshots; give up what it computes."""
         roster = self.opened()
         roster.check_compiled(name)
         async with self._alone(name):
@@ -241,12 +242,12 @@ class Registry:
                 model.give_up(why)
                 await model.worker.stop(keep_snapshot=False)
             self.positions.end(name)
-            with suppress(NoModel):  # an earlier deletion of unknown outcome did happen
+            with suppress(NoModel):  # an earlier deletion of unknown outcome has succeeded
                 await self._run(self.store.delete, name)
             roster.broken.pop(name, None)
 
     def take(self, name: str) -> asyncio.Task[None] | None:
-        """Load a model that another server has written until now; None where it is loaded or being loaded."""
+        """Load a model that another server has written until now; None if it is loaded or being loaded."""
         roster = self.roster
         roster.came(name)
         if not roster.lacks(name):
@@ -257,9 +258,9 @@ class Registry:
         return task
 
     async def leave(self, name: str, *, within_s: float | None) -> None:
-        """Have a model no more, which stays in the store: another server is its writer, or is to be.
+        """Give a model up to another server, which is or will be its writer; the model stays in the store.
 
-        within_s: that it gets to do what has queued up and to keep a snapshot; None where it can write no more.
+        within_s: seconds to do the queued work and keep a snapshot; None if this server can no longer write the model.
         """
         async with self._alone(name):
             why = f"model {name} goes to another server"
@@ -280,7 +281,7 @@ class Registry:
                 await ending
 
     async def export(self, name: str, as_of: int | None) -> tuple[int, bytes]:
-        """A model as a file, and the position whose state it holds: the newest, or `as_of`.
+        """Export a model; return the position of the exported state, the newest or `as_of`, and the file.
 
         The errors of `exported`.
         """
@@ -290,7 +291,9 @@ class Registry:
         return position, await self._run(pack_export, name, position, state, lane=self._beside)
 
     async def import_file(self, name: str, file: IO[bytes]) -> Worker:
-        """A new model from a file. Invalid if it is none that this server takes, Conflict if the name is taken."""
+        """Create a model from a file. Invalid if this server does not accept the file, Conflict if the name is
+        taken.
+        """
         roster = self.opened()
         check_name(name)
         async with self._alone(name):
@@ -301,7 +304,7 @@ class Registry:
                 return self._serve(await importing)
 
     async def beside(self, function: Callable[..., T], *args: Any) -> T:
-        """What a long computation finds, beside those that serve."""
+        """Run a long computation beside the serving models; return its result."""
         async with self._shared.places:
             found: T = await self._run(function, *args, lane=self._beside)
         return found
@@ -309,7 +312,7 @@ class Registry:
     # -- loading --------------------------------------------------------------------------------------------------
 
     async def _load_beside(self, name: str) -> None:
-        """Load one model once it may begin; whatever comes of it, others go on."""
+        """Load one model once it may begin; whatever happens, the other loads go on."""
         roster = self.roster
         async with roster.loads.turn(name) as lane:
             try:
@@ -321,22 +324,22 @@ class Registry:
             except asyncio.CancelledError:
                 lane.give_up("the server stops")
                 raise
-            except BaseException as error:  # one bad model must not keep the others from being served
-                log.exception("model %s cannot be loaded", name)
+            except BaseException as error:  # one bad model must not block the rest
+                log.exception("model %s could not be loaded", name)
                 if name in roster.loads:
                     roster.broken[name] = str(error) or type(error).__name__
             finally:
                 roster.coming.pop(name, None)
 
     async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
-        """A model of the store, which is waited for where it is away."""
+        """Load a model; wait for the store while it is away."""
         patience = Patience(name)
         while True:
             try:
                 found: tuple[Model, Obstacle | None] = await self._run(
                     creation.load, self.store, name, self.settings, lane=lane
                 )
-            except NoModel:  # it would be waited for in vain
+            except NoModel:  # waiting would not help
                 raise
             except StoreUnavailable as error:
                 await asyncio.sleep(patience.after(error))
@@ -363,14 +366,14 @@ class Registry:
         return worker
 
     def lane(self) -> Lane:
-        """Threads for what is another process's and done here."""
+        """A lane for calls that this process makes for another process."""
         return Lane(self._threads, self.turns)
 
-    # -- what all of this needs -----------------------------------------------------------------------------------
+    # -- helpers --------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[None]:
-        """One creation, import or deletion of a name at a time; those of others go on."""
+        """Allow one creation, import or deletion of a name at a time; other names are not blocked."""
         lock = self._changing.get(name)
         if lock is None:
             lock = self._changing[name] = asyncio.Lock()
@@ -382,7 +385,7 @@ class Registry:
 
 
 def _same(name: str, there: Configuration, wanted: Configuration) -> Configuration:
-    """The configuration of a model that is there. Conflict if it is another than is wanted."""
+    """The configuration of an existing model. Conflict if it differs from the wanted configuration."""
     if not there.same_as(found_again(wanted, there)):
         raise Conflict(f"model {name!r} exists with another configuration", configuration=shown_configuration(there))
     return there

@@ -1,6 +1,6 @@
-"""The models of a server by name, and what each does: its solver is compiled, it loads, it serves, or it has stopped.
+"""The roster lists a server's models by name, with their state: compiling, loading, serving or stopped.
 
-Whoever changes one (registry.py) says so here; whoever asks for one, or for all, finds it here.
+The registry (registry.py) writes each change of a model into the roster; everything else looks models up here.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
 
 LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
-"""States of a model."""
+"""States of a model, as routes and metrics report them."""
 COMPILING = "compiling"
-"""What is done for one that is new: it is in the log, and will serve once its solver is compiled."""
+"""State of a new model that is in the log and will serve once its solver is compiled."""
 
 
 class Running(NamedTuple):
-    """A model that is loaded: its worker, the lane of its calls, and that of its jobs."""
+    """A loaded model: its worker, the lane of its calls, and the lane of its jobs."""
 
     worker: Worker
     lane: Lane
     jobs: Lane
 
     def give_up(self, why: str) -> None:
-        """End what the model computes, and what is computed for it."""
+        """End what the model and its jobs compute."""
         self.lane.give_up(why)
         self.jobs.give_up(why)
 
@@ -40,8 +40,9 @@ class Running(NamedTuple):
 class Roster:
     """All models of a server. Used on its event loop.
 
-    loads: those that are being loaded. running: those that are loaded. broken: those that could not be, and why.
-    coming: the configurations of those that are in the log, and whose solver is compiled.
+    loads: models that are being loaded. running: loaded models. broken: models that could not be loaded, with the
+    reason.
+    coming: configurations of models that are in the log and whose solver is being compiled.
     """
 
     def __init__(self, loads: Loads, models_max: int) -> None:
@@ -49,17 +50,17 @@ class Roster:
         self.running: dict[str, Running] = {}
         self.broken: dict[str, str] = {}
         self.coming: dict[str, Configuration] = {}
-        self._elsewhere: set[str] = set()  # models that were here and that another server has now
-        self._wanted: Counter[str] = Counter()  # those whose solver is compiled, or loaded, before they are in the log
-        self._beginning = 0  # models that are just being created
+        self._elsewhere: set[str] = set()  # models that were here and are at another server now
+        self._wanted: Counter[str] = Counter()  # models whose solver is compiled or loaded before they are in the log
+        self._beginning = 0  # models that are being created
         self._models_max = models_max
 
-    # -- who asks -------------------------------------------------------------------------------------------------
+    # -- look-ups -------------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Worker:
-        """The worker of a model. NotFound if there is none, Unavailable if it is not loaded yet or could not be.
+        """The worker of a model. NotFound if there is no such model, Unavailable if it is not, or could not be, loaded.
 
-        One that is asked for is loaded before others.
+        A model that is still loading is moved ahead of the other loads.
         """
         running = self.running.get(name)
         if running is not None:
@@ -76,15 +77,15 @@ class Roster:
         raise NotFound(f"there is no model {name!r}")
 
     def names(self) -> list[str]:
-        """Every model, whether it is loaded, can be or not; sorted."""
+        """The names of all models, in any state, sorted."""
         return sorted({*self.running, *self.loads, *self.broken})
 
     def workers(self) -> list[tuple[str, Worker]]:
-        """Every model that is loaded, by name."""
+        """Every loaded model, by name."""
         return [(name, running.worker) for name, running in sorted(self.running.items())]
 
     def state(self, name: str) -> tuple[str, str | None]:
-        """What a model does that there is, and why where it has stopped."""
+        """The state of an existing model, and the reason if it has stopped."""
         running = self.running.get(name)
         if running is not None:
             failure = running.worker.failed
@@ -94,16 +95,16 @@ class Roster:
         return STOPPED, self.broken.get(name)
 
     def progress(self) -> dict[str, int]:
-        """How many models there are, and how many of them are loading, serve and have stopped."""
+        """How many models there are, and how many are loading, serving and stopped."""
         stopped = sum(running.worker.failed is not None for running in self.running.values())
         serving, loading = len(self.running) - stopped, sum(name not in self.running for name in self.loads)
         stopped += sum(name not in self.running and name not in self.loads for name in self.broken)
         return {"total": serving + loading + stopped, LOADING: loading, SERVING: serving, STOPPED: stopped}
 
     def summaries(self, *, configured: bool = True, full: bool = False) -> list[dict[str, Any]]:
-        """Every model in short, sorted by name, from what was published last; `error` where it has stopped.
+        """Every model in short, sorted by name, as last published; `error` if the model has stopped.
 
-        configured: with its configuration; full: with every default of it.
+        configured: with its configuration; full: with every default of the configuration.
         """
         return [self._summary(name, configured=configured, full=full) for name in self.names()]
 
@@ -123,42 +124,42 @@ class Roster:
         return found if error is None else {**found, "error": error}
 
     def compiling(self) -> list[dict[str, Any]]:
-        """The models that will be there once their solver is compiled, sorted by name."""
+        """The models that are not in the log yet because their solver is being compiled, sorted by name."""
         coming = self._wanted.keys() - set(self.names())
         return [{"model": name, "state": COMPILING} for name in sorted(coming)]
 
     def waited(self) -> list[tuple[str, float]]:
-        """Seconds that each model that is loaded has waited for a place to compute on, by name."""
+        """Seconds that each loaded model has waited for a place to compute on, by name."""
         return [(name, running.lane.account.waited_s) for name, running in sorted(self.running.items())]
 
     def used(self) -> dict[str, float]:
-        """CPU seconds that the calls of each model that is loaded have taken, and those of its jobs, by name."""
+        """CPU seconds that the calls and the jobs of each loaded model have taken, by name."""
         return {
             name: running.lane.account.seconds + running.jobs.account.seconds for name, running in self.running.items()
         }
 
-    # -- who changes it -------------------------------------------------------------------------------------------
+    # -- changes --------------------------------------------------------------------------------------------------
 
     def lacks(self, name: str) -> bool:
         """Whether there is no model of this name."""
         return name not in self.running and name not in self.loads and name not in self.broken
 
     def check_compiled(self, name: str) -> None:
-        """Unavailable while the solver of a new model is compiled."""
+        """Raise Unavailable while the solver of a new model is being compiled."""
         if name in self.coming:
             raise Unavailable(
                 f"the solver of model {name} is being compiled; try again soon", retry_after_s=1, state=COMPILING
             )
 
     def check_room(self) -> None:
-        """Conflict if there is no room for another model."""
+        """Raise Conflict if there is no room for another model."""
         count = len(self.running) + len(self.loads) + self._beginning
         if count >= self._models_max:
             raise Conflict(f"the server has {count} models of at most {self._models_max}")
 
     @contextmanager
     def room(self) -> Iterator[None]:
-        """Conflict if there is no room for another model; meanwhile it counts as one."""
+        """Reserve room for another model during the block. Conflict if there is no room."""
         self.check_room()
         self._beginning += 1
         try:
@@ -168,7 +169,7 @@ class Roster:
 
     @contextmanager
     def wanted(self, name: str) -> Iterator[None]:
-        """Meanwhile a solver is compiled, or loaded, for a model of this name."""
+        """Mark the name, during the block, as waiting for its solver to be compiled or loaded."""
         self._wanted[name] += 1
         try:
             yield
@@ -176,21 +177,21 @@ class Roster:
             self._wanted -= Counter((name,))
 
     def serve(self, name: str, running: Running) -> None:
-        """A model is loaded."""
+        """Note that a model is loaded."""
         self.running[name] = running
         self._elsewhere.discard(name)
 
     def left(self, name: str) -> None:
-        """Another server has this model now, or is to have it."""
+        """Note that another server has this model now, or will have it."""
         self._elsewhere.add(name)
 
     def came(self, name: str) -> None:
-        """This server has the model."""
+        """Note that this server has the model."""
         self._elsewhere.discard(name)
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that could not be a file's name or part of a key."""
+    """Raise Invalid for a name that could not be a file's name or part of a key."""
     if not MODEL_NAME.fullmatch(name):
         raise Invalid(
             f"a model's name has 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-' and begins with a letter or a digit, "

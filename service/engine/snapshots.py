@@ -1,4 +1,4 @@
-"""Snapshots of one model: when one is due, its writing beside the worker, the log trimmed behind it."""
+"""Snapshots of one model: decide when to take one, write it beside the worker, and trim the log behind it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hinged.service.store.base import SNAPSHOTS_KEPT, Damaged, Store
 log = logging.getLogger(__name__)
 
 NOT_KEPT = (ServiceError, Damaged, KeyError)
-"""What a store may raise where a snapshot is read or written."""
+"""Errors that a store may raise when a snapshot is read or written."""
 
 
 class Snapshots:
-    """The snapshots of a model. What it is given is the model as it stands; one at a time is being written.
+    """Takes the snapshots of one model, at most one at a time. Its methods get the model as it is now.
 
-    tell: called with the position of each that was kept, on the thread that wrote it.
-    log_is_read: whether nothing may be trimmed now.
+    tell: called with the position of each kept snapshot, on the thread that wrote it.
+    log_is_read: whether the log must not be trimmed now.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Snapshots:
         log_is_read: Callable[[], bool],
     ) -> None:
         self.failed = 0
-        self.newest: Future[ServiceError | None] | None = None  # its result: why it was not kept
+        self.newest: Future[ServiceError | None] | None = None  # its result: why the snapshot was not kept
         self._name = model.name
         self._store = store
         self._settings = settings
@@ -52,28 +52,28 @@ class Snapshots:
         self._kept, self._kept_at = self._position, self._at
 
     def age_s(self, position: int) -> float:
-        """Seconds since the newest was kept, or the model was loaded; 0 where nothing has changed since."""
+        """Seconds since the newest snapshot was kept, or the model was loaded; 0 if nothing has changed since."""
         return 0.0 if position <= self._kept else time.monotonic() - self._kept_at
 
     def due_in_s(self, model: Model) -> float:
-        """Seconds until one is due because of its age."""
+        """Seconds until a snapshot is due by age."""
         if model.position == self._position:
             return math.inf
         return self._at + limits.SNAPSHOT_S - time.monotonic()
 
     def take_if_due(self, model: Model) -> None:
-        """Begin one where enough has changed, or where it is time."""
+        """Begin a snapshot if enough has changed, or the last is old enough."""
         examples, events = model.learned - self._learned, model.position - self._position
         aged = self.due_in_s(model) <= 0
         if max(examples, events) < self._settings.snapshot_examples and not aged:
             return
         if self.newest is None or self.newest.done():
             self._begin(model)
-        elif aged:  # the one being written takes longer than that
+        elif aged:  # the snapshot in progress is slow: wait for it
             self._at = time.monotonic()
 
     def take(self, model: Model) -> tuple[int, Future[ServiceError | None]]:
-        """Begin one, whether it is due or not: its position and the future of what came of it."""
+        """Begin a snapshot, due or not; return its position and the future of its outcome."""
         written, position = self.newest, self._position
         if written is None or position != model.position or (written.done() and written.result() is not None):
             self.let_end()
@@ -81,16 +81,16 @@ class Snapshots:
         return position, written
 
     def let_end(self) -> None:
-        """None is being written, and nothing trimmed, when this returns.
+        """Wait until no snapshot is being written and no log trimmed.
 
-        One that has not begun is given up: it may wait for the very thread that this runs on.
+        A snapshot that has not begun is given up, because it may wait for the very thread that calls this.
         """
         if self.newest is not None and not self.newest.cancel():
             self.newest.result()
         self.newest = None
 
     def take_last(self, model: Model) -> None:
-        """Write the one of a model that learns no more, if it is not there yet."""
+        """Write the snapshot of a model that learns no more, unless it is there."""
         kept: list[int] = []
         with suppress(*NOT_KEPT):
             kept = self._store.snapshots(self._name)
@@ -98,14 +98,14 @@ class Snapshots:
             self._write(model.position, model.snapshot(), model.reads_back_at)
 
     def _begin(self, model: Model) -> Future[ServiceError | None]:
-        """Taken here, between two micro-batches; written beside the next ones."""
+        """Copy the state now, between two micro-batches; write it beside the next micro-batches."""
         self._learned, self._position = model.learned, model.position
         self._at = time.monotonic()
         self.newest = self._executor.submit(self._write, model.position, model.snapshot(), model.reads_back_at)
         return self.newest
 
     def _write(self, position: int, state: bytes, reads_back_at: int) -> ServiceError | None:
-        """Keep one, then trim the log behind it; why it was not kept, if so."""
+        """Keep a snapshot, then trim the log behind it; return why it was not kept, or None."""
         try:
             self._store.put_snapshot(self._name, position, state)
             self._kept, self._kept_at = position, time.monotonic()
@@ -121,12 +121,12 @@ class Snapshots:
         return None
 
     def _trim(self, reads_back_at: int) -> None:
-        """Forget what neither of the two snapshots needs, but for as many events as are to be kept."""
+        """Trim the events that neither of the two snapshots needs, except the events that are kept by configuration."""
         if self._settings.log_kept is None or self._log_is_read():
             return
         snapshots = self._store.snapshots(self._name)
         older = min(snapshots, default=0)
-        # What reads the log before it must not have to be applied again.
+        # An event that reads the log before it must not have to be applied again.
         if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
-            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # all that will be left of what it holds
+            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: the trimmed events are only in it
             self._store.trim(self._name, older - self._settings.log_kept)

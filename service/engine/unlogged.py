@@ -1,7 +1,7 @@
-"""Predictions that are to wait for their labels and are not in the log yet.
+"""Predictions that wait for their labels and are not in the log yet.
 
-They are written with the next events of their model, or on their own once they have waited for long enough. What a
-crash takes away of them was promised to nobody.
+They are written with the next events of their model, or on their own after a while. A crash may lose these predictions;
+nobody was promised that they last.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from hinged.service.model.pending import Made
 
 
 class Unlogged:
-    """At most `most` predictions of one model, of which the oldest go first. Used on the event loop."""
+    """Holds at most `most` predictions of one model and drops the oldest first. Used on the event loop."""
 
     def __init__(self, most: int, flush_s: float) -> None:
-        """flush_s: how long they wait for other events to be written with."""
+        """flush_s: longest time that predictions wait for other events, in seconds."""
         self._flush_s = flush_s
         self._waiting: deque[Made] = deque(maxlen=most)
-        self._write_at = 0.0  # on the event loop's clock
+        self._write_at = 0.0  # event loop's time
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, predictions: Iterable[Made]) -> None:
-        """More of them."""
+        """Add predictions."""
         if not self._waiting:
             self._wait()
         self._waiting.extend(predictions)
 
     def due_in_s(self) -> float:
-        """Seconds until they are to be written."""
+        """Seconds until the predictions must be written."""
         return self._write_at - asyncio.get_running_loop().time() if self._waiting else math.inf
 
     def take(self) -> list[Made]:
-        """All of them, to be written now."""
+        """Take out all predictions, to be written now."""
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
 
     def put_back(self, predictions: Sequence[Made]) -> None:
-        """Let these, which were taken and not written, wait again before those that came meanwhile."""
+        """Put predictions that were taken but not written back, before those added meanwhile."""
         room = (self._waiting.maxlen or 0) - len(self._waiting)
         self._waiting.extendleft(reversed(predictions[max(0, len(predictions) - room) :]))
         if self._waiting:
             self._wait()
 
     def limit(self, most: int) -> None:
-        """Hold at most so many from now on."""
+        """Hold at most `most` predictions from now on."""
         if most != self._waiting.maxlen:
             self._waiting = deque(self._waiting, maxlen=most)
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Drop all predictions."""
         self._waiting.clear()
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""What a model's worker is given to do, but for learning: each kind knows how it is done on the model's journal."""
+"""The kinds of work that a model's worker does, except learning: each knows how to do itself on the model's journal."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hinged.service.model.pending import Made
 from hinged.service.store.base import Damaged
 from hinged.solvers.core.reports import Finish
 
-SWAP_S = 1.0  # that the worker teaches at a swap; one that takes longer gives way and is tried again
+SWAP_S = 1.0  # most seconds of teaching at a swap, while the model serves no change; a longer swap is tried again
 
 
 class Work(Protocol):
-    """A piece of work. examples: how many it teaches; askers: how many wait for it."""
+    """A piece of work. examples: how many it teaches; askers: how many callers wait for it."""
 
     @property
     def examples(self) -> int:
@@ -37,23 +37,23 @@ class Work(Protocol):
 
     @property
     def askers(self) -> int:
-        """How many wait for it, each for an answer of his own."""
+        """How many callers wait for it, each for its own answer."""
 
     def run(self, journal: Journal) -> Sequence[Any]:
-        """Do it: what it answers each asker, which may be an error."""
+        """Do the work; return the answer to each caller, which may be an error."""
 
 
 class Done(NamedTuple):
-    """What work has answered each asker, and the predictions that it was to take along and did not write."""
+    """The answers to the callers, and the predictions that were to be written with the work but were not."""
 
     answers: Sequence[Any]
     unlogged: list[Made]
 
 
 def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
-    """Do work on the worker's thread. along: predictions that are to be written with its events.
+    """Do work on the worker's thread. along: predictions to be written with its events.
 
-    A refusal, and a store that is away, are answers. Any other error has left the model torn.
+    A refusal, or a store that is away, becomes an answer. After any other error the model is torn.
     """
     try:
         journal.begin(along)
@@ -67,7 +67,7 @@ def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
 
 
 class Single:
-    """Work that teaches nothing and that one asks for."""
+    """Work that teaches nothing and has one caller."""
 
     __slots__ = ()
     examples: ClassVar[int] = 0
@@ -78,31 +78,31 @@ class Single:
         return [self.answer(journal)]
 
     def answer(self, journal: Journal) -> Any:
-        """Do it: what it answers."""
+        """Do the work; return its answer."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Commanding(Single):
-    """A command's events."""
+    """Carry out a command."""
 
     command: Command
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """What the command answers, with the model's position."""
+        """The command's answer, with the model's position."""
         command = self.command
         if not isinstance(command, Forget):
             return self._answer(journal, command)
         left = journal.leave_behind(command.given)
-        journal.lookup.forget()  # it may be among what was read
+        journal.lookup.forget()  # the example may be among what was read
         try:
             return self._answer(journal, replace(command, waiting=bool(left)))
         except (ServiceError, Damaged):
-            journal.along += left  # as far as anybody knows nothing was forgotten
+            journal.along += left  # nothing was forgotten, as far as known
             raise
 
     def _answer(self, journal: Journal, command: Command) -> dict[str, Any]:
-        # Predictions come first, for they came first; a command that is refused leaves them in the log.
+        # Predictions are written first, because they came first; if the command is refused, they stay in the log.
         journal.commit()
         if isinstance(command, Offer):
             command = replace(command, learned=frozenset(journal.lookup.first_answers(journal.model, command.ids)))
@@ -115,29 +115,29 @@ class Commanding(Single):
 
 @dataclass(frozen=True, slots=True)
 class Keeping(Single):
-    """Predictions to be written now."""
+    """Write predictions now."""
 
     predictions: Sequence[Made] = ()
 
     def answer(self, journal: Journal) -> None:
-        """Nothing."""
+        """Write them; there is no answer."""
         journal.keep(self.predictions)
 
 
 @dataclass(frozen=True, slots=True)
 class Finishing(Single):
-    """The finishing step, after so many further epochs over the log."""
+    """Run the finishing step, after `epochs` further epochs over the log."""
 
     epochs: int = 0
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """What the model then is, and how the step went."""
-        if self.epochs:  # what cannot be read must show before the event is written
-            journal.snapshots.let_end()  # and no trim may take it away until a snapshot holds what comes of it
+        """The model's figures after the step, and how the step went."""
+        if self.epochs:  # an unreadable log must show before the event is written
+            journal.snapshots.let_end()  # no trim may remove the log until a snapshot holds the result
             deque(journal.history.learned(journal.model, journal.model.position + 1), maxlen=0)
         outcomes = journal.commit([TrainingFinished(journal.now_ms(), self.epochs)])
         finish = outcomes[-1].finish or Finish(0, converged=True)
-        journal.snapshots.take(journal.model)  # a recovery need not run the finishing step again
+        journal.snapshots.take(journal.model)  # so a recovery need not run the finishing step again
         figures = journal.model.describe()
         wanted = ("model", "position", "support_vectors", "points", "duality_gap")
         return {**{name: figures[name] for name in wanted}, **finish._asdict()}
@@ -145,44 +145,44 @@ class Finishing(Single):
 
 @dataclass(frozen=True, slots=True)
 class RollingBack(Single):
-    """The state becomes what it was at a position."""
+    """Restore the state at a position."""
 
     position: int
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """Where the model then stands."""
+        """The position at which the model then stands."""
         model, to = journal.model, self.position
         if not 1 <= to <= model.position:
             raise Invalid(f"position must be from 1 to {model.position}, where the model stands, got {to}")
         if to < model.floor:
             raise Conflict(f"an example was forgotten at {model.floor}: no state from before may come back")
         if not model.counts(to):
-            # Ids that were learned, undone and learned again would have two places in the store's index.
+            # An id that was learned, undone and learned again would have two places in the store's index.
             raise Conflict(
                 f"event {to} of model {model.name} was undone by a rollback; export the model as of {to} instead, and "
                 "import that under another name"
             )
-        journal.snapshots.let_end()  # no trim may take away what a recovery needs until there is a snapshot behind it
+        journal.snapshots.let_end()  # no trim may remove what a recovery needs until a later snapshot is there
         with journal.going_on():
             event = ModelRolledBack(to, journal.now_ms())
             successor = journal.history.successor(journal.next_position, event)
         journal.commit([event], successor)
         model = journal.model
-        journal.snapshots.take(model)  # a recovery need not fold the way there again
+        journal.snapshots.take(model)  # so a recovery need not fold the way there again
         return {"model": model.name, "position": model.position, "rolled_back_to": to, "examples": model.learned}
 
 
 @dataclass(frozen=True, slots=True)
 class SettingAside(Single):
-    """The event before which the model stands is passed over. position: where it stands, None for whichever it is."""
+    """Pass over the event that the model could not apply. position: of that event; None accepts any."""
 
     position: int | None
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """Where the model then stands. The state behind the event is read, to be taken over."""
+        """The position at which the model then stands. The state after the event is read, and taken over later."""
         obstacle, name = journal.obstacle, journal.model.name
         if obstacle is None:
-            raise Conflict(f"model {name} stands before no event that it could not take in")
+            raise Conflict(f"model {name} stands before no event that it could not apply")
         if self.position not in (None, obstacle.position):
             raise Conflict(f"model {name} stands before event {obstacle.position}, got {self.position}")
         event = EventSetAside(obstacle.position, obstacle.kind, obstacle.reason, journal.now_ms())
@@ -198,37 +198,37 @@ class SettingAside(Single):
 
 @dataclass(frozen=True, slots=True)
 class Snapshotting(Single):
-    """A snapshot is to be kept now."""
+    """Keep a snapshot now."""
 
     def answer(self, journal: Journal) -> Any:
-        """Its position and the future of what came of it."""
+        """The snapshot's position, and the future of its outcome."""
         journal.commit()
         return journal.snapshots.take(journal.model)
 
 
 @dataclass(frozen=True, slots=True)
 class CatchingUp(Single):
-    """A retraining goes on for so long while the model learns nothing."""
+    """Let a retraining go on for some seconds while the model learns nothing."""
 
     retraining: Retraining
     seconds: float
 
     def answer(self, journal: Journal) -> None:
-        """Nothing."""
+        """Advance the retraining; there is no answer."""
         journal.commit()
         self.retraining.advance(journal.model.position, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Swapping(Single):
-    """Learners that were taught anew take their places, once they are taught the last events as well."""
+    """Let retrained learners take their places, once they are taught the last events as well."""
 
     retraining: Retraining
 
     def answer(self, journal: Journal) -> int | None:
         """The position of the new state.
 
-        None where the retraining no longer fits, or what it had yet to be taught took too long.
+        None if the retraining no longer fits the model, or teaching the last events took too long.
         """
         retraining = self.retraining
         journal.commit()
@@ -241,7 +241,7 @@ class Swapping(Single):
         with journal.going_on():
             champion = None in retraining.learners
             swapped = StateSwapped(retraining.swapped(model).snapshot(), journal.now_ms(), champion)
-            # What is written can be read, for what is read of it is what the model becomes.
+            # The event is read back before it is written: the model becomes what a recovery would make of it.
             successor = journal.history.successor(journal.next_position, swapped)
         journal.snapshots.let_end()
         journal.commit([swapped], successor)
@@ -250,13 +250,13 @@ class Swapping(Single):
 
 @dataclass(frozen=True, slots=True)
 class Settling(Single):
-    """The jobs of a retraining have ended. unwritten: what the store could not write anew."""
+    """Note that the jobs of a retraining have ended. unwritten: events that the store could not rewrite."""
 
     retraining: Retraining
     unwritten: list[str]
 
     def answer(self, journal: Journal) -> None:
-        """Nothing."""
+        """Write the events of the ended jobs; there is no answer."""
         certificate = journal.model.solver.certificate()
         by_error: dict[str | None, list[int]] = {}
         for job in self.retraining.jobs:

@@ -1,7 +1,7 @@
-"""One writer a model: what is asked of it, and what it is answered.
+"""A worker is the one writer of a model: the requests that a model accepts, and their answers.
 
-What changes the model becomes work, of which the actor (actor.py) does one piece after the other. Predictions read what
-was published last and wait for nobody.
+A change of the model becomes work, which the actor (actor.py) does one piece at a time. Predictions read the view that
+was published last and wait for nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hinged.service.store.base import Store
 
 
 class Worker(Actor):
-    """What a model is asked, and how it answers. Methods run on one event loop."""
+    """The requests that a model accepts, as methods. They run on one event loop."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Worker(Actor):
         moved: Callable[[int], None] = lambda _: None,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """executor: runs the model's calls; beside: those of its jobs; readers: of who reads what it published.
+        """executor: runs the model's calls; beside: its jobs' calls; readers: calls that read what the model published.
 
-        moved: told the position of what was published. turn: waits until the model may learn.
+        moved: called with each published position. turn: waits until the model may learn.
         """
         self._event_loop = asyncio.get_running_loop()
         journal = Journal(model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy)
@@ -78,81 +78,87 @@ class Worker(Actor):
 
     @property
     def waiting_examples(self) -> int:
-        """Examples that have queued up."""
+        """Number of examples in the queue."""
         return self.queue.examples
 
-    # -- what callers use -----------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------------
 
     async def learn(self, request: LearnRequest) -> LearnAnswer:
-        """Learn a request's examples; returns when they are durable and applied.
+        """Learn a request's examples; return when they are durable and applied.
 
-        QueueFull where too much waits; the errors of the plan; StoreUnavailable when nothing was acknowledged.
+        QueueFull if too much waits; the errors of the plan; StoreUnavailable if nothing was acknowledged.
         """
         return await self.begin_to_learn(request)
 
     def begin_to_learn(self, request: LearnRequest) -> asyncio.Future[LearnAnswer]:
-        """The same for who sends more before it is answered: the request waits in the queue on return."""
+        """Like `learn`, for a caller that sends more requests before the answer: on return the request is in the
+        queue.
+        """
         return self.put(Learning([request]))
 
     async def finish(self, epochs: int = 0) -> dict[str, Any]:
-        """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; its figures."""
+        """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; return
+        figures.
+        """
         figures: dict[str, Any] = await self.put(Finishing(epochs))
         return figures
 
     async def roll_back(self, position: int) -> dict[str, Any]:
-        """Make the state what it was at a position. Invalid, or Conflict where the log does not reach back to it."""
+        """Restore the state at a position. Invalid, or Conflict if the log no longer reaches back to it."""
         answer: dict[str, Any] = await self.put(RollingBack(position))
         return answer
 
     async def set_aside(self, position: int | None) -> dict[str, Any]:
-        """Pass over the event before which the model stands, and go on behind it.
+        """Pass over the event that the model could not apply, and go on after it.
 
-        Conflict where it stands before none, or before another than that at `position`.
+        Conflict if there is no such event, or if it is at another position than `position`.
         """
         answer: dict[str, Any] = await self.put(SettingAside(position), stopped=self.obstacle is not None)
         return answer
 
     async def snapshot(self, *, first: bool = False) -> int:
-        """Keep a snapshot, before what waits if it is to be first; its position once it is durable.
+        """Keep a snapshot (first: before all queued work); return its position once the snapshot is durable.
 
         StoreUnavailable if the store did not take it.
         """
         position, written = await self.put(Snapshotting(), first=first)
-        try:  # the shield: a client that goes away must not take it back
+        try:  # shielded: a client that goes away must not cancel the snapshot
             problem = await asyncio.shield(asyncio.wrap_future(written))
         except asyncio.CancelledError:
             if not written.cancelled():
                 raise
-            raise Unavailable("the snapshot gave way to a change that needs one of its own; try again") from None
+            raise Unavailable("the snapshot gave way to a change that needs its own snapshot; try again") from None
         if problem is not None:
             raise problem
         return int(position)
 
     async def command(self, command: Command) -> dict[str, Any]:
-        """What a command answers once its events are durable and applied, with the model's position."""
+        """Carry out a command; return its answer, with the model's position, once its events are durable and
+        applied.
+        """
         return await self.begin_command(command)
 
     def begin_command(self, command: Command) -> asyncio.Future[dict[str, Any]]:
-        """The same for who sends more before it is answered."""
+        """Like `command`, for a caller that sends more requests before the answer."""
         return self.put(Commanding(command))
 
     async def change(self, command: Forget | Correct | ChangeAnswer) -> dict[str, Any]:
-        """What a change of one example answers, which is looked up in the log beside the worker."""
+        """Change an example, which is first looked up in the log beside the worker; return the answer."""
         self.check_running()
         return await self.command(replace(command, located=await self._locate(command.given)))
 
     async def example(self, given: str) -> dict[str, Any]:
-        """An example that the model or its log knows. NotFound, or Gone where it was forgotten."""
+        """Return an example that the model or its log has. NotFound, or Gone if it was forgotten."""
         found = await self.read(partial(known_example, given=given))
         if found is None:
             found = await self.read(partial(known_example, given=given, located=await self._locate(given)))
         if found is None:
-            raise NotFound(f"there is no example {given!r}, or its x is known no more", id=given)
+            raise NotFound(f"there is no example {given!r}, or its x is no longer known", id=given)
         answer: dict[str, Any] = found
         return answer
 
     def listing(self) -> Listing:
-        """What it has learned, to be read a page at a time."""
+        """The examples that it has learned, to be read a page at a time."""
         return Listing(self.journal.store, self.name, self.read, self.readers)
 
     async def _locate(self, given: str) -> Located | None:
@@ -160,21 +166,21 @@ class Worker(Actor):
         return await self._event_loop.run_in_executor(self._executor, find)
 
     async def snapshots(self) -> list[int]:
-        """Positions of the snapshots that the store holds, oldest first."""
+        """Positions of the snapshots in the store, oldest first."""
         self.check_running()
         found = await self._event_loop.run_in_executor(self.readers, self.journal.store.snapshots, self.name)
         return sorted(found)
 
     def jobs(self) -> list[dict[str, Any]]:
-        """The jobs that run, in figures, oldest first."""
+        """The running jobs, in figures, oldest first."""
         return [{"job": f"/jobs/{self.name}.{at}", **self.job(at)} for at in sorted(self._jobs.running())]
 
     def job(self, at: int) -> dict[str, Any]:
-        """A job in figures. NotFound for one that is none, or ended long ago."""
+        """A job in figures. NotFound if there is no such job, or it ended long ago."""
         return self._jobs.figures(at)
 
     async def ended(self, at: int, within_s: float | None = None) -> dict[str, Any]:
-        """The same, once the job has ended, or so many seconds are over."""
+        """Wait until a job has ended, or for `within_s` seconds; return its figures."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while at in self._jobs.running():
@@ -183,12 +189,13 @@ class Worker(Actor):
         return self.job(at)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
-        """Let predictions wait for their labels; where the model asks for it, they are durable on return.
+        """Let predictions wait for their labels; if the model is configured so, they are durable on return.
 
-        classes: those that the state which made them knew. Where a rollback has undone that state, they do not wait.
+        classes: the classes that the predicting state knew. If a rollback has undone that state, the predictions do not
+        wait.
 
-        Not those of forgotten examples: their labels will not be taken. Nor where the model stands before an event that
-        it cannot take in, unless they are to be durable: Unavailable.
+        Predictions of forgotten examples do not wait, because their labels will be refused. If the model stands before
+        an event that it cannot apply, predictions do not wait either, or raise Unavailable if they must be durable.
         """
         durable = self.model.configuration.labels.pending_durable
         if self.obstacle is not None and not durable:
@@ -202,20 +209,22 @@ class Worker(Actor):
         self.take_along(made)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Whose labels are wanted of these predictions."""
+        """For each prediction, whether the server would like its label."""
         return self._budget.wishes(ids, doubtful)
 
     async def describe(self, *, full: bool = False) -> dict[str, Any]:
-        """The model in figures, as of after what is under way. full: with every default of its configuration."""
+        """The model in figures, after the work in progress. full: with every default of its configuration."""
         figures: dict[str, Any] = await self.read(lambda model: model.describe(self.journal.now_ms(), full=full))
         return figures
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """What a question to the model itself finds, between two changes."""
+        """Ask the model itself a question, between two changes."""
         return await self.ask(question)
 
     def follow(self, after: int | None = None) -> Follower:
-        """One who is told of the model's events behind a position, or from now on. Invalid if it is not there yet."""
+        """A follower of the model's events after a position, or from now on. Invalid if the log does not reach it
+        yet.
+        """
         self.check_running()
         newest = self.published.position
         if after is not None and not 0 <= after <= newest:
@@ -224,7 +233,9 @@ class Worker(Actor):
         return Follower(self.journal.feed, read, lambda: self.published.position, newest if after is None else after)
 
     async def stop(self, *, keep_snapshot: bool = True, why: str | None = None) -> None:
-        """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
+        """Refuse new work, do the queued work, keep a snapshot. why: reason given to later requests, if not the
+        usual.
+        """
         await self._jobs.stop()
         await super().stop(keep_snapshot=keep_snapshot, why=why)
         usual = "the server stops" if keep_snapshot else f"model {self.name} was deleted"
@@ -233,13 +244,13 @@ class Worker(Actor):
     # -- the steps of a job (jobs/background.py) ------------------------------------------------------------------
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
-        """What a step of a job answers, which comes before all that waits."""
+        """Do a step of a job, before all other work that waits; return its answer."""
         return await self.put(work, first=True)
 
-    # -- what the actor tells --------------------------------------------------------------------------------------
+    # -- called by the actor ---------------------------------------------------------------------------------------
 
     def look_at_changes(self) -> None:
-        """Go by what a change has made of the configuration and the jobs."""
+        """Adapt to changes of the configuration and of the jobs."""
         super().look_at_changes()
         labels = self.model.configuration.labels
         if labels != self._labels:
@@ -247,7 +258,7 @@ class Worker(Actor):
         self._jobs.look()
 
     def let_go(self) -> None:
-        """Nobody waits any longer for what will not come."""
+        """Release callers that wait for something that will not happen."""
         self._jobs.release()
 
     def _tell_of_snapshot(self, position: int) -> None:

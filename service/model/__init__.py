@@ -1,1 +1,1 @@
-"""A model in memory: what its events make of it, and nothing that is not in its log."""
+"""A model in memory: the state that its events make. It has nothing that is not in its log."""

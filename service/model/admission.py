@@ -1,8 +1,8 @@
-"""Whether a model can take events in: what is asked before anything is appended.
+"""Admission: whether a model can take events in, checked before they are appended.
 
-What stands in the log must be applicable for ever, so nothing is appended that `Model.apply` could refuse. Commands and
-plans refuse what a client should not have sent; this is the last look at what they made of it, by each event's own
-`admit`. An event that it refuses is an error of the server's own: nothing of it is in the log, and the model goes on.
+Everything in the log must be applicable for ever, so nothing is appended that `Model.apply` could refuse. Commands and
+plans refuse what a client should not have sent. This last check asks each event's own `admit`. If an event is refused
+here, the server has a fault: the log stays as it is, and the model goes on.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from hinged.service.model.model import Model
 
 
 class Inapplicable(Exception):
-    """An event that the model could not take in."""
+    """An event that the model could not apply."""
 
 
 def check_events(model: Model, events: Sequence[ModelEvent]) -> None:
-    """Raise Inapplicable where one of these events, in order, could not be applied. Changes nothing."""
+    """Raise Inapplicable if one of these events, in order, could not be applied. Changes nothing."""
     coming = Coming(model)
     for event in events:
         try:
@@ -29,7 +29,7 @@ def check_events(model: Model, events: Sequence[ModelEvent]) -> None:
 
 
 class Coming:
-    """A model and the events that come before the one that is looked at."""
+    """A model, and the effects of the events that come before the event being checked."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -39,10 +39,10 @@ class Coming:
 
     @property
     def classes(self) -> int:
-        """How many there are by then."""
+        """Classes that will be known by then."""
         return len(self.model.labels) + len(self.added)
 
     def check_x(self, inputs: Inputs) -> None:
-        """ValueError for points that are not in the form of the model's features."""
+        """Raise ValueError for inputs that do not have the form of the model's features."""
         configuration = self.model.configuration
         configuration.features.check_form(inputs, configuration)

@@ -1,17 +1,17 @@
-"""ADWIN over zeros and ones: a window that is as long as its mean is the same all over it.
+"""ADWIN over elements of 0 and 1: a window that grows as long as its mean is the same everywhere in it.
 
-A. Bifet and R. Gavalda, Learning from Time-Changing Data with Adaptive Windowing, SDM 2007, ADWIN2, with the constants
-of River's class and its decisions. The window is kept as buckets of 1, 2, 4, .. elements, at most BUCKETS of a size:
-where there is one more, the two oldest become one of twice the size. So a bucket is the number of its ones, and how
-many buckets there are of each size follows from the number of elements.
+A. Bifet and R. Gavalda, Learning from Time-Changing Data with Adaptive Windowing, SDM 2007, ADWIN2. It has the
+constants of River's class, and makes the same decisions. The window is kept as buckets of 1, 2, 4, .. elements, with at
+most BUCKETS per size; one more makes the two oldest merge into a bucket of twice the size. A bucket is stored as the
+sum of its elements. How many buckets there are of each size follows from the number of elements.
 
-Every CLOCK elements each border between two buckets is tried: the window W, of n elements of variance v, is cut where
+Every CLOCK elements each border between two buckets is tried. The window W, of n elements with variance v, is cut where
 the means of its parts W0 and W1 differ by more than
 
-    sqrt(2 v d / m) + 2 d / 3 m,   d = ln(2 ln(n) / DELTA),   1 / m = 1 / (n0 - LEAST + 1) + 1 / (n1 - LEAST + 1)
+    `sqrt(2 v d / m) + 2 d / 3 m`,   `d = ln(2 ln(n) / DELTA)`,   `1 / m = 1 / (n0 - LEAST + 1) + 1 / (n1 - LEAST + 1)`
 
-and the oldest bucket goes, until none differ. Logarithms are worked out here, operation by operation: the C library's
-differ in the last bit from machine to machine.
+Then the oldest bucket is dropped, until no parts differ. Logarithms are computed here step by step, because the C
+library's differ in the last bit between machines.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from functools import lru_cache
 from itertools import chain
 from operator import add
 
-# River's constants. With others old logs fold to other drifts.
-DELTA = 0.002  # bound of the probability that a window of one mean is cut
-CLOCK = 32  # elements between two looks
-BUCKETS = 5  # of a size
-LEAST = 5  # elements of a part
-TERMS = 14  # of the series: what follows is less than the last bit
+# River's constants. If they are changed, old logs fold to other drifts.
+DELTA = 0.002  # bound of the probability that a window with a constant mean is cut
+CLOCK = 32  # elements between two checks
+BUCKETS = 5  # largest number of buckets of a size
+LEAST = 5  # least elements of a part
+TERMS = 14  # terms of the series: the rest is less than the last bit
 LN_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 
 
 class Adwin:
-    """The window. `cut` is to be asked whenever `width` is a multiple of CLOCK; after a cut another one begins."""
+    """The window. Call `cut` whenever `width` is a multiple of CLOCK; after a cut, begin a new Adwin."""
 
     def __init__(self) -> None:
         self.width = 0
@@ -41,7 +41,7 @@ class Adwin:
         self._rows: list[list[int]] = [[]]  # ones of the buckets of 2^r elements, oldest first
 
     def extend(self, elements: Sequence[int]) -> None:
-        """Take elements of 0 and 1, in order."""
+        """Take elements, each 0 or 1, in order."""
         self.width += len(elements)
         self.total += sum(elements)
         coming: Sequence[int] = elements
@@ -53,10 +53,10 @@ class Adwin:
             coming = list(map(add, row[: 2 * merged : 2], row[1 : 2 * merged : 2]))
             del row[: 2 * merged]
             if r + 1 == len(self._rows):
-                self._rows.append([])  # the loop goes on to it
+                self._rows.append([])  # the loop continues with it
 
     def cut(self) -> bool:
-        """Drop the oldest buckets while two parts of the window differ; whether any went."""
+        """Drop the oldest buckets while two parts of the window differ; return whether any was dropped."""
         found = False
         while self._parts_differ():
             found = True
@@ -73,8 +73,8 @@ class Adwin:
             return False
         d = confidence(n)
         variance = total * (n - total) / (n * n)
-        # |u0 / n0 - u1 / n1| = |u0 - mean n0| n / (n0 n1). No border has a bound below that in the middle; most are
-        # told by it. What is taken off it is more than rounding.
+        # |u0 / n0 - u1 / n1| = |u0 - mean n0| n / (n0 n1). No border has a smaller bound than the middle, and most are
+        # decided by the middle's bound. The margin taken off is larger than rounding errors.
         mean, least = total / n, bound(variance, d, 4.0 / (n - 2 * LEAST + 2)) * (1.0 - 1e-9) - 1e-14
         slope, n0, u0 = least / n, 0, 0
         for r in range(len(self._rows) - 1, -1, -1):
@@ -91,26 +91,26 @@ class Adwin:
 
     @property
     def buckets(self) -> list[int]:
-        """The ones of each bucket, oldest first: with `width` all that there is to know before a cut."""
+        """The sum of each bucket, oldest first. Together with `width` they are the whole state before a cut."""
         return list(chain.from_iterable(reversed(self._rows)))
 
     def load(self, width: int, buckets: Sequence[int]) -> None:
-        """The window of so many elements and these buckets, as `buckets` tells them. ValueError where it is none."""
+        """Load a window from its width and its `buckets`. ValueError if they are inconsistent."""
         lengths = lengths_of(width)
         if len(buckets) != sum(lengths):
-            raise ValueError(f"buckets of {width} elements must be {sum(lengths)}, got {len(buckets)}")
+            raise ValueError(f"a window of {width} elements must have {sum(lengths)} buckets, got {len(buckets)}")
         rows, begin = [], 0
         for r in range(len(lengths) - 1, -1, -1):
             row = list(buckets[begin : begin + lengths[r]])
             if any(not 0 <= ones <= 1 << r for ones in row):
-                raise ValueError(f"a bucket of {1 << r} elements must have from 0 to so many ones, got {row}")
+                raise ValueError(f"a bucket of {1 << r} elements must have 0 to {1 << r} ones, got {row}")
             rows.append(row)
             begin += lengths[r]
         self.width, self.total, self._rows = width, sum(buckets), rows[::-1]
 
 
 def lengths_of(width: int) -> list[int]:
-    """How many buckets of 1, 2, 4, .. elements so many elements come to."""
+    """Return how many buckets of 1, 2, 4, .. elements a window of this width has."""
     lengths: list[int] = []
     coming = width
     while coming or not lengths:
@@ -122,17 +122,20 @@ def lengths_of(width: int) -> list[int]:
 
 @lru_cache(4096)
 def confidence(n: int) -> float:
-    """d of a window of so many elements, of which many models have the same."""
+    """Return d for a window of n elements. Cached, because many models have windows of the same width."""
     return ln(2.0 * ln(n) / DELTA)
 
 
 def bound(variance: float, d: float, recip: float) -> float:
-    """How far the means of two parts may differ; recip: 1 / m of the two."""
+    """Return how far the means of two parts may differ; recip: 1 / m of the parts."""
     return math.sqrt(2.0 * recip * variance * d) + 2.0 / 3.0 * d * recip
 
 
 def ln(x: float) -> float:
-    """The natural logarithm of x > 0, to the same bits everywhere: ln m = 2 artanh((m - 1) / (m + 1)), x = m 2^e."""
+    """Return the natural logarithm of x > 0, the same bits everywhere.
+
+    `ln m = 2 artanh((m - 1) / (m + 1))`, `x = m 2^e`.
+    """
     m, e = math.frexp(x)
     if m < ROOT_HALF:
         m, e = 2.0 * m, e - 1

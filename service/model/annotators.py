@@ -1,4 +1,4 @@
-"""Who answered what: the newest answers, which their annotators may change, and the figures of each annotator."""
+"""Annotators: the newest answers, which their annotators may change, and the figures of each annotator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True)
 class Given:
-    """An answer: the label that an annotator gave a candidate, and what the model had said (None: nothing yet)."""
+    """An answer: an annotator's label for a candidate, and what the model predicted then, if it did."""
 
     id: str
     annotator: str
@@ -28,10 +28,10 @@ class Given:
 
 @dataclass(slots=True)
 class Tallied:
-    """An annotator in numbers.
+    """Figures of an annotator.
 
-    predicted: answers of which the model had said something before; as_predicted: those that were the same. compared:
-    candidates that others labelled as well; agreed: those learned with this annotator's label.
+    predicted: answers to candidates that the model had predicted before; as_predicted: those with the predicted label.
+    compared: candidates that other annotators labelled as well; agreed: those learned with this annotator's label.
     """
 
     labelled: int = 0
@@ -44,33 +44,33 @@ class Tallied:
 
 
 class Annotators:
-    """The newest GIVEN_KEPT answers, and the ANNOTATORS_KEPT annotators who were heard of last."""
+    """The newest GIVEN_KEPT answers, and the ANNOTATORS_KEPT annotators who were active last."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, str], Given] = OrderedDict()  # by id and annotator, oldest first
         self._tallies: OrderedDict[str, Tallied] = OrderedDict()
 
     def __iter__(self) -> Iterator[Given]:
-        """The answers, newest first."""
+        """Iterate over the answers, newest first."""
         return reversed(self._answers.values())
 
     def find(self, given: str, annotator: str) -> Given | None:
-        """An annotator's answer to the question of this id."""
+        """Return an annotator's answer to the question with this id, if it is kept."""
         return self._answers.get((given, annotator))
 
     def figures(self) -> dict[str, dict[str, int]]:
-        """Each annotator in numbers, by name."""
+        """Return each annotator's figures, by name."""
         return {name: asdict(tally) for name, tally in sorted(self._tallies.items())}
 
     # -- changing -------------------------------------------------------------------------------------------------
 
     def vote(self, given: str, annotator: str, label: Label, at_ms: int) -> None:
-        """One of several labels, or another one instead of it."""
+        """Note one of several labels of a candidate, or a changed one."""
         self._tally(annotator).changed += (given, annotator) in self._answers
         self._keep(Given(given, annotator, label, None, at_ms))
 
     def answer(self, answered: Given) -> None:
-        """A label that was asked for, and learned at once."""
+        """Note a label that was asked for and learned at once."""
         self._keep(answered)
         tally = self._tally(answered.annotator)
         tally.labelled += 1
@@ -79,7 +79,7 @@ class Annotators:
             tally.as_predicted += label_key(answered.prediction) == label_key(answered.label)
 
     def settle(self, votes: list[tuple[str, Label]], learned: Label) -> None:
-        """The labels of several annotators came to this one."""
+        """Note that the labels of several annotators were learned as this label."""
         for annotator, label in votes:
             tally = self._tally(annotator)
             tally.labelled += 1
@@ -87,23 +87,23 @@ class Annotators:
             tally.agreed += len(votes) > 1 and label_key(label) == label_key(learned)
 
     def skip(self, annotator: str) -> None:
-        """A question was passed over."""
+        """Note that an annotator skipped a question."""
         self._tally(annotator).skipped += 1
 
     def unskip(self, annotator: str) -> None:
-        """It was not passed over after all."""
+        """Note that an annotator took a skip back."""
         tally = self._tally(annotator)
         tally.skipped = max(0, tally.skipped - 1)
 
     def correct(self, given: str, annotator: str | None, label: Label) -> None:
-        """A learned example has another label, from one of its annotators; None: from somebody else."""
+        """Note that a learned example has another label, given by one of its annotators; None: by somebody else."""
         answered = self._answers.get((given, annotator)) if annotator is not None else None
         if annotator is not None and answered is not None:
             answered.label = label
             self._tally(annotator).changed += 1
 
     def forget(self, given: str) -> None:
-        """Nothing is known of this example any more; counts stay."""
+        """Forget the answers to this example; counts stay."""
         for key in [key for key in self._answers if key[0] == given]:
             del self._answers[key]
 
@@ -124,18 +124,20 @@ class Annotators:
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts, and no arrays."""
+        """Return the state as facts; there are no arrays."""
         facts = {
             "answers": [asdict(answered) for answered in self._answers.values()],
             "tallies": [[name, asdict(tally)] for name, tally in self._tallies.items()],
         }
         return facts, {}
 
-    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002  it has none
-        """Take over a state of `state`. ValueError where something is there twice, or there is too much."""
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002  there are no arrays
+        """Take over a result of `state`. ValueError if an entry is repeated, or there are too many."""
         self._answers = OrderedDict(((a["id"], a["annotator"]), Given(**a)) for a in facts["answers"])
         self._tallies = OrderedDict((name, Tallied(**tally)) for name, tally in facts["tallies"])
         if len(self._answers) < len(facts["answers"]) or len(self._tallies) < len(facts["tallies"]):
-            raise ValueError("an answer or an annotator is there twice")
+            raise ValueError("an answer or an annotator is listed twice")
         if len(self._answers) > limits.GIVEN_KEPT or len(self._tallies) > limits.ANNOTATORS_KEPT:
-            raise ValueError(f"at most {limits.GIVEN_KEPT} answers are kept, of {limits.ANNOTATORS_KEPT} annotators")
+            raise ValueError(
+                f"there must be at most {limits.GIVEN_KEPT} answers and {limits.ANNOTATORS_KEPT} annotators"
+            )

@@ -1,11 +1,11 @@
-"""The learning curves of a model: its figures along its log, thinned as they grow, and what happened on the way.
+"""The learning curves of a model: its figures along its log, thinned as they grow, and marks of what happened.
 
-A micro-batch makes a point if the last one is a stride of examples away and PAUSE_MS old by the log's time, or a
-twentieth of all examples away. When a curve holds POINTS_MAX, every other point leaves and the stride doubles. So its
-memory is bounded, it spans the whole life of its model, and costs a few points a second however quickly examples come.
-Everything in it follows from the log.
+A micro-batch makes a point if the last point is a stride of examples away and PAUSE_MS old by the log's time, or a
+twentieth of all examples away. When a curve holds POINTS_MAX points, every other point leaves and the stride doubles.
+So a curve has bounded memory, spans the whole life of its model, and costs only a few points a second however fast
+examples come. Curves follow from the log alone.
 
-points  (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure has no meaning or nothing was counted yet
+points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure has no meaning or nothing was counted yet.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from hinged.solvers.dual.tracking import TrackingSVM
 
 Array = np.ndarray[Any, Any]
 
-# A curve is a part of the state: with other constants old logs fold to other curves.
-POINTS_MAX = 512  # of a curve; at so many every other point leaves
+# A curve is part of the state: if these constants are changed, old logs fold to other curves.
+POINTS_MAX = 512  # points of a curve at which every other point leaves
 PAUSE_MS = 200  # milliseconds between two points
-PART = 20  # a twentieth more than was learned makes a point in any case
+PART = 20  # a twentieth of the examples makes a point in any case
 UNKNOWN = -1.0  # no figure of a curve is negative
 WHERE = ("position", "examples", "at_ms")
 FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap")
 FIELDS = WHERE + FIGURES
-FIGURE_MAX = 1e300  # of any figure: JSON has no infinity
+FIGURE_MAX = 1e300  # largest figure: JSON has no infinity
 
 
 class CurveMark(NamedTuple):
@@ -48,11 +48,11 @@ class LearningCurve:
     """The figures of one learner."""
 
     def __init__(self) -> None:
-        self.stride = 1  # examples between two points, at least
+        self.stride = 1  # least examples between two points
         self.points: list[tuple[float, ...]] = []
 
     def due(self, examples: int, at_ms: int) -> bool:
-        """Whether so many examples at this time make another point."""
+        """Return whether the curve gets a point at this number of examples and this time."""
         if not self.points:
             return True
         _, last_examples, last_ms, *_ = self.points[-1]
@@ -60,14 +60,16 @@ class LearningCurve:
         return more >= self.stride and (at_ms - last_ms >= PAUSE_MS or more >= examples / PART)
 
     def add(self, point: tuple[float, ...]) -> None:
-        """One more point, in the order of FIELDS; where there are too many, every other one leaves."""
+        """Add a point, in the order of FIELDS. If there are too many, every other point leaves."""
         points = [*self.points, point]
         if len(points) >= POINTS_MAX:
             points, self.stride = points[1::2], 2 * self.stride
-        self.points = points  # as a whole: others read it meanwhile
+        self.points = points  # replaced as a whole, because other threads read it
 
     def columns(self, after: int = 0, now: tuple[float, ...] | None = None) -> dict[str, list[Any]]:
-        """The figures of the points behind a position, by name; None where there is none. now: one more."""
+        """Return the figures of the points after a position, by name; None where there is no figure. now: a further
+        point.
+        """
         points = [point for point in [*self.points, *([now] if now else [])] if point[0] > after]
         found: dict[str, list[Any]] = {name: [int(p[i]) for p in points] for i, name in enumerate(WHERE)}
         for i, name in enumerate(FIGURES, len(WHERE)):
@@ -75,14 +77,14 @@ class LearningCurve:
         return found
 
     def check(self, position: int, examples: int, at_ms: int) -> None:
-        """ValueError where a point is of a later state than this."""
+        """Raise ValueError if the last point is of a later state than this."""
         last = self.points[-1] if self.points else (0.0, 0.0, 0.0)
         if last[0] > position or last[1] > examples or last[2] > at_ms:
-            raise ValueError(f"a curve goes on behind position {position}")
+            raise ValueError(f"a curve has a point after position {position}")
 
 
 class Curves:
-    """The model's own curve, those of its challengers by name, and the newest marks."""
+    """The model's own curve, its challengers' curves by name, and the newest marks."""
 
     def __init__(self) -> None:
         self.own = LearningCurve()
@@ -92,7 +94,7 @@ class Curves:
     def note(
         self, position: int, examples: int, at_ms: int, learner: ModelLearner, shadows: Mapping[str, ModelLearner]
     ) -> None:
-        """A micro-batch was learned: a point for whoever is due."""
+        """Add points to the curves that are due after a micro-batch was learned."""
         if self.own.due(examples, at_ms):
             self.own.add((position, examples, at_ms, *figures_of(learner)))
         if shadows or self.shadows:
@@ -102,13 +104,13 @@ class Curves:
                     self.shadows[name].add((position, examples, at_ms, *figures_of(shadow)))
 
     def mark(self, kind: str, position: int, examples: int, at_ms: int) -> None:
-        """Something happened."""
+        """Add a mark."""
         self.marks = [*self.marks, CurveMark(kind, position, examples, at_ms)][-limits.MARKS_KEPT :]
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts and arrays."""
+        """Return the state as facts and arrays."""
         facts = {
             "stride": self.own.stride,
             "shadows": {name: curve.stride for name, curve in self.shadows.items()},
@@ -118,21 +120,21 @@ class Curves:
         return facts, arrays
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a state of `state`. ValueError where it is none."""
+        """Take over a result of `state`. ValueError if it is invalid."""
         self.own = _read(facts["stride"], arrays, "own")
         self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
         self.marks = [CurveMark(*mark) for mark in facts["marks"][-limits.MARKS_KEPT :]]
 
     def check(self, position: int, examples: int, at_ms: int) -> None:
-        """ValueError where anything is of a later state than this."""
+        """Raise ValueError if a curve or a mark is of a later state than this."""
         for curve in (self.own, *self.shadows.values()):
             curve.check(position, examples, at_ms)
         if any(mark.position > position or mark.examples > examples for mark in self.marks):
-            raise ValueError(f"a mark stands behind position {position}")
+            raise ValueError(f"a mark is after position {position}")
 
 
 def figures_of(learner: ModelLearner) -> tuple[float, ...]:
-    """What a point holds of a learner, in the order of FIGURES."""
+    """Return a learner's figures for a point, in the order of FIGURES."""
     metrics, (support_vectors, gap) = learner.metrics, _solution(learner.solver)
     glances = {glance.source: glance for glance in metrics.glance()}
     everything = glances[ALL]
@@ -147,19 +149,19 @@ def figures_of(learner: ModelLearner) -> tuple[float, ...]:
         points_held(learner.solver),
         np.nan if gap is None else gap,
     )
-    # A log loss may be a rounding below 0.
+    # Rounding may make a log loss slightly negative.
     return tuple(min(max(float(v), 0.0), FIGURE_MAX) if np.isfinite(v) else UNKNOWN for v in found)
 
 
 def points_held(solver: Solver) -> int:
-    """Examples that the machine holds which answers: in a race the leader (`live` is of the arm that holds most)."""
+    """Return the points of the machine that answers: in a race the leader's (`live` is of the arm that holds most)."""
     arms = solver.arms_in_figures() or []
     return next((int(arm["points"]) for arm in arms if arm["leads"]), solver.live)
 
 
 def _solution(solver: Solver) -> tuple[int, float | None]:
-    """Support vectors, and the duality gap where it can be told without kernel values."""
-    if isinstance(solver, TrackingSVM):  # the gradients of its averages would be worked out anew
+    """Return the support vectors, and the duality gap if it can be computed without kernel values."""
+    if isinstance(solver, TrackingSVM):  # it would have to compute the gradients of its averages again
         return int((solver.smooth[:, : solver.slots] != 0).any(axis=0).sum()), None
     certificate = solver.certificate()
     return int(certificate["support_vectors"] or 0), certificate["gap"]
@@ -173,7 +175,7 @@ def _read(stride: int, arrays: dict[str, Array], name: str) -> LearningCurve:
     points = StateReader(arrays).take(name, np.float64, (None, len(FIELDS)), UNKNOWN, FIGURE_MAX)
     where = points[:, : len(WHERE)]
     if len(points) >= POINTS_MAX or (where < 0).any() or (where > COUNT_MAX).any() or (where % 1 != 0).any():
-        raise ValueError(f"a curve has fewer than {POINTS_MAX} points, each at a position, got {len(points)}")
+        raise ValueError(f"a curve must have fewer than {POINTS_MAX} points, each at a position, got {len(points)}")
     if (np.diff(where, axis=0) < 0).any() or stride < 1:
         raise ValueError("a curve's points must ascend, by a stride of 1 or more")
     curve = LearningCurve()

@@ -1,4 +1,4 @@
-"""What decision values come to: the class that they name, and its score."""
+"""Decisions: from decision values to the predicted class and its score."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ Array = np.ndarray[Any, Any]
 
 
 def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
-    """Class numbers (m,) and the scores (m,) of those classes, from decision values (m, K) of the columns.
+    """Return class numbers (m,) and those classes' scores (m,), from decision values (m, K) of the columns.
 
-    With one column the second class is its positive side. Without any class the prediction is UNKNOWN, the score 0.
+    With a single column, its positive side is the second class. Without any class, the prediction is UNKNOWN and the
+    score 0.
     """
     numbers = numbers_of(columns, classes)
     return numbers, score_of(columns, numbers) if classes else np.zeros(numbers.size)
 
 
 def numbers_of(columns: Array, classes: int) -> Array:
-    """The class numbers alone."""
+    """Return the class numbers alone."""
     if classes == 0:
         return np.full(columns.shape[0], UNKNOWN, np.int32)
     return class_numbers(columns, classes)
 
 
 def score_of(columns: Array, numbers: Array) -> Array:
-    """(m,) the scores of the classes `numbers` (m,), from decision values (m, K), K >= 1."""
+    """Return (m,) the scores of the classes `numbers` (m,), from decision values (m, K), K >= 1."""
     if columns.shape[1] == 1:
         return np.where(numbers == 1, columns[:, 0], 0.0 - columns[:, 0])
     return np.asarray(columns[np.arange(numbers.size), numbers])
 
 
 def together(parts: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
-    """Parts of a batch (decision values (m, K), class numbers (m,)), neighbours of as many columns as one part.
+    """Join neighbouring parts of a batch (decision values (m, K), class numbers (m,)) that have the same number of
+    columns.
 
-    A window moves on every few examples. What counts them comes to the same however they are parted, and costs as much
-    for few as for many.
+    A window moves every few examples, which makes small parts. Counting gives the same results for any division into
+    parts, and costs as much for a small part as for a large one.
     """
     for _, run in groupby(parts, key=lambda part: part[0].shape[1]):
         columns, numbers = zip(*run, strict=True)

@@ -1,4 +1,4 @@
-"""What `GET /models/{model}` tells of a model."""
+"""The description of a model: the answer of `GET /models/{model}`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hinged.service.model.state import State
 
 
 def described(model: State, now_ms: int, *, full: bool = False) -> dict[str, Any]:
-    """A model in figures. now_ms: the time by which leases are open, that of the newest event if it is later.
+    """Return the figures of a model. now_ms: the time for which leases are open; the newest event's if that is later.
 
     full: with every default of its configuration.
     """

@@ -1,7 +1,8 @@
-"""Whether a model's errors have changed: ADWIN (adwin.py) over the 0/1 errors of its predictions.
+"""Drift: whether a model's errors have changed, by ADWIN (adwin.py) over the 0/1 errors of its predictions.
 
-ADWIN keeps a window as long as the mean is the same all over it, and cuts it where two parts differ. A cut behind which
-there are more errors is a drift; fewer errors are what learning is for. After either the detector begins anew.
+ADWIN keeps a window as long as the mean is the same everywhere in it, and cuts the window where two parts differ. If
+there are more errors after a cut, it is a drift; fewer errors are what learning is for. After either, a new detector
+begins.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ DETECTOR = "adwin"
 
 
 class Drift:
-    """Counts drifts and knows where the last one was."""
+    """Counts drifts, and knows where the last drift was."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.last_at = 0  # number of the example, from 1 on; 0 for none
+        self.last_at = 0  # number of the example, from 1 on; 0: no drift
         self._adwin = Adwin()
 
     @property
@@ -33,13 +34,13 @@ class Drift:
 
     @property
     def errors(self) -> int:
-        """The wrong ones of them."""
+        """Errors among them."""
         return self._adwin.total
 
     def add(self, errors: list[bool], numbers: list[int]) -> None:
         """Take errors in order, each with the number of its example."""
         if len(errors) != len(numbers):
-            raise ValueError(f"numbers must be one for each of {len(errors)} errors, got {len(numbers)}")
+            raise ValueError(f"there must be a number for each of the {len(errors)} errors, got {len(numbers)}")
         begin = 0
         while begin < len(errors):
             end = min(len(errors), begin + CLOCK - self.seen % CLOCK)
@@ -48,31 +49,32 @@ class Drift:
             if self.seen % CLOCK == 0:
                 rate = self.errors / self.seen
                 if self._adwin.cut():
-                    # What is left is the part behind the cut.
+                    # Only the part after the cut is left.
                     if self.errors / self.seen > rate:
                         self.count += 1
                         self.last_at = numbers[end - 1]
                     self._adwin = Adwin()
 
     def state(self) -> dict[str, Array]:
-        """The detector as arrays: drifts, where the last was, examples and errors since; the detector's buckets."""
+        """Return the state as arrays: drifts, the last drift, examples and errors since; and the detector's buckets."""
         return {
             "counts": np.array([self.count, self.last_at, self.seen, self.errors]),
             "buckets": np.array(self._adwin.buckets, np.int64),
         }
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a state of `state`. ValueError where it is none; nothing changes then.
+        """Take over a result of `state`. ValueError if it is invalid; nothing changes then.
 
-        Of a state from before the detector was one of this project only the counts are taken: it begins anew.
+        From a state of the earlier detector, which was another library's, only the counts are taken: the detector
+        begins again.
         """
         read = StateReader(state)
         count, last_at, seen, errors = read.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
         if not count * CLOCK <= last_at or (last_at > 0) != (count > 0):
-            raise ValueError(f"counts tell of {count} drifts, the last at {last_at}")
+            raise ValueError(f"counts of {count} drifts do not fit the last drift at {last_at}")
         adwin = Adwin()
         if "buckets" in state or "version" not in state:
             adwin.load(seen, read.take("buckets", np.int64, (None,), 0, COUNT_MAX).tolist())
             if adwin.total != errors:
-                raise ValueError(f"buckets hold {adwin.total} errors, counts tell of {errors}")
+                raise ValueError(f"the buckets have {adwin.total} errors, the counts {errors}")
         self.count, self.last_at, self._adwin = count, last_at, adwin

@@ -1,6 +1,7 @@
-"""What a model still has to do: forgetting, correcting, another configuration, a challenger.
+"""Jobs: changes that a model still has to finish: forget, correct, reconfigure, start a challenger.
 
-A job begins with an event of the log, whose position names it, and ends with another. So it survives a crash.
+A job begins with an event of the log, whose position names the job, and ends with another event. So it survives a
+crash.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hinged.service.data.configuration import as_written
 
 @dataclass(slots=True)
 class Job:
-    """One of them. at: the position of its event. folds: whether learners are to be taught anew from the log."""
+    """A job. at: the position of its event. folds: whether learners have to be retrained from the log."""
 
     at: int
     kind: JobKind
@@ -29,12 +30,12 @@ class Job:
     error: str | None = None
 
     def __post_init__(self) -> None:
-        """One that was written earlier is asked for again, and changed, as it is read."""
+        """Complete a configuration that was written earlier, so that it compares equal to one that is read."""
         self.configuration = as_written(self.configuration)
 
 
 class Jobs:
-    """Those that run, and the newest that have ended."""
+    """The running jobs, and the newest jobs that have ended."""
 
     def __init__(self) -> None:
         self._by_position: dict[int, Job] = {}
@@ -43,21 +44,22 @@ class Jobs:
         return iter(self._by_position.values())
 
     def add(self, job: Job) -> None:
-        """One more."""
+        """Add a job."""
         self._by_position[job.at] = job
 
     def find(self, at: int) -> Job | None:
-        """The job that began there."""
+        """Return the job that began at this position, if it is known."""
         return self._by_position.get(at)
 
     def running(self) -> list[Job]:
-        """Those that have not ended, oldest first."""
+        """Return the running jobs, oldest first."""
         return [job for job in self if job.state == "running"]
 
     def settle(self, positions: list[int], result: dict[str, Any], error: str | None) -> None:
-        """These have ended."""
+        """Note that these jobs have ended."""
         ended = [at for at, job in self._by_position.items() if job.state != "running"]
-        for at in ended[: max(0, len(ended) - limits.JOBS_KEPT)]:  # not yet those that end now: somebody waits for them
+        # Jobs that end now are kept: a client may wait for them.
+        for at in ended[: max(0, len(ended) - limits.JOBS_KEPT)]:
             del self._by_position[at]
         for at in positions:
             job = self._by_position.get(at)
@@ -65,11 +67,11 @@ class Jobs:
                 job.state, job.result, job.error = "failed" if error else "done", result, error
 
     def state(self) -> list[dict[str, Any]]:
-        """All of it as facts."""
+        """Return all jobs as facts."""
         return [asdict(job) for job in self]
 
     def load(self, facts: list[dict[str, Any]]) -> None:
-        """Take over a state of `state`."""
+        """Take over a result of `state`."""
         if len({fact["at"] for fact in facts}) < len(facts):
-            raise ValueError("a job is there twice")
+            raise ValueError("a job is listed twice")
         self._by_position = {fact["at"]: Job(**fact) for fact in facts}

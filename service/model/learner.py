@@ -1,7 +1,7 @@
-"""What learns: warm-up, solver and metrics of one configuration, along the batches of a log.
+"""Learners: warm-up, solver and metrics of one configuration, taught by the batches of a log.
 
-A model has one that predicts, and perhaps challengers (shadows) that learn the same beside it. A change of a model that
-its solver cannot make in place is another learner, taught from the log.
+A model has a learner that predicts, and perhaps challengers (shadows) that learn the same beside it. If the solver
+cannot make a change in place, another learner is taught from the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hinged.solvers.core.solver import UNBOUNDED, PointsFull, Solver
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.warm import wait_for_rest
 
-if TYPE_CHECKING:  # it imports this
+if TYPE_CHECKING:  # it imports this module
     from hinged.service.model.events.learning import ExamplesLearned
 
 Array = np.ndarray[Any, Any]
@@ -35,55 +35,56 @@ Part = tuple[Array, Array]
 """Decision values (m, K) of a part of a batch, from right before each example was learned; predicted classes (m,)."""
 
 DROPPED_MAX = 2**16
-"""Numbers of examples that are listed to be dropped, 8 bytes each; of more, only those that the solver knows."""
+"""Example numbers that are listed to be dropped, 8 bytes each. Of a longer range, only the numbers that the solver
+knows are listed."""
 
 Epoch: TypeAlias = "Callable[[], Iterator[ExamplesLearned]]"
-"""All learned batches of the log before an event, in order: what a further epoch learns again."""
+"""Returns all learned batches of the log before an event, in order: a further epoch learns them again."""
 
 
 class ModelLearner:
-    """One configuration, taught. Everything it does is a function of what it was given, in order."""
+    """One configuration, taught. Its state is a function of its inputs, in order."""
 
     def __init__(
         self, configuration: Configuration, cache_bytes: int, *, gamma: float = 1.0, labels: Labels | None = None
     ) -> None:
-        """labels: those of a state that is to be read; what is new has the configuration's."""
+        """labels: of a state that will be loaded; a new learner takes them from the configuration."""
         self.configuration = configuration
         self.cache_bytes = cache_bytes
         self.warmup = WarmUp(configuration)
         self.learned = 0
-        self.gamma = gamma  # what "scale" came to
+        self.gamma = gamma  # the number found for gamma "scale"
         self.solver = configuration.build_solver(cache_bytes, gamma)
         self.labels = Labels() if labels is None else labels
         self.metrics = Prequential(choosing=configuration.chooses)
         self.ages = Ages(configuration.window, configuration.half_life)
-        self.stopped: str | None = None  # why a challenger learns no more
+        self.stopped: str | None = None  # why a challenger no longer learns
         if labels is None:
             for label in configuration.classes or ():
                 self.add_class(label)
 
     def add_class(self, label: Label) -> None:
-        """A label that was not seen before."""
+        """Add a class for a new label."""
         self.labels.add(label)
         self.solver.add_class(self.configuration.weight_of(label))
         self.metrics.add_class()
 
     @property
     def room(self) -> int:
-        """Examples that may come before points_max is reached, also when the warm-up is learned anew."""
+        """Examples that may still come before points_max is reached, even if the warm-up is learned again."""
         if self.warmup.active and self.solver.room < UNBOUNDED:
             return self.solver.points_max - self.warmup.labelled
         return self.solver.room
 
     @property
     def exact(self) -> bool:
-        """Whether examples and parameters can be changed in place as if it had never been otherwise."""
+        """Whether examples and parameters can be changed in place, exactly as if they had been so from the start."""
         return isinstance(self.solver, ExactSVM) and self.warmup.encoder is None
 
     # -- learning -------------------------------------------------------------------------------------------------
 
     def learn(self, event: ExamplesLearned) -> Iterator[Part]:
-        """Learn a batch, one part of it after another. What is older than the window leaves in between, or fades."""
+        """Learn a batch part by part. Between the parts, examples that are older than the window leave, or fade."""
         self._fade(self.ages.fading_until(event.at_ms))
         self._drop(self.ages.older_than(event.at_ms))
         begin, keys = 0, event.keys
@@ -112,7 +113,9 @@ class ModelLearner:
             begin = end
 
     def offer(self, inputs: Inputs, ids: Sequence[str]) -> None:
-        """Candidates without labels, as far as the warm-up takes any. ValueError for an x that has no form here."""
+        """Offer candidates without labels to the warm-up, as far as it takes them. ValueError for an x that does not
+        fit.
+        """
         if self.warmup.active and self.stopped is None:
             self.warmup.offer(self.rows(inputs), ids, self._freeze)
 
@@ -121,15 +124,15 @@ class ModelLearner:
         numbers = numbers_of(columns, len(self.labels))
         begin = 0
         if keys.size and first:
-            # Before the first example of all nothing is known, whatever classes were declared.
+            # Before the very first example nothing is known, whatever classes were declared.
             yield np.zeros((1, 0)), np.full(1, UNKNOWN, np.int32)
             begin = 1
         yield columns[begin:], numbers[begin:]
 
     def follow(self, event: ExamplesLearned) -> None:
-        """Learn a batch that another learner was asked to; predictions made before each example count.
+        """Learn a batch that was read for another learner, and count the predictions made before each example.
 
-        ValueError, before anything changes, if an example is none for this kernel, or there is no room.
+        ValueError, before anything changes, if an example does not fit this kernel, or there is no room.
         """
         event = event.with_inputs(self.rows(event.inputs))
         if len(event.ids) > self.room:
@@ -142,7 +145,7 @@ class ModelLearner:
             begin = end
 
     def challenge(self, event: ExamplesLearned) -> None:
-        """The same; whoever cannot follow stops, and says why."""
+        """Follow a batch; if that fails, stop for good and keep the reason."""
         if self.stopped is None:
             try:
                 self.follow(event)
@@ -150,19 +153,20 @@ class ModelLearner:
                 self.stopped = str(error)
 
     def finish(self, epochs: int, epoch: Epoch | None) -> Finish:
-        """So many further epochs, then the finishing step."""
+        """Learn the log for a number of further epochs, then finish."""
         if self.warmup.active and self.warmup.labelled:
             self._freeze()
-        # Where examples fade, what has left would come back with all its weight; and what is held finishing optimises.
+        # Where examples fade, an epoch would bring back what has left with full weight. Finishing optimises what is
+        # held.
         for _ in range(epochs if self.configuration.half_life is None else 0):
-            assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
+            assert epoch is not None  # noqa: S101  an event with epochs is applied with the log
             with self.warmup.encoder.from_the_first() if self.warmup.encoder is not None else nullcontext():
                 self._learn_again(epoch())
         self._wait_for_kernels()
         return self.solver.finish()
 
     def _wait_for_kernels(self) -> None:
-        """Wait until what a new model does not run is compiled, in the first seconds on a machine."""
+        """Wait, in the first seconds on a machine, until the functions that a new model does not need are compiled."""
         wait_for_rest(self.configuration.solver, self.configuration.dtype)
 
     def _learn_again(self, events: Iterator[ExamplesLearned]) -> None:
@@ -170,17 +174,17 @@ class ModelLearner:
         for event in events:
             keys = event.keys
             rows = self._encoded(self.rows(event.inputs))
-            # What was dropped before comes back as long as there is room, unless it was too old.
+            # Examples that were dropped come back as long as there is room, unless they were too old.
             held = np.isin(keys, self.solver.keys())
             fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
             self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
 
     def takes(self, inputs: Inputs) -> bool:
-        """Whether a batch has the form that the configuration asks for."""
+        """Return whether a batch has the form that the configuration needs."""
         return self.configuration.features.is_fit(inputs, self.configuration)
 
     def rows(self, inputs: Inputs) -> Inputs:
-        """Rows in the form that the configuration asks for; records as they are. BadRow for one too large."""
+        """Return rows in the form that the configuration needs; records unchanged. BadRow for a row that is too big."""
         return self.configuration.features.fit(inputs, self.configuration)
 
     # -- unlearning -----------------------------------------------------------------------------------------------
@@ -195,7 +199,7 @@ class ModelLearner:
             self.solver.fade(factor)
 
     def _drop_from(self, left: Left) -> None:
-        """Drop the examples of these numbers; where they are many, only those of which anything is known."""
+        """Drop the examples with these numbers; of a long range, only those that the solver knows."""
         self._wait_for_kernels()
         if len(left) <= DROPPED_MAX:
             self.solver.drop(np.arange(left.start, left.stop))
@@ -204,7 +208,7 @@ class ModelLearner:
         self.solver.drop(known[(known >= left.start) & (known < left.stop)])
 
     def forget(self, keys: Sequence[int]) -> None:
-        """Take these examples' points out: exactly as if they had never been where it is `exact`."""
+        """Remove these examples' points; if the learner is `exact`, as if they had never been learned."""
         gone = np.array(keys, np.int64)
         if self.warmup.active:
             self._leave_out(np.flatnonzero(np.isin(self.warmup.keys, gone)))
@@ -213,24 +217,28 @@ class ModelLearner:
         self.solver.compact()
 
     def forget_candidates(self, ids: Collection[str]) -> None:
-        """Take candidates out of the warm-up, while it lasts."""
+        """Remove candidates from the warm-up, while it lasts."""
         places = [place for place, given in enumerate(self.warmup.ids) if given in ids]
         if places:
             self._leave_out(np.array(places))
 
     def _leave_out(self, places: Array) -> None:
         self.warmup.leave_out(places)
-        if self.warmup.begun:  # its words go with it
+        if self.warmup.begun:  # the columns must forget their words
             self._freeze()
 
     def relabel(self, key: int, number: int) -> None:
-        """Give an example another class, exactly; only where it is `exact`. One that is not held stays so."""
+        """Give an example another class, exactly; only if the learner is `exact`. Does nothing if the example is not
+        held.
+        """
         assert isinstance(self.solver, ExactSVM)  # noqa: S101
         if np.isin(key, self.solver.keys()):
             self.solver.relabel(key, number)
 
     def learn_again(self, key: int, number: int) -> None:
-        """Drop an example's point, where there is one, and learn it with this class; for a log that has lost it."""
+        """Drop an example's point, if there is one, and learn it with this class; for a log that no longer has the
+        example.
+        """
         self.warmup.classes[self.warmup.keys == key] = number
         held, weight = self.solver.row_of(key), self.solver.weight_of(key)
         if held is not None:
@@ -243,9 +251,9 @@ class ModelLearner:
                 self.solver.learn_weighted(*example, np.array([weight]))
 
     def forget_words(self, key: int, x: Inputs | None) -> None:
-        """Forget the names and values of features that this example has and no other point; before it is dropped.
+        """Forget the names and values of features that only this example has; called before it is dropped.
 
-        x: its own, where it is known. Only needed where the log no longer tells.
+        x: the example's, if known. Only needed if the log no longer has it.
         """
         encoder = self.warmup.encoder
         if encoder is None or not encoder.HAS_WORDS or encoder.warming:
@@ -260,7 +268,7 @@ class ModelLearner:
     def forget_strange_words(self, candidates: Inputs | None) -> None:
         """Forget the names and values of features that neither a point nor one of these candidates has.
 
-        For a candidate that is forgotten, and of which nothing else is known any more.
+        For a forgotten candidate of which nothing else is known any more.
         """
         encoder = self.warmup.encoder
         if encoder is None or not encoder.HAS_WORDS or encoder.warming:
@@ -271,7 +279,9 @@ class ModelLearner:
         encoder.forget_but(held)
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """Another configuration in place: of the same solver, another C, weights or kernel where it is `exact`."""
+        """Adopt another configuration of the same solver in place; if the learner is `exact`, also another C, weights
+        or kernel.
+        """
         if isinstance(self.solver, ExactSVM):
             kernel = configuration.kernel.build(self.gamma)
             if kernel != self.solver.kernel:
@@ -287,7 +297,7 @@ class ModelLearner:
 
     @property
     def majority(self) -> int:
-        """The most frequent class while nothing better is known, else UNKNOWN."""
+        """The most frequent class during the warm-up, while nothing better is known; else UNKNOWN."""
         if self.warmup.begun:
             return UNKNOWN
         classes = self._warm_classes
@@ -298,7 +308,7 @@ class ModelLearner:
         return self.warmup.classes[self.warmup.learned]
 
     def _majorities(self, classes: Array) -> Array:
-        """The most frequent class right before each of these examples."""
+        """Return the most frequent class right before each of these examples."""
         counts = np.bincount(self._warm_classes, minlength=len(self.labels))
         found = np.full(classes.size, UNKNOWN, np.int32)
         for r, number in enumerate(classes):
@@ -313,7 +323,7 @@ class ModelLearner:
         return cast("Rows", inputs) if encoder is None else encoder.rows(inputs, self.solver.kernel, dim, dtype)
 
     def _freeze(self) -> None:
-        """Fix the columns by what the warm-up has shown so far, and learn it anew."""
+        """Fix the columns by what the warm-up has shown so far, and learn it again."""
         csr, places, classes, keys = self.warmup.freeze()
         self.gamma = self.warmup.gamma(self.configuration)
         self.solver = self._new_solver()
@@ -331,13 +341,13 @@ class ModelLearner:
 
     @property
     def gamma_used(self) -> float | None:
-        """The kernel's gamma, whether it was given or found; None for a linear kernel."""
+        """The kernel's gamma, whether given or found; None for a linear kernel."""
         return None if self.configuration.gamma is None else float(self.solver.kernel.gamma)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts and arrays."""
+        """Return the state as facts and arrays."""
         facts: dict[str, Any] = {
             "configuration": self.configuration.model_dump(mode="json"),
             "learned": self.learned,
@@ -356,13 +366,14 @@ class ModelLearner:
         return facts | warm, arrays
 
     def copy(self) -> ModelLearner:
-        """Another learner in the same state."""
+        """Return another learner in the same state."""
         facts, arrays = self.state()
-        return ModelLearner.restore(json.loads(json.dumps(facts)), arrays, self.cache_bytes)  # which copies the arrays
+        # restore copies the arrays.
+        return ModelLearner.restore(json.loads(json.dumps(facts)), arrays, self.cache_bytes)
 
     @classmethod
     def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> ModelLearner:
-        """The learner of a state. ValueError if it does not fit together."""
+        """Return the learner of a state. ValueError if it is inconsistent."""
         configuration, gamma, labels = read_configuration(facts["configuration"]), facts["gamma"], Labels()
 
         def part(prefix: str) -> dict[str, Array]:
@@ -373,15 +384,17 @@ class ModelLearner:
         warmup = WarmUp(configuration)
         warmup.load(facts, arrays, len(labels))
         if gamma not in warmup.gammas(configuration):
-            raise ValueError(f"gamma is none that the warm-up comes to, got {gamma}")
+            raise ValueError(f"gamma must be a value that the warm-up gives, got {gamma}")
         learner = cls(configuration, cache_bytes, gamma=gamma, labels=labels)
         learner.warmup, learner.learned, learner.stopped = warmup, facts["learned"], facts["stopped"]
         solver, C, kernel = learner.solver, learner.solver.C, learner.solver.kernel
         solver.load(part("solver."))
         if (solver.C, solver.kernel) != (C, kernel):
-            raise ValueError(f"the solver has C = {solver.C} and {solver.kernel}, its configuration {C} and {kernel}")
+            raise ValueError(
+                f"the solver has C = {solver.C} and {solver.kernel}, but its configuration {C} and {kernel}"
+            )
         if solver.weights.tolist() != [learner.configuration.weight_of(label) for label in learner.labels.labels]:
-            raise ValueError("the solver has other weights of the classes than its configuration")
+            raise ValueError("the solver's class weights differ from its configuration")
         learner.metrics.load(part("metrics."))
         learner.ages.load(part("ages."))
         for what, classes in (("classes", learner.solver.classes), ("classes of metrics", learner.metrics.classes)):
@@ -390,6 +403,6 @@ class ModelLearner:
         return learner
 
     def numbers(self) -> Array:
-        """Numbers of all examples of which it holds anything, or that have left its window."""
+        """Return the numbers of all examples that the learner holds in any form, or that have left its window."""
         left = [self.ages.newest] if self.ages.newest else []
         return np.concatenate((self.solver.known(), self.warmup.keys[self.warmup.learned], np.array(left, np.int64)))

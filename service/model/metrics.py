@@ -1,7 +1,7 @@
 """Prequential metrics: each example is predicted before it is learned, and that prediction counts.
 
-Kept apart by source: streamed examples, those whose labels were asked for because they looked informative, and those
-asked for at random. Only the last are a fair sample of what comes, and only the first are counted by the drift flag.
+They are kept apart by source: streamed examples, examples asked for because they looked informative, and examples asked
+for at random. Only the random examples are an unbiased sample. Only the streamed examples count for the drift flag.
 """
 
 from __future__ import annotations
@@ -33,54 +33,56 @@ UNKNOWN = -1  # no prediction: no class was known yet
 STREAMED, QUERIED, RANDOM = range(3)
 SOURCES = ("streamed", "queried", "random")
 ALL = "all"
-CONFUSION_CLASSES_MAX = 32  # of a confusion matrix among the figures
+CONFUSION_CLASSES_MAX = 32  # largest confusion matrix in the figures
 BINS = 10  # of a reliability diagram
 
 
 def _gauge(name: str, meaning: str) -> Any:
-    """A figure of a glance that Prometheus is told, too."""
+    """Declare a figure of a glance that Prometheus gets as well."""
     return field(metadata={"gauge": name, "meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True)
 class SourceGlance:
-    """The figures of one source that cost next to nothing. NaN where there is none yet."""
+    """The figures of one source that cost next to nothing. NaN until there is a prediction."""
 
     source: str
     predicted: int
-    accuracy: float = _gauge("hinged_accuracy_ratio", "Accuracy over the newest 1,000 of them.")
-    log_loss: float = _gauge("hinged_log_loss", "Log loss over the newest 1,000 of them.")
-    brier: float = _gauge("hinged_brier_score", "Brier score over the newest 1,000 of them.")
+    accuracy: float = _gauge("hinged_accuracy_ratio", "Accuracy over the newest 1,000 scored predictions.")
+    log_loss: float = _gauge("hinged_log_loss", "Log loss over the newest 1,000 scored predictions.")
+    brier: float = _gauge("hinged_brier_score", "Brier score over the newest 1,000 scored predictions.")
 
 
 EXPOSED: Mapping[str, tuple[str, str]] = {
     each.name: (each.metadata["gauge"], each.metadata["meaning"]) for each in fields(SourceGlance) if each.metadata
 }
-"""What Prometheus is told of each source: by figure, its name there and what it means."""
+"""Figures that Prometheus gets for each source: their metric names and meanings."""
 
 
 class Prequential:
-    """Figures of all predictions whose labels have come, together and by source, and the fit of their probabilities."""
+    """Figures of all predictions whose labels have come, together and by source, and the calibration of their
+    probabilities.
+    """
 
     def __init__(self, *, choosing: bool = True) -> None:
-        """choosing: whether probabilities of several classes are by the best of several calibrations."""
+        """choosing: whether the best of several calibrations gives the probabilities of three and more classes."""
         self.classes = 0
-        self.added = 0  # examples, with a prediction or without
+        self.added = 0  # examples, with or without a prediction
         self.drift = Drift()
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
     @property
     def predicted(self) -> int:
-        """Predictions counted."""
+        """Predictions that were counted."""
         return self._tallies[ALL].seen
 
     def choose(self, *, choosing: bool) -> None:
-        """Whether probabilities of several classes are by the best of several calibrations from now on."""
+        """Set whether the best of several calibrations gives the probabilities of three and more classes."""
         self._calibrations.choose(choosing=choosing)
 
     def add_class(self) -> None:
-        """One more class was announced."""
+        """Add a class."""
         self.classes += 1
         columns = columns_of(self.classes)
         if columns > self._calibrations.columns:
@@ -91,15 +93,17 @@ class Prequential:
     def add(self, columns: Array, numbers: Array, classes: Array, sources: Array) -> None:
         """Count a batch of predictions in order.
 
-        columns (m, K): decision values from right before each example was learned, or from when its prediction was
-        asked for: then K may be smaller than it is now. numbers, classes (m,): predicted and true class; UNKNOWN
-        predictions do not count. sources (m,): STREAMED, QUERIED or RANDOM. ValueError where they do not fit, before
-        anything changes.
+        columns: (m, K) decision values from right before each example was learned, or from its late prediction; then K
+        may be smaller than now.
+        numbers, classes: (m,) predicted and true class; UNKNOWN predictions do not count.
+        sources: (m,) STREAMED, QUERIED or RANDOM.
+
+        ValueError if they are inconsistent, before anything changes.
         """
         m, k = columns.shape
         if not numbers.shape == classes.shape == sources.shape == (m,):
             shapes = numbers.shape, classes.shape, sources.shape
-            raise ValueError(f"numbers, classes and sources must be {m} each, got {shapes}")
+            raise ValueError(f"numbers, classes and sources must have {m} entries each, got shapes {shapes}")
         if k > columns_of(self.classes):
             raise ValueError(f"columns must be at most {columns_of(self.classes)}, got {k}")
         if not m:
@@ -116,7 +120,7 @@ class Prequential:
         if least == UNKNOWN:
             known = np.flatnonzero(numbers != UNKNOWN)
             columns, numbers, classes, sources, at = (a[known] for a in (columns, numbers, classes, sources, at))
-        # Copies: those that were read from a log cannot be written, for which all would be compiled once more.
+        # Copies, because arrays read from a log are read-only, and numba would compile another version for them.
         columns, numbers, classes = np.array(columns, np.float64), numbers.astype(np.int32), classes.astype(np.int32)
         losses = losses_of(self._calibrations.learn(columns, classes), classes)
         everything = np.arange(numbers.size)
@@ -136,27 +140,32 @@ class Prequential:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def calibration(self) -> Calibration:
-        """The present fit: columns and numbers to the probabilities of those classes. It never changes."""
+        """Return the present calibration, a function from columns and numbers to those classes' probabilities. It never
+        changes.
+        """
         return self._calibrations.calibration()
 
     def probability(self, columns: Array, numbers: Array) -> Array:
-        """(m,) the probability of the predicted classes by the present fit; NaN where unknown."""
+        """Return (m,) the probabilities of the predicted classes by the present calibration; NaN where unknown."""
         return self.calibration()(columns, numbers)
 
     def glance(self) -> tuple[SourceGlance, ...]:
-        """What is cheap enough to be taken after each micro-batch: of all, then of each source seen."""
+        """Return the figures that are cheap enough after each micro-batch: of all predictions, then of each source
+        seen.
+        """
         return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
     @property
     def fading_accuracy(self) -> float | None:
-        """Of all predictions, the newest counting most; None before the first."""
+        """Accuracy over all predictions, older predictions fading; None before the first."""
         faded = self._tallies[ALL].faded
         return accuracy(faded) if faded.any() else None
 
     def reliability(self) -> list[Figures]:
-        """How often predictions of the newest 1,000 were right, by the probability that the present fit gives them.
+        """Return how often the newest 1,000 predictions were right, by the probability that the present calibration
+        gives them.
 
-        A bin for each tenth that holds any: its bounds, its examples, their mean probability, their accuracy.
+        A bin for each tenth that has any predictions: its bounds, its examples, their mean probability, their accuracy.
         """
         window = self._tallies[ALL].window
         whole = np.flatnonzero(~np.isnan(window.scores).any(axis=0))
@@ -183,7 +192,7 @@ class Prequential:
         return bool(self.drift.last_at and self.added - self.drift.last_at < WINDOW)
 
     def figures(self, labels: Sequence[Label] = ()) -> Figures:
-        """The metrics as the server answers them; `labels` name the classes of the confusion matrices."""
+        """Return the metrics as the server answers them; `labels` name the classes of the confusion matrices."""
         at = self.drift.last_at
         return {
             **_figures(self._tallies[ALL], labels),
@@ -199,13 +208,13 @@ class Prequential:
         }
 
     def memory_bytes(self) -> int:
-        """Memory of all windows and counts, bytes."""
+        """Return the bytes of all windows and counts."""
         return sum(array.nbytes for array in self.state().values())
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """The metrics as arrays."""
+        """Return the state as arrays."""
         parts: dict[str, dict[str, Array]] = {
             "drift": self.drift.state(),
             "sigmoid": self._calibrations.sigmoid.state(),
@@ -216,7 +225,7 @@ class Prequential:
         return {"counts": np.array([self.classes, self.added]), **arrays}
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others."""
+        """Take over a result of `state`. ValueError if arrays are inconsistent."""
 
         def part(name: str) -> dict[str, Array]:
             return {key.removeprefix(f"{name}."): a for key, a in state.items() if key.startswith(f"{name}.")}
@@ -224,7 +233,7 @@ class Prequential:
         counts = StateReader(state).take("counts", np.int64, (2,), 0, COUNT_MAX)
         self.classes, self.added = (int(v) for v in counts)
         if self.classes > CLASSES_MAX:
-            raise ValueError(f"at most {CLASSES_MAX} classes, got {self.classes}")
+            raise ValueError(f"there must be at most {CLASSES_MAX} classes, got {self.classes}")
         self.drift.load(part("drift"))
         self._calibrations.load(part("sigmoid"), part("calibrations"))
         if self._calibrations.columns != columns_of(self.classes):
@@ -236,11 +245,13 @@ class Prequential:
         self._check()
 
     def _check(self) -> None:
-        """Refuse parts that count otherwise than others."""
+        """Refuse parts with inconsistent counts."""
         everything, parts = self._tallies[ALL], [self._tallies[name] for name in SOURCES if name in self._tallies]
         fitted = self._calibrations.seen
         if not fitted == everything.seen <= self.added:
-            raise ValueError(f"{everything.seen} predictions of {self.added} examples, {fitted} in the fit")
+            raise ValueError(
+                f"{everything.seen} predictions of {self.added} examples do not fit {fitted} in the calibration"
+            )
         if not np.array_equal(everything.cells, sum((tally.cells for tally in parts), np.zeros_like(everything.cells))):
             raise ValueError("the predictions of the sources must be all predictions")
         drift, streamed = self.drift, self._tallies.get(SOURCES[STREAMED], Tally(self.classes))
@@ -253,7 +264,7 @@ class Prequential:
 
 
 def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:
-    """The smallest and the largest of them, of which there is one at least."""
+    """Return the smallest and the largest value, of which there must be at least one."""
     found = int(values.min()), int(values.max())
     if not least <= found[0] <= found[1] <= most:
         raise ValueError(f"{name} must be from {least} to {most}, got {found[0]} to {found[1]}")
@@ -261,26 +272,28 @@ def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:
 
 
 def accuracy(cells: Array) -> float:
-    """The part of (weighted) examples, by class (rows) and predicted class, that was right."""
+    """Return the share of (weighted) examples, by class (rows) and predicted class, that was right."""
     return float(np.diagonal(cells).sum()) / float(cells.sum())
 
 
 def balanced_accuracy(cells: Array) -> float:
-    """The same of each class that occurs, averaged over these classes."""
+    """Return the accuracy of each class that occurs, averaged over these classes."""
     of_class = cells.sum(axis=1)
     present = of_class > 0
     return float((np.diagonal(cells)[present] / of_class[present]).mean())
 
 
 def cohen(cells: Array) -> float | None:
-    """Cohen's kappa: how far accuracy is beyond what chance would bring; None where chance is always right."""
+    """Return Cohen's kappa: how far accuracy exceeds chance; None if chance is always right."""
     total = float(cells.sum())
     chance = float((cells.sum(axis=1) * cells.sum(axis=0)).sum()) / (total * total)
     return (accuracy(cells) - chance) / (1 - chance) if chance < 1 else None
 
 
 def area(scores: Array, positive: Array) -> float:
-    """Area under the ROC curve: the part of pairs in which the positive example scores higher, ties half."""
+    """Return the area under the ROC curve: the share of pairs in which the positive example scores higher; ties count
+    half.
+    """
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     n = int(positive.sum())
@@ -288,9 +301,10 @@ def area(scores: Array, positive: Array) -> float:
 
 
 def auc(scores: Array, classes: Array) -> float | None:
-    """Of the one column (K, n), or the mean over the classes present of each against the rest; None without a pair.
+    """Return the AUC of the single column (K, n), or the mean over the present classes of each against the rest; None
+    without a pair.
 
-    NaN scores, of columns that came later than the example, are left out.
+    Scores that are NaN, because the column came later than the example, are left out.
     """
     areas = []
     for c, column in enumerate(scores):
@@ -306,17 +320,18 @@ OF_CELLS: Mapping[str, Callable[[Array], float | None]] = {
     "balanced_accuracy": balanced_accuracy,
     "kappa": cohen,
 }
-"""Figures of counts by class and predicted class: of the window, of its newer half, and of all while they fade."""
+"""Figures from counts by class and predicted class: for the window, for its newer half, and for all predictions,
+fading."""
 OF_WINDOW: Mapping[str, Callable[[PrequentialWindow], float | None]] = {
     "log_loss": lambda window: float(window.losses[:, LOG_LOSS].mean()),
     "brier": lambda window: float(window.losses[:, BRIER].mean()),
     "auc": lambda window: auc(window.scores, window.classes),
 }
-"""Figures of the newest predictions one by one."""
+"""Figures from the newest predictions themselves."""
 
 
 def agreement(cells: Array) -> Figures:
-    """The figures of (weighted) examples by class (rows) and predicted class."""
+    """Return the figures of (weighted) examples by class (rows) and predicted class."""
     return {name: of(cells) for name, of in OF_CELLS.items()} if cells.any() else dict.fromkeys(OF_CELLS)
 
 
@@ -324,7 +339,7 @@ def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
     window, classes = tally.window, tally.cells.shape[0]
     n, half = window.classes.size, min((tally.seen + 1) // 2, WINDOW)
     cells = _cells(window.classes, window.numbers, classes)
-    newer = (tally.seen - 1 - np.arange(half)) % WINDOW  # places in the ring, the newest first
+    newer = (tally.seen - 1 - np.arange(half)) % WINDOW  # places in the ring, newest first
     overall, recent = agreement(tally.cells), agreement(cells)
     return {
         "predicted": tally.seen,
@@ -347,7 +362,7 @@ def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
 
 
 def _cells(truth: Array, predicted: Array, classes: int) -> Array:
-    """(classes, classes) examples by class (rows) and predicted class."""
+    """Return (classes, classes) examples by class (rows) and predicted class."""
     return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 

@@ -1,9 +1,9 @@
-"""A model is a fold over its log: state = fold(apply, log).
+"""The model: a fold over its log, state = fold(apply, log).
 
-`apply` is deterministic and does no I/O, reads no clock and draws from no generator but the solver's own, so the same
-events give the same state to the bit, whether they came one by one, in batches, or again after a crash. A further epoch
-alone reads what is before it, the learned batches, which whoever applies it hands over. A rollback and an event that
-holds the whole state change no model but make another, which takes the place of the one before.
+`apply` is deterministic: it does no I/O, reads no clock and draws from no generator but the solver's own. So the same
+events give the same state to the bit, whether they came one by one, in batches, or again after a crash. Only a further
+epoch reads earlier parts of the log: the learned batches, which the caller passes in. A rollback and an event that
+holds a whole state do not change the model but replace it.
 """
 
 from __future__ import annotations
@@ -34,28 +34,30 @@ from hinged.service.model.view import Published
 Array = np.ndarray[Any, Any]
 
 OLD_IDS_MIN = 10_000
-"""Ids beyond twice the points that are kept before those of no point are dropped, all at once. They are a part of the
-state: with another number old logs fold to others."""
+"""Ids beyond twice the points that are kept; then the ids of examples that are not points are dropped together. They
+are part of the state: if this is changed, old logs fold to other states."""
 
 
 class Model(State):
-    """The state of one model, and what the events of its log make of it."""
+    """The state of one model, with the methods that apply the events of its log."""
 
     # -- the fold -------------------------------------------------------------------------------------------------
 
     @classmethod
     def begin(cls, name: str, position: int, first: ModelEvent, *, cache_bytes: int, answers_kept: int) -> Model:
-        """The model of the event that its log, or a stretch of it, begins with.
+        """Return the model of the first event of its log, or of a stretch of the log.
 
-        ValueError (BadFrame) if that is none, or its state cannot be read.
+        ValueError (BadFrame) if a model cannot begin with this event, or its state cannot be read.
         """
         return first.begin(cls, name, position, cache_bytes=cache_bytes, answers_kept=answers_kept)
 
     def apply(self, position: int, event: ModelEvent, epoch: Epoch | None = None) -> Outcome:
-        """Take in the event at this position of the log. It was validated before it was logged.
+        """Apply the event at this position of the log. It was validated before it was logged.
 
-        epoch: the learned batches before it, for a finishing step that goes over them again. ValueError for an event
-        that makes another model of this one: a rollback (`come_back`) and one that holds the whole state (`begin`).
+        epoch: the learned batches before it, for a finishing step that learns them again.
+
+        ValueError for an event that replaces the model: a rollback (`come_back`), or an event that holds the whole
+        state (`begin`).
         """
         self._check_next(position)
         self.at_ms = max(self.at_ms, event.at_ms)
@@ -70,23 +72,25 @@ class Model(State):
 
     def _check_next(self, position: int) -> None:
         if position != self.position + 1:
-            raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
+            raise ValueError(f"model {self.name} is at position {self.position}, got the event at {position}")
 
     def mark(self, kind: str) -> None:
-        """Note on the curves that this has happened here."""
+        """Put a mark on the curves at the present position."""
         self.curves.mark(kind, self.position, self.learned, self.at_ms)
 
     def pass_over(self, position: int, kind: str) -> None:
-        """Stand behind an event that was set aside, as if it had been undone."""
+        """Move past an event that was set aside, as if it had been undone."""
         self._check_next(position)
         self.undone = [*self.undone, (position - 1, position + 1)]
         self.set_aside = [*self.set_aside, (position, kind)][-limits.SET_ASIDE_KEPT :]
         self.position = position
 
     def come_back(self, position: int, event: ModelRolledBack) -> None:
-        """Stand behind a rollback at `position` to where the model stands: what came between is undone."""
+        """Move past a rollback at `position` to where the model is: the events in between are undone."""
         if self.position != event.to or not event.to < position:
-            raise ValueError(f"a rollback at {position} to {event.to} got the state at {self.position}")
+            raise ValueError(
+                f"a rollback at {position} to {event.to} needs the state at {event.to}, got {self.position}"
+            )
         self.undone = [*self.undone, (event.to, position)]
         self.reads_back_at = self.position = position
         self.at_ms = max(self.at_ms, event.at_ms)
@@ -94,11 +98,13 @@ class Model(State):
         self.mark(event.KIND)
 
     def counts(self, position: int) -> bool:
-        """Whether the event at this position is a part of what the model is, and was not undone."""
+        """Return whether the event at this position contributes to the state, and was not undone."""
         return not was_undone(self.undone, position)
 
     def configure_waiting(self) -> None:
-        """Let what waits fit the present configuration; an x that the kernel does not take waits no longer."""
+        """Adapt waiting candidates and predictions to the present configuration; those with an x that the kernel does
+        not take are dropped.
+        """
         labels = self.configuration.labels
         self.pool.limit(labels.pool_max, self.at_ms)
         self.pending.limit(labels.pending_max, round(1000 * labels.pending_s), self.at_ms)
@@ -106,7 +112,7 @@ class Model(State):
         self.pending.change(self.learner.rows)
 
     def take_over(self, taught: ModelLearner, shadow: str | None) -> None:
-        """Let a learner that was taught anew predict, or challenge under this name. Answers and figures carry over."""
+        """Let a retrained learner predict, or challenge under this name. Answers and figures carry over."""
         if shadow is not None:
             former = self.shadows.get(shadow)
             if former is not None and former.configuration == taught.configuration:
@@ -123,7 +129,7 @@ class Model(State):
         drifts = self.metrics.drift.count
         m = len(event.ids)
         event = event.with_inputs(self.learner.rows(event.inputs))
-        if event.first > self.learned + 1:  # what came between was set aside
+        if event.first > self.learned + 1:  # the examples in between were set aside
             self._remember(self.answers.pass_over(event.first - 1))
             self.learned = event.first - 1
         numbers, scores = np.full(m, UNKNOWN, np.int32), np.zeros(m)
@@ -135,7 +141,7 @@ class Model(State):
             numbers[begin:end] = found
             if columns.shape[1]:
                 scores[begin:end] = score_of(columns, found)
-            # What nothing but the most frequent class said does not count.
+            # A prediction by the most frequent class alone does not count.
             counted = found if columns.shape[1] else np.full(found.size, UNKNOWN, np.int32)
             self._count(event, begin, columns, counted, late)
             begin = end
@@ -156,7 +162,7 @@ class Model(State):
         return Outcome(numbers, scores, drifted=self.metrics.drift.count > drifts)
 
     def _note_answers(self, event: ExamplesLearned, numbers: Array) -> None:
-        """Note who answered what, while the pool still knows the votes."""
+        """Note the annotators' answers, while the pool still has the votes."""
         labels = self.labels.labels
         for r, annotator in enumerate(event.annotators):
             given = event.ids[r]
@@ -170,7 +176,7 @@ class Model(State):
                 self.annotators.answer(Given(given, annotator, label, said, event.at_ms))
 
     def _late(self, event: ExamplesLearned) -> dict[int, Prediction]:
-        """By row the predictions that have waited for these very examples' labels."""
+        """Return by row the predictions that have waited for these very examples' labels."""
         found = {}
         for r, given in enumerate(event.ids):
             prediction = self.pending.find(given, self.at_ms) if given is not None else None
@@ -183,7 +189,7 @@ class Model(State):
     def _count(
         self, event: ExamplesLearned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]
     ) -> None:
-        """Feed the metrics with a part of a batch, in order; what was predicted before counts as it was then."""
+        """Count a part of a batch in the metrics, in order; a late label counts with the prediction from back then."""
         end, at = begin + numbers.size, begin
         for r in [r for r in late if begin <= r < end] + [end]:
             part = slice(at - begin, r - begin)
@@ -200,7 +206,7 @@ class Model(State):
             at = r + 1
 
     def _remember(self, forgotten: Sequence[tuple[int, str]]) -> None:
-        """Keep the ids of what may still be a point, of the model or of a challenger."""
+        """Keep the ids of examples that may still be points of the model or of a challenger."""
         self.old_ids.update(forgotten)
         solvers = [learner.solver for learner in self.learners]
         if len(self.old_ids) > 2 * sum(solver.live for solver in solvers) + OLD_IDS_MIN:
@@ -208,17 +214,18 @@ class Model(State):
             self.old_ids = {number: given for number, given in self.old_ids.items() if number in live}
 
     def id_of(self, number: int) -> str:
-        """The id of an example: the client's, where it is known, else the server's."""
+        """Return the id of an example: the client's, if it is known, else the server's."""
         return self.answers.id_of(number) or self.old_ids.get(number) or f"{SERVER_ID}{number}"
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     def published(self) -> Published:
-        """The present state for predictions."""
+        """Return the present state, for predictions."""
         return Published.of(self.learner, self.position, self.learned)
 
     def describe(self, now_ms: int = 0, *, full: bool = False) -> dict[str, Any]:
-        """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later.
+        """Return the figures of the model. now_ms: the time for which leases are open; the newest event's if that is
+        later.
 
         full: with every default of its configuration.
         """

@@ -1,6 +1,7 @@
-"""Pending predictions: examples that were predicted with an id and whose label has not come yet.
+"""Pending predictions: predictions with an id whose labels have not come yet.
 
-Bounded in number and in age; the oldest go first. A prediction is kept as it was made, for the metrics count that one.
+They are bounded in number and age; the oldest are dropped first. A prediction is kept as it was made, because the
+metrics count that prediction.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One example as it was predicted.
+    """A prediction of one example.
 
-    x: a batch of one; digest: of x. columns (K,): decision values; number: the predicted class's, or UNKNOWN. source:
-    why its label was wanted, if it was (metrics.py). at_ms: milliseconds since 1970.
+    x: a batch of one; digest: of x.
+    columns: (K,) decision values; number: the predicted class, or UNKNOWN.
+    source: why its label was wanted, if it was (metrics.py).
+    at_ms: milliseconds since 1970.
     """
 
     id: str
@@ -61,7 +64,7 @@ class Pending:
         return iter(self._by_id.values())
 
     def keep(self, predictions: Sequence[Prediction]) -> None:
-        """Take in predictions, oldest first. An id that is there with the same x keeps its first one."""
+        """Take in predictions, oldest first. If an id comes again with the same x, its first prediction stays."""
         for prediction in predictions:
             former = self._by_id.get(prediction.id)
             if former is not None and former.digest == prediction.digest:
@@ -72,7 +75,7 @@ class Pending:
             self._by_id.popitem(last=False)
 
     def find(self, given: str, now_ms: int) -> Prediction | None:
-        """The prediction of an id, unless it is too old."""
+        """Return the prediction of an id, unless it is too old."""
         prediction = self._by_id.get(given)
         return None if prediction is None or self._expired(prediction, now_ms) else prediction
 
@@ -80,23 +83,23 @@ class Pending:
         return prediction.at_ms < now_ms - self.age_ms
 
     def pop(self, given: str) -> Prediction | None:
-        """The same; it is no longer pending."""
+        """Remove and return the prediction of an id."""
         return self._by_id.pop(given, None)
 
     def limit(self, most: int, age_ms: int, now_ms: int) -> None:
-        """Hold at most so many, none older than this, from now on."""
+        """Set how many predictions may wait, and for how long."""
         self.most, self.age_ms = most, age_ms
         self.keep([])
         self.expire(now_ms)
 
     def change(self, refit: Refit) -> None:
-        """Put every x into another form; what has none waits no longer."""
+        """Put every x into another form; predictions whose x cannot take it are dropped."""
         none = Labels()
         fitted = [Made(prediction).fitted(none, refit) for prediction in self]
         self._by_id = OrderedDict((made.prediction.id, made.prediction) for made in fitted if made is not None)
 
     def expire(self, now_ms: int) -> None:
-        """Drop what is older than age_ms."""
+        """Drop predictions that are older than age_ms."""
         while self._by_id:
             oldest = next(iter(self._by_id.values()))
             if not self._expired(oldest, now_ms):
@@ -104,27 +107,27 @@ class Pending:
             self._by_id.popitem(last=False)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts and arrays."""
+        """Return the state as facts and arrays."""
         return predictions_state(list(self._by_id.values()))
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a state of `state`."""
+        """Take over a result of `state`."""
         predictions = read_predictions(facts, arrays)
         if len({p.id for p in predictions}) < len(predictions):
-            raise BadFrame("an id is there twice")
+            raise BadFrame("an id is listed twice")
         self._by_id = OrderedDict((p.id, p) for p in predictions)
 
 
 class Made(NamedTuple):
-    """A prediction, and the classes that the state which made it knew: its numbers are places among these."""
+    """A prediction, and the classes of the state that made it: its class numbers are indices into these."""
 
     prediction: Prediction
     classes: Sequence[Label] = ()
 
     def fitted(self, labels: Labels, refit: Refit) -> Made | None:
-        """The prediction as a state with these classes has it.
+        """Return the prediction for a state with these classes.
 
-        None where its x has no such form, or its classes are others: a rollback has undone the state that made it.
+        None if its x cannot take the needed form, or its classes differ: a rollback has undone the state that made it.
         """
         prediction, known = self.prediction, labels.labels
         if not all(map(same_label, self.classes, known)) or len(self.classes) > len(known):
@@ -137,7 +140,7 @@ class Made(NamedTuple):
 
 
 def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Predictions as facts and arrays of a frame; decision values of different widths stand behind one another."""
+    """Return predictions as facts and arrays of a frame; decision values of different widths are concatenated."""
     facts: dict[str, Any] = {"ids": [p.id for p in predictions]}
     if not predictions:
         return facts, {}
@@ -153,18 +156,18 @@ def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any]
 
 
 def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Prediction]:
-    """The predictions of `predictions_state`."""
+    """Return the predictions of `predictions_state`."""
     n = len(facts["ids"])
     if not n:
         return []
     inputs, read = read_inputs(facts, arrays), StateReader(arrays)
     if len(inputs) != n:
-        raise BadFrame(f"{n} predictions with {len(inputs)} x")
+        raise BadFrame(f"{n} predictions must have as many x, got {len(inputs)}")
     widths = read.take("widths", np.int32, (n,), 0, CLASSES_MAX)
     numbers = read.take("numbers", np.int32, (n,), -1, CLASSES_MAX - 1)
-    # One column tells two classes apart; with none, the class is the most frequent one.
+    # One column tells two classes apart; without columns, the class is the most frequent class.
     if (numbers >= np.select([widths == 0, widths == 1], [CLASSES_MAX, 2], widths)).any():
-        raise BadFrame("a prediction is of a class that has no column")
+        raise BadFrame("a prediction names a class without a column")
     ends = np.concatenate(([0], np.cumsum(widths)))
     columns = read.take("columns", np.float64, (int(ends[-1]),))
     sources = read.take("sources", np.uint8, (n,), 0, 2)

@@ -1,7 +1,7 @@
-"""The pool: candidates for a label, who holds a lease on which, and the labels collected so far.
+"""The pool: candidates for a label, the leases on them, and the labels collected so far.
 
-A lease is open until its time has come, or it is released, skipped or answered. Nothing here reads a clock: whether a
-lease is open is asked with the time of an event. Candidates stand in the order in which they were offered.
+A lease is open until it expires, or is released, skipped or answered. Nothing here reads a clock: whether a lease is
+open depends on the time of an event. Candidates stay in the order in which they were offered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RANDOM = "random"
 class Lease:
     """A candidate lent to an annotator. score: its distance from the boundary then, None before a second class.
 
-    skipped: for whom it was skipped, "me" or "all"; None if it was not.
+    skipped: for whom it was skipped, "me" or "all"; None if it was not skipped.
     """
 
     token: str
@@ -50,20 +50,20 @@ class Lease:
     skipped: Literal["me", "all"] | None = None
 
     def open_at(self, now_ms: int) -> bool:
-        """Whether its annotator still holds it."""
+        """Return whether its annotator still holds it."""
         return not self.closed and self.expires_ms > now_ms
 
     @property
     def source(self) -> int:
-        """Why its label was asked for: 1 it was chosen, 2 it was drawn at random (see metrics.py)."""
+        """Why its label was asked for: 1 if it was chosen, 2 if it was drawn at random (see metrics.py)."""
         return 2 if self.reason in (EXPLORE, RANDOM) else 1
 
 
 @dataclass(slots=True)
 class Candidate:
-    """An example without a label, or (label) with one that is known and serves selection alone. x: a batch of one.
+    """An example without a label. label: a known label, which is used for selection alone. x: a batch of one.
 
-    show: what a person is shown in its place, JSON; None: x itself. Nothing is learned from it.
+    show: JSON that people see instead of x; None: x itself. Learning ignores it.
     """
 
     id: str
@@ -78,19 +78,19 @@ class Candidate:
 
     @property
     def told(self) -> dict[str, Any]:
-        """What an answer that names it says of what is shown."""
+        """The `show` part of answers that list this candidate."""
         return {} if self.show is None else {"show": self.show}
 
     def open_leases(self, now_ms: int) -> list[Lease]:
-        """Those that are held."""
+        """Return the leases that are open."""
         return [lease for lease in self.leases if lease.open_at(now_ms)]
 
     def voted(self, annotator: str) -> bool:
-        """Whether this annotator has given a label."""
+        """Return whether this annotator has given a label."""
         return any(voter == annotator for voter, _ in self.votes)
 
     def may_be_asked(self, annotator: str | None, now_ms: int, overlap: int) -> bool:
-        """Whether it may be leased to an annotator (None: to anybody new)."""
+        """Return whether it may be leased to an annotator (None: to any new annotator)."""
         if self.skipped_by_all:
             return False
         held = [lease for lease in self.open_leases(now_ms) if not self.voted(lease.annotator)]
@@ -101,7 +101,7 @@ class Candidate:
         )
 
     def may_be_taken_back(self, lease: Lease, now_ms: int, overlap: int) -> bool:
-        """Whether a lease under which this was skipped may be opened again."""
+        """Return whether the skipped lease may be opened again."""
         if any(other.skipped == "all" for other in self.leases if other is not lease):
             return False
         held = [x for x in self.open_leases(now_ms) if not self.voted(x.annotator)]
@@ -109,18 +109,18 @@ class Candidate:
         return not mine and len(held) + len(self.votes) < self._most(overlap)
 
     def _most(self, overlap: int) -> int:
-        """How many may label it: one more where what has come decides nothing, for it would be learned else."""
+        """Return how many annotators may label it: one more than have, if their labels do not decide yet."""
         return max(overlap, len(self.votes) + 1)
 
     @property
     def source(self) -> int:
-        """Why its label came: that of the newest lease, 0 where nobody asked (see metrics.py)."""
+        """Why its label came: the source of the newest lease, 0 without a lease (see metrics.py)."""
         return self.leases[-1].source if self.leases else 0
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuery:
-    """A request for labels that was answered: what it said, and the leases it got, by token."""
+    """An answered request for labels: a digest of its contents, and the tokens of its leases."""
 
     fingerprint: str
     tokens: list[str]
@@ -132,9 +132,9 @@ class Pool:
     def __init__(self, most: int) -> None:
         self.most = most
         self.answered = 0  # candidates whose label came through a lease
-        self.disagreed = 0  # of those with several labels, how many had different ones
+        self.disagreed = 0  # candidates among them whose annotators gave different labels
         self._by_id: dict[str, Candidate] = {}
-        self._lent: dict[str, Candidate] = {}  # those of them that were ever leased: few, so that these are looked at
+        self._lent: dict[str, Candidate] = {}  # candidates that were ever leased: few, so they are looked through
         self._by_token: dict[str, str] = {}
         self._asked: OrderedDict[str, AnsweredQuery] = OrderedDict()
 
@@ -147,11 +147,11 @@ class Pool:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def find(self, given: str) -> Candidate | None:
-        """The candidate of an id."""
+        """Return the candidate of an id, if it is in the pool."""
         return self._by_id.get(given)
 
     def askable(self, annotator: str | None, now_ms: int, overlap: int) -> list[Candidate]:
-        """Those that may be leased to an annotator (None: to anybody new)."""
+        """Return the candidates that may be leased to an annotator (None: to any new annotator)."""
         barred = [c.id for c in self._lent.values() if not c.may_be_asked(annotator, now_ms, overlap)]
         if not barred:
             return list(self)
@@ -161,7 +161,7 @@ class Pool:
         return list(left.values())
 
     def find_lease(self, token: str) -> tuple[Candidate, Lease] | None:
-        """A lease on a candidate that is still in the pool, whether open or not."""
+        """Return a lease on a candidate that is still in the pool, whether open or not."""
         given = self._by_token.get(token)
         if given is None:
             return None
@@ -169,24 +169,26 @@ class Pool:
         return candidate, next(lease for lease in candidate.leases if lease.token == token)
 
     def held_by(self, annotator: str, now_ms: int) -> list[tuple[Candidate, Lease]]:
-        """An annotator's open leases, in the order in which they were given."""
+        """Return an annotator's open leases, in the order in which they were given."""
         found = [self.lease(token) for token in self._by_token]
         return [(c, lease) for c, lease in found if lease.annotator == annotator and lease.open_at(now_ms)]
 
     def asked(self, annotator: str, request_id: str) -> AnsweredQuery | None:
-        """What a request was answered."""
+        """Return the kept answer to a request, if there is one."""
         return self._asked.get(_request_key(annotator, request_id))
 
     def room_for(self, ids: Sequence[str], now_ms: int) -> tuple[list[str], list[str]]:
-        """Of new ids those that find room, and the ids of candidates that make it: the oldest that nobody works on."""
+        """Return the new ids that find room, and the ids of candidates that leave for them: the oldest without leases
+        or labels.
+        """
         idle = (c.id for c in self if not c.votes and not c.open_leases(now_ms))
         needed = max(0, len(self) + len(ids) - self.most)
         leaving = list(islice(idle, needed))
-        # Where even that is too little, the newest of those offered stay.
+        # If that is not enough room, the newest of the offered candidates stay.
         return list(ids[needed - len(leaving) :]), leaving
 
     def figures(self, now_ms: int) -> dict[str, Any]:
-        """The pool in numbers; disagreement: of the candidates answered, the share with different labels."""
+        """Return the pool's figures; disagreement: the share of answered candidates with different labels."""
         return {
             "size": len(self),
             "size_max": self.most,
@@ -197,17 +199,17 @@ class Pool:
         }
 
     def leased(self, now_ms: int) -> int:
-        """Candidates that somebody works on; may be asked while the pool changes."""
+        """Return how many candidates are under a lease; may be called while the pool changes."""
         return sum(bool(c.open_leases(now_ms)) for c in list(self._lent.values()))
 
     # -- changing -------------------------------------------------------------------------------------------------
 
     def show(self, given: str, show: Any) -> None:
-        """Show a candidate as something else."""
+        """Set what people see instead of a candidate's x."""
         self._by_id[given].show = show
 
     def offer(self, candidates: Sequence[Candidate], now_ms: int) -> None:
-        """Take in new candidates; where there is no room the oldest that nobody works on leave."""
+        """Add new candidates; if there is no room, the oldest without leases or labels leave."""
         staying, leaving = self.room_for([c.id for c in candidates], now_ms)
         for given in leaving:
             self._remove(given)
@@ -215,7 +217,7 @@ class Pool:
         self._by_id.update((c.id, c) for c in candidates if c.id in kept)
 
     def lend(self, given: str, lease: Lease, now_ms: int) -> None:
-        """Lease a candidate. Of its leases that have ended the newest are kept."""
+        """Lease a candidate. Of its ended leases, the newest are kept."""
         candidate = self._lent[given] = self._by_id[given]
         candidate.leases.append(lease)
         self._by_token[lease.token] = given
@@ -225,13 +227,13 @@ class Pool:
             candidate.leases.remove(old)
 
     def remember(self, annotator: str, request_id: str, asked: AnsweredQuery) -> None:
-        """Keep a request's answer, so that it is known again."""
+        """Keep a request's answer, for when the request comes again."""
         self._asked[_request_key(annotator, request_id)] = asked
         while len(self._asked) > limits.REQUESTS_KEPT:
             self._asked.popitem(last=False)
 
     def skip(self, token: str, *, for_all: bool) -> None:
-        """Close a lease; its candidate is not asked again, of this annotator or of anybody."""
+        """Close a lease; its annotator, or nobody, is asked for its candidate again."""
         candidate, lease = self.lease(token)
         lease.closed = True
         lease.skipped = "all" if for_all else "me"
@@ -241,7 +243,7 @@ class Pool:
             del candidate.skipped_by[: -limits.SKIPPED_KEPT]
 
     def unskip(self, token: str, expires_ms: int) -> None:
-        """Open a lease again that was skipped, until then; its candidate is as if it had not been."""
+        """Open a skipped lease again, until expires_ms, as if it had never been skipped."""
         candidate, lease = self.lease(token)
         lease.closed, lease.skipped, lease.expires_ms = False, None, expires_ms
         candidate.skipped_by_all = any(other.skipped == "all" for other in candidate.leases)
@@ -252,13 +254,13 @@ class Pool:
         self.lease(token)[1].closed = True
 
     def renew(self, token: str, expires_ms: int) -> None:
-        """Let a lease last until then."""
+        """Let a lease last until expires_ms."""
         self.lease(token)[1].expires_ms = expires_ms
 
     def vote(self, token: str, label: Label) -> None:
-        """Note an annotator's label, instead of one that he gave before.
+        """Note an annotator's label, replacing an earlier label of the same annotator.
 
-        Closes the lease, with any later one that the annotator has on the candidate.
+        Closes the lease, and any later lease of the annotator on the candidate.
         """
         candidate, lease = self.lease(token)
         for held in candidate.leases:
@@ -270,7 +272,7 @@ class Pool:
             candidate.votes.append(vote)
 
     def answer(self, given: str) -> None:
-        """The label of this id is learned: it is no candidate any more."""
+        """Remove a candidate whose label was learned, and count the answer."""
         candidate = self._by_id.get(given)
         if candidate is None:
             return
@@ -280,12 +282,12 @@ class Pool:
         self._remove(given)
 
     def forget(self, given: str) -> None:
-        """A candidate leaves; nothing counts that was said of it."""
+        """Remove a candidate; its labels do not count."""
         if given in self._by_id:
             self._remove(given)
 
     def limit(self, most: int, now_ms: int) -> None:
-        """Hold at most so many from now on: the oldest that nobody works on leave, then the oldest."""
+        """Limit the number of candidates: the oldest without leases or labels leave first, then the oldest."""
         self.most = most
         for given in self.room_for([], now_ms)[1]:
             self._remove(given)
@@ -293,7 +295,7 @@ class Pool:
             self._remove(given)
 
     def change(self, refit: Refit) -> None:
-        """Put every x into another form; a candidate whose x has none leaves."""
+        """Put every x into another form; candidates whose x cannot take it leave."""
         for candidate in list(self):
             try:
                 candidate.x, candidate.digest = refitted(candidate.x, candidate.digest, refit)
@@ -301,7 +303,7 @@ class Pool:
                 self._remove(candidate.id)
 
     def lease(self, token: str) -> tuple[Candidate, Lease]:
-        """A lease that the log names, and its candidate."""
+        """Return a lease that the log names, and its candidate."""
         found = self.find_lease(token)
         if found is None:
             raise ValueError("the log names a lease that was never given")
@@ -315,7 +317,7 @@ class Pool:
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts and arrays."""
+        """Return the state as facts and arrays."""
         candidates = list(self)
         facts: dict[str, Any] = {
             "answered": self.answered,
@@ -341,7 +343,7 @@ class Pool:
         return facts | inputs, arrays | {"digests": np.frombuffer(b"".join(c.digest for c in candidates), np.uint8)}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a state of `state`."""
+        """Take over a result of `state`."""
         self.answered, self.disagreed = facts["answered"], facts["disagreed"]
         self._asked = OrderedDict(
             (key, AnsweredQuery(fingerprint, tokens)) for key, fingerprint, tokens in facts["asked"]
@@ -350,7 +352,7 @@ class Pool:
         if facts["candidates"]:
             inputs, n = read_inputs(facts, arrays), len(facts["candidates"])
             if not len(inputs) == n == len({c["id"] for c in facts["candidates"]}):
-                raise BadFrame(f"{n} candidates with {len(inputs)} x, or an id twice")
+                raise BadFrame(f"{n} candidates must have as many x and different ids, got {len(inputs)} x")
             digests = StateReader(arrays).take("digests", np.uint8, (16 * n,)).tobytes()
             for r, c in enumerate(facts["candidates"]):
                 self._by_id[c["id"]] = Candidate(
@@ -366,9 +368,9 @@ class Pool:
                 )
         candidate_of = {lease.token: c.id for c in self for lease in c.leases}
         if sorted(facts["tokens"]) != sorted(lease.token for c in self for lease in c.leases):
-            raise BadFrame("the tokens are not those of the leases")
+            raise BadFrame("the tokens differ from the leases' tokens")
         if len(candidate_of) < len(facts["tokens"]):
-            raise BadFrame("a token is there twice")
+            raise BadFrame("a token is listed twice")
         self._by_token = {token: candidate_of[token] for token in facts["tokens"]}
         self._lent = {c.id: c for c in self if c.leases}
 

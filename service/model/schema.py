@@ -1,6 +1,6 @@
-"""What the facts of a snapshot must be. Its arrays are checked by the part that takes them.
+"""Schemas of a snapshot's facts. Its arrays are checked by the parts that take them.
 
-A snapshot may come from a file that anybody wrote: a right checksum is no right state.
+A snapshot may come from a file that anybody wrote, so a valid checksum does not make a valid state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LeaseFacts(TypedDict):
 
 @with_config(STRICT)
 class CandidateFacts(TypedDict):
-    """A candidate; its x stands in the arrays."""
+    """A candidate; its x is in the arrays."""
 
     id: str
     label: AnyLabel | None
@@ -77,7 +77,7 @@ class PendingFacts(TypedDict):
 
 @with_config(STRICT)
 class LearnerFacts(TypedDict):
-    """What learns. A vocabulary and a scaling check their own."""
+    """A learner. A vocabulary and a scaling check their own facts."""
 
     configuration: dict[str, Any]
     learned: Count
@@ -90,7 +90,7 @@ class LearnerFacts(TypedDict):
 
 @with_config(STRICT)
 class TombstonesFacts(TypedDict):
-    """What stays of forgotten examples."""
+    """Traces of forgotten examples."""
 
     salt: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     marks: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
@@ -98,7 +98,7 @@ class TombstonesFacts(TypedDict):
 
 @with_config(STRICT)
 class JobFacts(TypedDict):
-    """What is still to be done, or was (jobs.py)."""
+    """A job that is running or has ended (jobs.py)."""
 
     at: Count
     kind: JobKind
@@ -113,7 +113,7 @@ class JobFacts(TypedDict):
 
 @with_config(STRICT)
 class CurvesFacts(TypedDict):
-    """Learning curves (curves.py): strides, of the model's own and by challenger, and marks."""
+    """Learning curves (curves.py): strides, for the model and by challenger, and marks."""
 
     stride: Annotated[int, Field(ge=1, lt=2**53)]
     shadows: dict[str, Annotated[int, Field(ge=1, lt=2**53)]]
@@ -122,7 +122,7 @@ class CurvesFacts(TypedDict):
 
 @with_config(STRICT)
 class AnswerFacts(TypedDict):
-    """What an annotator said (annotators.py)."""
+    """An annotator's answer (annotators.py)."""
 
     id: str
     annotator: str
@@ -133,7 +133,7 @@ class AnswerFacts(TypedDict):
 
 @with_config(STRICT)
 class TallyFacts(TypedDict):
-    """An annotator in numbers."""
+    """Figures of an annotator."""
 
     labelled: Count
     skipped: Count
@@ -146,7 +146,7 @@ class TallyFacts(TypedDict):
 
 @with_config(STRICT)
 class AnnotatorsFacts(TypedDict):
-    """The newest answers, and who gave how many."""
+    """The newest answers, and each annotator's figures."""
 
     answers: list[AnswerFacts]
     tallies: list[Annotated[tuple[StrictStr, TallyFacts], Strict(strict=False)]]
@@ -154,14 +154,14 @@ class AnnotatorsFacts(TypedDict):
 
 @with_config(STRICT)
 class RevisionsFacts(TypedDict):
-    """When what another program keeps was changed (revisions.py)."""
+    """Times at which another program changed its examples (revisions.py)."""
 
     newest: list[Annotated[tuple[StrictStr, Milliseconds], Strict(strict=False)]]
 
 
 @with_config(STRICT)
 class StateFacts(TypedDict):
-    """All of it."""
+    """The whole state."""
 
     position: Annotated[int, Field(ge=1, lt=2**53)]
     learned: Count

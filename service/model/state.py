@@ -1,7 +1,7 @@
-"""What a model is made of, and its one binary form: the snapshot, which is written in one piece and checked when read.
+"""The parts of a model, and its only binary form: the snapshot, written in one piece and checked when read.
 
-A snapshot may come from a file that anybody wrote. What is read fits together, or is refused; what compiled code does
-with it later checks no bounds.
+A snapshot may come from a file that anybody wrote. A state with inconsistent parts is refused, because compiled code
+later checks no bounds.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Array = np.ndarray[Any, Any]
 Part = TypeVar("Part", Pool, Pending)
 
 SNAPSHOT = "model"
-FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
+FORMAT = 3  # of snapshots; CHANGELOG.md lists the changes
 LATER = ("curves", "annotators", "revisions")  # parts that older snapshots do not have
 
 
 class State:
-    """All parts of one model: what learns, first answers, pool, pending predictions, and what is still to be done."""
+    """All parts of a model: learners, first answers, pool, pending predictions, jobs and the rest."""
 
     def __init__(
         self,
@@ -52,23 +52,23 @@ class State:
         cache_bytes: int,
         answers_kept: int,
     ) -> None:
-        """learner: of this configuration, where it has been taught already."""
+        """learner: an already taught learner of this configuration; by default it is made here."""
         self.name = name
         self.cache_bytes = cache_bytes
         self.position = 0
         self.learned = 0
         self.at_ms = 0
-        self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
-        self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
-        self.floor = 0  # position before which no state may be folded again: an example was forgotten there
+        self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: no event between the two counts
+        self.reads_back_at = 0  # position of the newest event that needs earlier events to be applied
+        self.floor = 0  # states before this position may not be folded again: an example was forgotten there
         self.learner = learner or ModelLearner(configuration, cache_bytes)
         self.shadows: dict[str, ModelLearner] = {}  # challengers, by name
         self.answers = FirstAnswers(answers_kept)
-        self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
+        self.old_ids: dict[int, str] = {}  # ids of points whose first answers were dropped, by number
         self.pool = Pool(configuration.labels.pool_max)
         self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
         self.tombstones = Tombstones()
-        self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is another
+        self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is different
         self.jobs = Jobs()
         self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
         self.curves = Curves()
@@ -77,12 +77,12 @@ class State:
 
     @property
     def configuration(self) -> Configuration:
-        """Of what predicts."""
+        """The configuration of the learner that predicts."""
         return self.learner.configuration
 
     @property
     def solver(self) -> Solver:
-        """Of what predicts."""
+        """The solver of the learner that predicts."""
         return self.learner.solver
 
     @property
@@ -92,30 +92,30 @@ class State:
 
     @property
     def metrics(self) -> Prequential:
-        """Of the model's predictions."""
+        """The metrics of the model's predictions."""
         return self.learner.metrics
 
     @property
     def learners(self) -> list[ModelLearner]:
-        """The one that predicts, and its challengers."""
+        """The learner that predicts, and the challengers."""
         return [self.learner, *self.shadows.values()]
 
     @property
     def room(self) -> int:
-        """Examples that may come before points_max is reached."""
+        """Examples that may still come before points_max is reached."""
         return self.learner.room
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients and kernel rows, of the challengers too; bytes."""
+        """Return the bytes of points, coefficients and kernel rows, of the challengers too."""
         return sum(learner.solver.memory_bytes() for learner in self.learners)
 
     # -- writing and reading --------------------------------------------------------------------------------------
 
     def draft(self, own: Collection[str | None]) -> Self:
-        """Another one in the same state, in which learners can be put in the places of others.
+        """Return a copy of the state in which learners can be replaced.
 
-        It may change in its pool and its pending predictions, in the learners of these names (None: the model's own)
-        and in what is assigned as a whole. All the rest both have in common.
+        The copy has its own pool, pending predictions, and learners of these names (None: the model's own). Everything
+        else is shared with the original: in the copy it may be assigned as a whole, but not changed in place.
         """
         draft = copy(self)
         draft.pool = _copied(self.pool, Pool(self.pool.most))
@@ -125,7 +125,7 @@ class State:
         return draft
 
     def snapshot(self) -> bytes:
-        """The whole state as one frame."""
+        """Return the whole state as one frame."""
         facts: dict[str, Any] = {
             "format": FORMAT,
             "position": self.position,
@@ -150,7 +150,7 @@ class State:
         return encode(SNAPSHOT, facts, arrays, long=True)
 
     def _parts(self) -> dict[str, Any]:
-        """What has facts and arrays of its own."""
+        """Return the parts that have facts and arrays of their own."""
         return {
             "learner": self.learner,
             "answers": self.answers,
@@ -164,15 +164,15 @@ class State:
 
     @classmethod
     def restore(cls, name: str, snapshot: bytes, *, cache_bytes: int, answers_kept: int) -> Self:
-        """The state of a snapshot. ValueError (BadFrame) if the bytes are none or do not fit together."""
+        """Return the state of a snapshot. ValueError (BadFrame) if the bytes are not a snapshot or are inconsistent."""
         facts, arrays = decode(snapshot, SNAPSHOT)
         if facts.get("format") != FORMAT:
-            raise BadFrame(f"the snapshot has format {facts.get('format')}, this version reads {FORMAT}")
+            raise BadFrame(f"the snapshot must have format {FORMAT}, got {facts.get('format')}")
         FACTS.validate_python(facts)
         try:
             return cls._restore(name, facts, arrays, cache_bytes, answers_kept)
         except (KeyError, TypeError, IndexError, OverflowError) as error:
-            raise BadFrame(f"the snapshot does not fit together: {error!r}") from error
+            raise BadFrame(f"the snapshot is inconsistent: {error!r}") from error
 
     @classmethod
     def _restore(
@@ -190,7 +190,7 @@ class State:
                 own.load(facts[key], part(f"{key}."))
         model.old_ids, model.corrections = dict(facts["old_ids"]), dict(facts["corrections"])
         if len(model.old_ids) < len(facts["old_ids"]) or len(model.corrections) < len(facts["corrections"]):
-            raise ValueError("an example is there twice")
+            raise ValueError("an example is listed twice")
         model.position, model.learned, model.at_ms = facts["position"], facts["learned"], facts["at_ms"]
         model.undone = [(to, at) for to, at in facts["undone"]]
         model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
@@ -200,16 +200,16 @@ class State:
         return model
 
     def _check(self, arrays: dict[str, Array]) -> None:
-        """Refuse a state whose parts do not belong together."""
+        """Refuse a state with inconsistent parts."""
         classes = len(self.labels)
         if classes != len({label_key(label) for label in self.labels.labels}):
-            raise ValueError("the snapshot has a label twice")
+            raise ValueError("the snapshot lists a label twice")
         for name in ("answers.labels", "answers.predictions", "pending.numbers"):
             numbers = arrays.get(name, np.zeros(0, np.int32))
             if numbers.size and not UNKNOWN <= numbers.min() <= numbers.max() < classes:
                 raise ValueError(f"{name} must be numbers of {classes} classes")
         if self.answers.newest != self.learned:
-            raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
+            raise ValueError(f"the snapshot has learned {self.learned} examples, but answered {self.answers.newest}")
         self._check_learners()
         self.curves.check(self.position, self.learned, self.at_ms)
         for name, numbered in (
@@ -218,7 +218,7 @@ class State:
             ("traces", self.tombstones.numbers),
         ):
             if not all(1 <= number <= self.learned for number in numbered):
-                raise ValueError(f"{name} must be of the {self.learned} examples learned")
+                raise ValueError(f"{name} must be among the {self.learned} learned examples")
         if not all(0 <= label < classes for label in self.corrections.values()):
             raise ValueError(f"corrected labels must be numbers of {classes} classes")
         self._check_waiting()
@@ -228,16 +228,16 @@ class State:
             raise ValueError("the model's own learner has stopped")
         if len(self.shadows) > limits.SHADOWS_MAX:
             raise ValueError(
-                f"a model has at most {limits.SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}"
+                f"a model may have at most {limits.SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}"
             )
         for learner in self.learners:
             numbers = learner.numbers()
             if numbers.size and not 1 <= numbers.min() <= numbers.max() <= self.learned:
-                raise ValueError(f"a learner holds examples other than the {self.learned} learned")
+                raise ValueError(f"a learner holds examples outside the {self.learned} learned")
             if learner.metrics.added > self.learned or learner.ages.newest_ms > self.at_ms:
-                raise ValueError("a learner has counted more than was learned")
+                raise ValueError("a learner has counted more examples than were learned")
             if learner.learned > self.learned:
-                raise ValueError(f"the snapshot has learned {self.learned} examples, and a learner more of them")
+                raise ValueError(f"the snapshot has learned {self.learned} examples, but a learner more of them")
         for shadow in self.shadows.values():
             if shadow.configuration.features != self.configuration.features:
                 raise ValueError("a challenger has other features than the model")
@@ -245,9 +245,11 @@ class State:
                 raise ValueError("a challenger has other classes than the model")
 
     def _check_waiting(self) -> None:
-        """Of the candidates and of the predictions that wait for their labels."""
+        """Check the candidates, and the predictions that wait for their labels."""
         if not self.pool.disagreed <= self.pool.answered <= self.learned:
-            raise ValueError(f"{self.pool.answered} candidates answered, {self.pool.disagreed} with different labels")
+            raise ValueError(
+                f"{self.pool.answered} answered candidates do not fit {self.pool.disagreed} with different labels"
+            )
         classes = len(self.labels)
         if any(p.columns.size > columns_of(classes) for p in self.pending):
             raise ValueError(f"a pending prediction has more columns than {classes} classes")
@@ -258,13 +260,15 @@ class State:
             self._check_x(waiting)
 
     def _check_x(self, batches: list[Inputs]) -> None:
-        """Refuse an x that is none of this model's: its form, width, precision, or norms."""
+        """Refuse an x with another form, width, precision or norm than the model's."""
         if not self.configuration.features.check_held(batches, self.configuration, self.solver.kernel):
             raise ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
 
 
 def was_undone(undone: Iterable[tuple[int, int]], position: int) -> bool:
-    """Whether an event was undone by one of these rollbacks, each (the position that it goes back to, its own)."""
+    """Return whether an event was undone by one of these rollbacks, each as (the position it returns to, its own
+    position).
+    """
     return any(to < position < at for to, at in undone)
 
 
@@ -275,7 +279,7 @@ def _copied(part: Part, fresh: Part) -> Part:
 
 
 def answers_of(snapshot: bytes) -> FirstAnswers:
-    """The first answers that a snapshot holds."""
+    """Return the first answers of a snapshot."""
     facts, arrays = decode(snapshot, SNAPSHOT)
     answers = FirstAnswers(max(1, len(facts["answers"]["ids"])))
     answers.load(facts["answers"], {name.removeprefix("answers."): array for name, array in arrays.items()})

@@ -1,4 +1,4 @@
-"""What predictions read: a state that never changes, however the model goes on."""
+"""The state that predictions read: it never changes, whatever the model does next."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hinged.solvers.scores.sigmoid import Calibration
 
 Array = np.ndarray[Any, Any]
 
-CALIBRATED_MIN = 20  # predictions whose labels have come before there are probabilities
+CALIBRATED_MIN = 20  # predictions with labels that are needed before there are probabilities
 UNCALIBRATED = Calibration(np.zeros((0, 2)))
 
 
@@ -30,7 +30,7 @@ UNCALIBRATED = Calibration(np.zeros((0, 2)))
 class Decided:
     """Decision values (m, K) of a batch, predicted class numbers (m,) and their probabilities (m,), NaN if unknown.
 
-    outside: what in which rows lies outside of what was learned, where decision values were computed.
+    outside: by row, what lies outside everything learned, if decision values were computed.
     """
 
     columns: Array
@@ -39,14 +39,14 @@ class Decided:
     outside: Outside = field(default_factory=dict)
 
     def part(self, begin: int, end: int) -> Decided:
-        """What was decided on rows begin..end."""
+        """Return the decisions for rows begin to before end."""
         outside = {r - begin: found for r, found in self.outside.items() if begin <= r < end}
         return Decided(self.columns[begin:end], self.numbers[begin:end], self.probabilities[begin:end], outside)
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What predictions read. It never changes; learning publishes another."""
+    """The state that predictions read. It never changes; learning publishes another."""
 
     view: View
     reader: Reader[Any]
@@ -60,19 +60,21 @@ class Published:
     examples: int
 
     def rows(self, inputs: Inputs) -> Rows:
-        """A batch as the view takes it, each x by itself."""
+        """Return a batch as rows for the view, each x by itself."""
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
         return self.reader.rows(inputs, self.kernel, dim, dtype)
 
     def seen(self, inputs: Inputs) -> tuple[Rows, Outside]:
-        """The batch of one request as the view takes it, in order; and what in it lies outside of what was learned."""
+        """Return the batch of one request, in order, as rows for the view; and what in it lies outside everything
+        learned.
+        """
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
         return self.reader.seen(inputs, self.kernel, dim, dtype)
 
     def decide(self, inputs: Inputs) -> Decided:
         """Decide on the batch of one request.
 
-        Before the first example no class is known, in a warm-up perhaps only the majority's.
+        Before the first example no class is known; during a warm-up the majority's class may be the only prediction.
         """
         m = len(inputs)
         if not self.labels:
@@ -85,29 +87,29 @@ class Published:
         return Decided(columns, numbers, self.calibration(columns, numbers), outside)
 
     def scores(self, decided: Decided) -> list[dict[str, float]]:
-        """The score of each class by name, for each row."""
+        """Return each row's scores by class name."""
         return [dict(zip(self.names, scores, strict=False)) for scores in self.score_columns(decided).tolist()]
 
     def score_columns(self, decided: Decided) -> Array:
-        """The same as a matrix: (m, classes), or (m, 0) before any is known."""
+        """Return the scores as a matrix: (m, classes), or (m, 0) before any class is known."""
         columns = decided.columns
         if columns.shape[1] == 1:
             columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
         return columns
 
     def probabilities(self, decided: Decided) -> list[dict[str, float | None]]:
-        """The probability of each class by name, for each row; None where it is unknown."""
+        """Return each row's probabilities by class name; None where unknown."""
         found = self.calibration.classes(decided.columns)[:, : len(self.labels)] if decided.columns.shape[1] else None
         if found is None or np.isnan(found).any():
             return [dict.fromkeys(self.names[: len(self.labels)]) for _ in decided.numbers]
         return [dict(zip(self.names, row, strict=False)) for row in found.tolist()]
 
     def distances(self, columns: Array) -> Array:
-        """(m,) |f(x)|, NaN where fewer than two classes are known."""
+        """Return (m,) |f(x)|, NaN if fewer than two classes are known."""
         return distances(columns) if self.discerns else np.full(columns.shape[0], np.nan)
 
     def doubtful(self, columns: Array) -> Array:
-        """(m,) whether |f(x)| < 1 + delta / 2; true where fewer than two classes are known."""
+        """Return (m,) whether |f(x)| < 1 + delta / 2; true if fewer than two classes are known."""
         return is_wanted(columns, self.view.delta) if self.discerns else np.ones(columns.shape[0], bool)
 
     @property
@@ -117,7 +119,7 @@ class Published:
 
     @classmethod
     def of(cls, learner: ModelLearner, position: int, examples: int) -> Published:
-        """The present state of a model's learner; its position in the log, and the examples that it has learned."""
+        """Return the present state of a model's learner. position: in the log; examples: how many it has learned."""
         encoder, metrics = learner.warmup.encoder, learner.metrics
         return cls(
             view=learner.solver.view(),
@@ -127,7 +129,7 @@ class Published:
             labels=tuple(learner.labels.labels) if examples else (),
             names=tuple(learner.labels.names),
             majority=learner.majority,
-            # A sigmoid through a handful of scores is sure of anything.
+            # A sigmoid fitted to a handful of scores is overconfident.
             calibration=metrics.calibration() if metrics.predicted >= CALIBRATED_MIN else UNCALIBRATED,
             position=position,
             examples=examples,

@@ -1,8 +1,8 @@
-"""The warm-up of a learner: what its columns, their scales and gamma are found from.
+"""The warm-up of a learner: finds its columns, their scales, and gamma.
 
-It observes the first examples, and, where the configuration says so, candidates without labels as soon as they are
-offered. A candidate whose label comes is not observed twice. When enough are there the learner begins anew with what
-they show, and learns those of them that have a label again, in the order in which they were learned.
+It observes the first examples and, if the configuration says so, candidates without labels as soon as they are offered.
+A candidate whose label comes is not observed twice. When enough are there, the learner starts over with the new
+columns, and learns the labelled examples again, in their original order.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ NO_CLASS, NO_KEY = -1, 0  # of a candidate
 
 
 class WarmUp:
-    """An encoder and what it observes, in step.
+    """An encoder, and which examples it has observed, in step.
 
-    classes (n,) int32, keys (n,) int64 and ids, of the observed: NO_CLASS and NO_KEY for a candidate, which alone has
-    an id. candidates: how many were ever observed.
+    classes: (n,) int32, keys: (n,) int64, and ids, of the observed examples. A candidate has NO_CLASS and NO_KEY, and
+    only candidates have ids.
+    candidates: how many were ever observed.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -45,17 +46,17 @@ class WarmUp:
 
     @property
     def active(self) -> bool:
-        """Whether it goes on."""
+        """Whether the warm-up goes on."""
         return self.encoder is not None and self.encoder.warming
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything by which an x could be told from another."""
+        """Whether the encoder can already tell one x from another."""
         return self.encoder is None or not self.encoder.warming or len(self.encoder) > 0
 
     @property
     def learned(self) -> Array:
-        """Places of the examples with a label among the observed, in the order in which they were learned."""
+        """Places of the labelled examples among the observed, in the order in which they were learned."""
         places = np.flatnonzero(self.keys != NO_KEY)
         return places[np.argsort(self.keys[places], kind="stable")]
 
@@ -66,13 +67,13 @@ class WarmUp:
 
     @property
     def until_freeze(self) -> int:
-        """Examples until it is time for `freeze`, 0 where it is over."""
+        """Examples until `freeze` is due, 0 if the warm-up is over."""
         return self.encoder.until_freeze if self.encoder is not None else 0
 
     # -- observing ------------------------------------------------------------------------------------------------
 
     def observe(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
-        """Take the next learned examples, at most `until_freeze`; whether it is time for `freeze`."""
+        """Take the next learned examples, at most `until_freeze`; return whether `freeze` is due."""
         items, new = self._encoder.items(inputs), []
         for r, given in enumerate(ids):
             place = self._places.pop(given, None) if given is not None else None
@@ -84,7 +85,7 @@ class WarmUp:
         return self._take([items[r] for r in new], classes[new], keys[new], [None] * len(new))
 
     def offer(self, inputs: Inputs, ids: Sequence[str], begin: Callable[[], None]) -> None:
-        """Take candidates as long as it goes on; `begin` is called whenever it is time for `freeze`."""
+        """Take candidates as long as the warm-up goes on; call `begin` whenever `freeze` is due."""
         if not (self._takes_candidates and self.active):
             return
         new = [r for r, given in enumerate(ids) if given not in self._places][: self._encoder.left]
@@ -107,7 +108,7 @@ class WarmUp:
         return self._encoder.observe(items)
 
     def leave_out(self, places: Array) -> None:
-        """Forget these of the observed."""
+        """Forget the observed examples at these places."""
         kept = np.setdiff1d(np.arange(len(self.ids)), places)
         self._encoder.observed = [self._encoder.observed[r] for r in kept]
         self.classes, self.keys = self.classes[kept], self.keys[kept]
@@ -115,11 +116,13 @@ class WarmUp:
         self._find_places()
 
     def _find_places(self) -> None:
-        """Where the candidates stand that still wait for their labels."""
+        """Index the candidates that still wait for their labels."""
         self._places = {given: place for place, given in enumerate(self.ids) if given is not None}
 
     def freeze(self) -> tuple[CSR, Array, Array, Array]:
-        """Fix what has been found. The observed as rows; the places among them, classes and keys of the learned."""
+        """Fix the columns. Return the observed as rows, and the places among them, classes and keys of the learned
+        examples.
+        """
         learned = self.learned
         csr = self._encoder.freeze()
         found = csr, learned, self.classes[learned], self.keys[learned]
@@ -129,27 +132,27 @@ class WarmUp:
 
     @property
     def _encoder(self) -> Encoder[Any, Any]:
-        assert self.encoder is not None  # noqa: S101  what has no encoder has nothing to observe
+        assert self.encoder is not None  # noqa: S101  without an encoder nothing is observed
         return self.encoder
 
     # -- what was found -------------------------------------------------------------------------------------------
 
     def gamma(self, configuration: Configuration) -> float:
-        """What gamma comes to where it is no number; 1 where nothing was found."""
+        """Return the number to use for gamma "auto" or "scale"; 1 if nothing was found."""
         if self.encoder is None:
             return 1.0
         shown = self.encoder.spread.gamma(configuration.kernel.type, former=configuration.gamma == AUTO)
         return min(shown, configuration.gamma_max)
 
     def gammas(self, configuration: Configuration) -> set[float]:
-        """What a learner's gamma may be: the found one, or 1 where there was none yet."""
+        """Return the valid values of a learner's gamma: the found value, or 1 if none was found yet."""
         shown = self.gamma(configuration)
         return {shown, 1.0} if self.encoder is None or self.encoder.spread == Spread(0.0, 0.0, 0.0) else {shown}
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts and arrays."""
+        """Return the state as facts and arrays."""
         facts: dict[str, Any] = {}
         arrays: dict[str, Array] = {"warm_classes": self.classes, "warm_keys": self.keys}
         if self.encoder is None:
@@ -161,7 +164,7 @@ class WarmUp:
         return facts, arrays | {f"{name}.{key}": array for key, array in parts.items()}
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array], classes: int) -> None:
-        """Take over a state of `state`, for so many classes. ValueError if it does not fit together."""
+        """Take over a result of `state`, for this number of classes. ValueError if it is inconsistent."""
         observed = 0
         if self.encoder is not None:
             prefix = f"{self.encoder.NAME}."
@@ -175,12 +178,12 @@ class WarmUp:
         self.keys = read.take("warm_keys", np.int64, (observed,), NO_KEY, COUNT_MAX)
         waits = [given is not None for given in self.ids]
         if len(self.ids) != observed or not ((self.keys == NO_KEY) == waits).all():
-            raise ValueError("of what was observed candidates alone have ids, and no keys")
+            raise ValueError("observed candidates must have ids and no keys, and other examples the reverse")
         if not ((self.classes == NO_CLASS) == waits).all():
-            raise ValueError("of what was observed candidates alone have no class")
+            raise ValueError("observed candidates must have no class, and other examples must have one")
         held = self.keys[self.keys != NO_KEY]
         if np.unique(held).size < held.size or len({given for given in self.ids if given is not None}) < sum(waits):
-            raise ValueError("an example was observed twice")
+            raise ValueError("an example is listed twice")
         self._find_places()
         if sum(waits) > self.candidates:
-            raise ValueError(f"the state has observed {self.candidates} candidates, and holds {sum(waits)}")
+            raise ValueError(f"the state has observed {self.candidates} candidates, but holds {sum(waits)}")

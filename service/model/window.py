@@ -1,4 +1,4 @@
-"""The window of a model: which examples have become too old, as the stream goes on, and how the others fade."""
+"""The window of a model: which examples have become too old as the stream goes on, and how the rest fade."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Left: TypeAlias = range
 """Numbers of examples that leave."""
 
 NONE: Left = range(0)
-FADES = 64  # steps in which a half-life of examples goes by that says no step of its own
-STEPS = 100  # such a window of examples moves on by at most this part of it at once
-GRAINS = 1_000  # moments that a window of seconds tells apart
+FADES = 64  # fadings per half-life of examples, for models without a step
+STEPS = 100  # moves per window of examples, at least, for models without a step
+GRAINS = 1_000  # times that a window of seconds distinguishes
 LN_2 = 0.6931471805599453
-HALF_LIVES_MAX = 64.0  # at once; nothing is left then, and no number too small
+HALF_LIVES_MAX = 64.0  # at once: nothing is left after that, and no number is too small
 MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
 
 class Ages:
-    """Numbers of examples that leave the window, each once, the same however the stream is cut into batches.
+    """Finds the examples that leave the window, each once, in the same way however the stream is cut into batches.
 
-    With a half-life examples leave after so many of them, and until then what is older counts less and less.
+    With a half-life, examples leave after a number of half-lives; until then older examples count less and less.
     """
 
     def __init__(self, window: Window | None, half_life: HalfLife | None = None) -> None:
@@ -37,16 +37,16 @@ class Ages:
         self._half_life = half_life.examples if half_life is not None else None
         self._half_life_ms = 1000 * half_life.seconds if half_life is not None and half_life.seconds else None
         said = window.step if window is not None else None
-        self._step = said or max(1, (self._half_life or 0) // FADES)  # examples after which the others fade
+        self._step = said or max(1, (self._half_life or 0) // FADES)  # examples between two fadings
         self._examples = window.examples if window is not None else None
         self._ms = round(1000 * window.seconds) if window is not None and window.seconds is not None else None
         self._stride = said or max(1, (self._examples or 0) // STEPS)  # examples that leave together
-        self.dropped = 0  # examples with numbers up to this one have left
-        self._faded = 0  # steps by which the others have faded
+        self.dropped = 0  # examples with numbers up to this have left
+        self._faded = 0  # steps by which the rest have faded
         self._grains: list[tuple[int, int, int]] = []  # last number, first and last time of examples close in time
 
     def end_of_part(self, keys: Array, begin: int) -> int:
-        """Where the part of a batch that begins there ends, for the window to move on."""
+        """Return where a part of a batch ends that begins at `begin`: there the window moves."""
         if self._examples is None:
             return int(keys.size)
         strides = [self._stride] if self._half_life is None else [self._stride, self._step]
@@ -54,21 +54,21 @@ class Ages:
         return begin + int(np.searchsorted(keys[begin:], border))
 
     def fading_until(self, now_ms: int) -> float:
-        """By how much all has faded since the last example was learned, with a half-life in seconds; else 1."""
+        """Return the factor by which all has faded since the last example, with a half-life in seconds; else 1."""
         if self._half_life_ms is None or not self._grains or now_ms <= self._grains[-1][2]:
             return 1.0
         return _part_left((now_ms - self._grains[-1][2]) / self._half_life_ms)
 
     def fading_to(self, number: int) -> float:
-        """By how much all fades before example `number` is learned, with a half-life in examples; else 1."""
+        """Return the factor by which all fades before example `number`, with a half-life in examples; else 1."""
         steps = number // self._step
         if self._half_life is None or steps == self._faded:
             return 1.0
-        steps, self._faded = steps - self._faded, steps  # several, where those between were forgotten
+        steps, self._faded = steps - self._faded, steps  # several steps if the examples in between were forgotten
         return _part_left(steps * self._step / self._half_life)
 
     def add(self, last: int, at_ms: int) -> Left:
-        """Examples up to number `last` have been learned: those that are too many now."""
+        """Note that examples up to number `last` have been learned; return those that are now too many."""
         if self._ms is not None:
             if self._grains and at_ms - self._grains[-1][1] < self._ms // GRAINS:
                 self._grains[-1] = (last, self._grains[-1][1], at_ms)
@@ -79,7 +79,7 @@ class Ages:
         return self._leave(last - self._examples)
 
     def older_than(self, now_ms: int) -> Left:
-        """Those that are too old at this time."""
+        """Return the examples that are too old at this time."""
         if self._ms is None:
             return NONE
         through = 0
@@ -95,19 +95,19 @@ class Ages:
         return left
 
     def state(self) -> dict[str, Array]:
-        """All of it as arrays."""
+        """Return the state as arrays."""
         state = {"dropped": np.array([self.dropped]), "grains": np.array(self._grains, np.int64).reshape(-1, 3)}
         return state | ({"faded": np.array([self._faded])} if self._half_life is not None else {})
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a state of `state`."""
+        """Take over a result of `state`."""
         read = StateReader(state)
         dropped = int(read.take("dropped", np.int64, (1,), 0, COUNT_MAX)[0])
         grains = read.take("grains", np.int64, (None, 3), 0, COUNT_MAX)
         if (grains.size and self._ms is None) or (dropped and self._ms is None and self._examples is None):
-            raise ValueError("without a window no example leaves it")
+            raise ValueError("without a window no example may have left it")
         if (np.diff(grains[:, 0], prepend=dropped) <= 0).any() or (grains[:, 1:] > MS_MAX).any():
-            raise ValueError("grains must be of examples that are still there, in order, and of a time before 10,000")
+            raise ValueError("grains must be of examples that are still there, in order, and before the year 10,000")
         if self._half_life is not None:
             self._faded = int(read.take("faded", np.int64, (1,), 0, COUNT_MAX)[0])
         self.dropped = dropped
@@ -115,15 +115,15 @@ class Ages:
 
     @property
     def newest(self) -> int:
-        """Number of an example that has been learned, the newest that is known here."""
+        """The newest example number known here."""
         return self._grains[-1][0] if self._grains else self.dropped
 
     @property
     def newest_ms(self) -> int:
-        """Time of an example that has been learned, the latest that is known here."""
+        """The latest example time known here."""
         return max((row[2] for row in self._grains), default=0)
 
 
 def _part_left(half_lives: float) -> float:
-    """What is left after so many half-lives, the same bits on every processor."""
+    """Return what is left after a number of half-lives, the same bits on every processor."""
     return float(exp(-LN_2 * min(half_lives, HALF_LIVES_MAX)))  # type: ignore[no-untyped-call]

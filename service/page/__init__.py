@@ -1,5 +1,5 @@
-"""The page in a browser: what it consists of, and under which policy it is shown.
+"""The browser interface at /ui: its files, and the content security policy that the server sends with them.
 
-`static/` is served as it stands: ES modules, no build step. Its vendored libraries are listed with their SHA-256 in
-`static/vendor/SHA256SUMS`; `make vendor` fetches them anew. Nothing is loaded from any other host.
+The server sends `static/` unchanged: ES modules, no build step. `static/vendor/SHA256SUMS` lists the vendored
+libraries; `make vendor` fetches them again. The page loads nothing from any other host.
 """

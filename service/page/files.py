@@ -1,4 +1,4 @@
-"""The files of the page, read once, each in the form in which it goes out."""
+"""Read the files of the page once, and keep the bytes and headers that the server sends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 STATIC = Path(__file__).parent / "static"
-ZIPPED_MIN = 1_000  # bytes below which gzip gains nothing
+# Bytes. Smaller files are sent without gzip, which would gain nothing.
+ZIPPED_MIN = 1_000
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -17,13 +18,13 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Of what is served; licences and lists beside it are not."""
+"""Media types by suffix. The server sends no file with another suffix: neither licences nor SHA256SUMS."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-"""Nothing but files of this server, and no text that becomes markup or a script."""
+"""The browser loads files from this server only, and no text can become markup or a script."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -34,11 +35,13 @@ HEADERS = {
     "Cache-Control": "no-cache",
     "Vary": "Accept-Encoding",
 }
-"""Of every file. A browser asks each time whether it has changed: after an upgrade no half of an old page is shown."""
+"""Headers of every file. `no-cache` makes the browser ask each time whether a file has changed; otherwise a browser
+could mix files of two versions after an upgrade.
+"""
 
 
 class File(NamedTuple):
-    """A file: its bytes, the same by gzip (None where that gains nothing), its type and a tag of its content."""
+    """A file: its bytes, its gzipped bytes (None if gzip gains nothing), its media type and its ETag."""
 
     body: bytes
     zipped: bytes | None
@@ -48,7 +51,7 @@ class File(NamedTuple):
 
 @cache
 def files() -> dict[str, File]:
-    """Every file that is served, by its path below the folder."""
+    """Return every file that the server sends, by its path below `static/`."""
     found = {}
     for path in sorted(STATIC.rglob("*")):
         media_type = TYPES.get(path.suffix)

@@ -1,4 +1,4 @@
-"""A server of one process. What is more than one overrides what differs; the application asks nowhere which it is."""
+"""A server of one process. Servers of several processes override what differs; the application does not ask which."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hinged.service.errors import Conflict
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 
-NO_NODE = "this server has its store to itself; servers that share one are started with HINGED_NODE"
+NO_NODE = "this server has its store to itself; servers that share a store are started with HINGED_NODE"
 
 
 class ServerParts(NamedTuple):
-    """What a server is made of."""
+    """The parts of a server."""
 
     store: Store
     registry: Registry
@@ -34,53 +34,53 @@ class ServerParts(NamedTuple):
 
 
 class Alone(Collector):
-    """Has all models, and nobody to ask."""
+    """A server that has all models, and no other process or server to ask."""
 
     connection: type[Connection] = Connection
-    """What speaks HTTP."""
+    """The class that speaks HTTP."""
 
     def join(self, parts: ServerParts) -> ASGIApp:
-        """Know the server, which is about to start; what its requests go to."""
+        """Take the parts of the server, which is about to start; return the application that gets its requests."""
         return parts.edge
 
     def here(self, name: str) -> bool:  # noqa: ARG002
-        """Whether a model is this server's beyond doubt."""
+        """Whether a model is certainly this server's."""
         return True
 
     def shared(self) -> dict[str, Any]:
-        """What connections find in the lifespan's state."""
+        """Entries of the lifespan's state, for connections."""
         return {}
 
     async def start(self) -> None:
-        """The server has begun to start."""
+        """Called when the server begins to start."""
 
     async def claims(self) -> None:
-        """Return once what is this server's when it starts is claimed and loaded."""
+        """Wait until the models that are this server's at its start are claimed and loaded."""
 
     def drain(self) -> None:
-        """The server stops: it takes nothing over any more."""
+        """Called when the server begins to stop: it takes no more models over."""
 
     async def stop(self) -> None:
-        """Let go of the others."""
+        """Close the connections to other processes or servers."""
 
     def collect(self) -> Iterator[Metric]:
-        """Figures of now."""
+        """The present figures."""
         return iter(())
 
-    # -- what the routes of /cluster ask --------------------------------------------------------------------------
+    # -- for the routes of /cluster -------------------------------------------------------------------------------
 
     async def overview(self, request: Request) -> dict[str, Any]:  # noqa: ARG002
-        """The servers and the models. Conflict where there are no several servers."""
+        """The servers and the models. Conflict if there is only one server."""
         raise Conflict(NO_NODE)
 
     def figures(self) -> dict[str, Any]:
-        """This server and its models. Conflict as above."""
+        """This server and its models. Conflict if there is only one server."""
         raise Conflict(NO_NODE)
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:  # noqa: ARG002
-        """Let the server at `to` have a model. Conflict as above."""
+        """Move a model to the server at `to`. Conflict if there is only one server."""
         raise Conflict(NO_NODE)
 
     async def claim(self, model: str) -> dict[str, Any]:  # noqa: ARG002
-        """Take a model that was released for this server. Conflict as above."""
+        """Take a model that was released for this server. Conflict if there is only one server."""
         raise Conflict(NO_NODE)

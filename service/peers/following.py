@@ -1,4 +1,4 @@
-"""The models of another process, as this one follows them."""
+"""Follow the models of other processes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hinged.service.store.base import Store
 log = logging.getLogger(__name__)
 
 AGAIN_S = 0.2
-"""Seconds until an owner that is away is asked again. With more its models are followed so much later."""
+"""Seconds between attempts to reach an owner that is away. With more, following resumes that much later."""
 
 
 class Following:
-    """The models of one owner. On one event loop."""
+    """Follows the models of one owner. On one event loop."""
 
     def __init__(self, path: Path, open_store: Callable[[], Store], settings: Settings, lane: Lane) -> None:
-        """path: where the owner tells how far its models are. open_store: opens what it writes, for reading."""
+        """path: socket on which the owner reports positions. open_store: opens the owner's part for reading."""
         self._path = path
         self._open_store = open_store
         self._settings = settings
@@ -34,9 +34,9 @@ class Following:
         self._store: Store | None = None
 
     async def run(self) -> None:
-        """Follow it, whenever it is there."""
+        """Follow the owner whenever it is there."""
         while True:
-            with suppress(OSError, StoreUnavailable):  # it is away
+            with suppress(OSError, StoreUnavailable):  # the owner is away
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_BYTES_MAX)
                 with closing(writer):
                     await self._follow(reader)
@@ -44,17 +44,17 @@ class Following:
 
     async def _follow(self, reader: asyncio.StreamReader) -> None:
         if self.replicas is None:
-            self._store = await asyncio.to_thread(self._open_store)  # which is there, as its owner is
+            self._store = await asyncio.to_thread(self._open_store)  # it exists, because its owner runs
             self.replicas = Replicas(self._store, self._settings, self._lane)
         await follow_notes(reader, self.replicas.note)
         await self.replicas.settle()
 
     def drain(self) -> None:
-        """Give up what is folded just now."""
+        """Give up folds in progress."""
         self._lane.give_up("the server stops")
 
     async def stop(self) -> None:
-        """Follow it no more."""
+        """Stop following."""
         if self.replicas is not None:
             await self.replicas.stop()
         if self._store is not None:
@@ -62,7 +62,7 @@ class Following:
 
 
 class Followed:
-    """The models of all owners that this process follows: what routes take for the registry."""
+    """The replicas of all owners that this process follows; routes use it as the registry."""
 
     def __init__(self, owner: Callable[[str], int], followings: Mapping[int, Following], settings: Settings) -> None:
         self.settings = settings
@@ -70,7 +70,7 @@ class Followed:
         self._followings = followings
 
     def get(self, name: str) -> Replica:
-        """The replica of a model. NotHere where only its owner can answer."""
+        """The replica of a model. NotHere if only its owner can answer."""
         following = self._followings.get(self._owner(name))
         if following is None or following.replicas is None:
             raise NotHere

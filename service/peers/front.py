@@ -1,4 +1,4 @@
-"""Before all else: what is asked of another process's model is answered from a replica, or handed on."""
+"""The front answers requests for another process's model from a replica, or hands them on, before anything else."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from hinged.service.peers.ring import Ring
 log = logging.getLogger(__name__)
 
 HAS_IDS, NONE = b'"id"', b""
-"""A prediction with an id waits for its label, at the owner. Where it is written otherwise the replica notices."""
+"""Bytes that show that a body is not for a replica: a prediction with an id waits for its label, at the owner. The
+replica itself notices an id that is written differently. NONE: no such bytes."""
 
 
 class State:
-    """What routes find in `app.state`."""
+    """The part of `app.state` that routes use, with replicas as the registry."""
 
     def __init__(self, registry: Followed, access: Access) -> None:
         self.registry = registry
@@ -37,7 +38,7 @@ class State:
 
 
 class Front:
-    """ASGI middleware. Refusals too are the owner's, for it alone knows the newest state."""
+    """ASGI middleware. Only the owner refuses requests, because it alone knows the newest state."""
 
     def __init__(
         self, edge: Edge, access: Access, ring: Ring, channels: dict[int, Channel], followed: Followed
@@ -48,7 +49,7 @@ class Front:
         self._channels = channels
 
     def leads(self, scope: Scope) -> Channel | bool:
-        """Where a request leads: to another process, to this one (True), or where that shows later (False)."""
+        """Where a request leads: to another process; to this process (True); or not known yet (False)."""
         name = model_of(scope["path"])
         owner = self._ring.number if name is None else self._ring.owner(name)
         if owner == self._ring.number:
@@ -75,7 +76,7 @@ class Front:
         try:
             status = await self._answer(route, Request(scope, watched), send)
         except ServiceError as error:
-            if watched.cut_off:  # a client that goes away, or takes too long
+            if watched.cut_off:  # the client has gone, or is too slow
                 await error_response(error, scope["path"])(scope, receive, send)
             else:
                 await _hand_on(channel, scope, receive, send)
@@ -95,15 +96,15 @@ class Front:
 
 
 class _Watched:
-    """What is received, unless it shows that it is not for a replica."""
+    """Receives a body, and raises NotHere when the body shows that it is not for a replica."""
 
     def __init__(self, receive: Receive, stop_at: bytes) -> None:
-        """stop_at: a body with this is not."""
+        """stop_at: bytes that show it."""
         self.cut_off = False
-        """Whether a part of the body was waited for, and there is none."""
+        """Whether the rest of the body was awaited and has not come."""
         self._receive = receive
         self._stop_at = stop_at
-        self._end = b""  # of the part before, which may end within it
+        self._end = b""  # end of the previous part, in which `stop_at` may begin
 
     async def __call__(self) -> Message:
         self.cut_off = True
@@ -119,17 +120,17 @@ class _Watched:
 
 
 def _answered_by_a_replica(scope: Scope) -> Found | None:
-    """The route of a request that a replica may answer; None for any other."""
+    """The route of a request that a replica may answer; None for any other request."""
     found = None if scope["root_path"] else ROUTES.find(scope["method"], scope["path"])
     return found if found is not None and found.route.operation.replicas else None
 
 
 async def _hand_on(channel: Channel, scope: Scope, receive: Receive, send: Send) -> None:
-    """Leave a connection to the owner, or say that it is away."""
+    """Hand the connection to the owner, or answer that the owner is away."""
     try:
         await scope[CONNECTION].hand_on(channel)
     except Unavailable as error:
         await error_response(error, scope["path"])(scope, receive, send)
     else:
-        while (await receive())["type"] != "http.disconnect":  # which it is for this process
+        while (await receive())["type"] != "http.disconnect":  # the end of the request for this process
             pass

@@ -1,9 +1,9 @@
-"""Connections that one process of a server hands to another: the socket itself, with what has come on it.
+"""Hand connections from one process of a server to another: the socket itself, with the data that has come on it.
 
-Half of a connection cannot be given away. So a connection on which something was asked of another process is that
-process's from then on, as if it had taken the connection at once; no byte of an answer passes through two processes. A
-datagram of a Unix socket carries both. It arrives as a whole or not at all, and where nobody takes it the system says
-so at once.
+Half of a connection cannot be given away. So a connection on which another process was asked something belongs to that
+process from then on, as if it had accepted the connection; no byte of an answer passes through two processes. A
+datagram of a Unix socket carries the socket and the data. The datagram arrives as a whole or not at all, and if no
+process takes it, the system reports that at once.
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ from hinged.service.errors import ServiceError, Unavailable
 log = logging.getLogger(__name__)
 
 CONNECTION = "hinged.connection"
-"""Of a scope: the Lent connection that the request came over."""
+"""Key of a scope: the Lent connection of the request."""
 INLINE_BYTES_MAX = 2**16 if sys.platform == "linux" else 1_024
-"""Bytes that travel in the datagram. Longer ones come over a socket of their own: macOS sends 2,048 bytes at most."""
-LENGTH_BYTES = 8
-PIECE_BYTES = 2**20
+"""Most bytes of data in the datagram; longer data has a socket of its own. macOS sends 2,048 bytes at most."""
+LENGTH_BYTES = 8  # bytes of the length before the data
+PIECE_BYTES = 2**20  # most bytes read at once from a socket with longer data
 FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
+"""Errors of a socket that can take nothing for now."""
 END_OF_HEAD = b"\r\n\r\n"
 
 
 class Channel:
-    """To one other process, which takes connections at a path."""
+    """A channel to another process, which takes connections at a path."""
 
     def __init__(self, number: int, path: Path) -> None:
         self.number = number
         self._path = str(path)
         self._socket: socket.socket | None = None
         self.handed = 0
-        self._turn = asyncio.Lock()  # connections are handed over in the order in which they were to be
+        self._turn = asyncio.Lock()  # keeps the order of the connections
         self._sending: set[asyncio.Task[None]] = set()
 
     def hand_now(self, line: int, came: bytes) -> bool:
-        """Hand a connection over; False where that takes time. Unavailable where nobody takes it."""
+        """Hand a connection over; false if that would take time. Unavailable if no process takes it."""
         return not self._turn.locked() and len(came) <= INLINE_BYTES_MAX and self._send([line], came)
 
     async def hand(self, line: int, came: bytes) -> None:
-        """The same, as long as it takes. Unavailable where nobody takes it in time."""
+        """Like `hand_now`, waiting if needed. Unavailable if no process takes it in time."""
         try:
-            # A client may leave meanwhile, and another connection have its number.
+            # The client may leave meanwhile, and another connection get the same descriptor.
             with socket.socket(fileno=socket.dup(line)) as kept:
                 async with asyncio.timeout(limits.HAND_OVER_S), self._turn:
                     await self._send_soon([kept.fileno()], came)
@@ -98,7 +99,7 @@ class Channel:
                 if error.errno in FULL:
                     return False
                 self.close()
-                if not known:  # else another process may be there by now
+                if not known:  # on a known socket, try again: the process may have been restarted
                     raise Unavailable(
                         f"process {self.number} of this server is away and comes back; nothing was done",
                         retry_after_s=1,
@@ -109,7 +110,7 @@ class Channel:
         raise AssertionError
 
     async def _writable(self) -> None:
-        assert self._socket is not None  # noqa: S101  it is full
+        assert self._socket is not None  # noqa: S101  _send has just used it
         loop, writable = asyncio.get_running_loop(), asyncio.Event()
         loop.add_writer(self._socket, writable.set)
         try:
@@ -118,7 +119,7 @@ class Channel:
             loop.remove_writer(self._socket)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the channel."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -131,14 +132,14 @@ async def _send_all(channel: socket.socket, data: bytes) -> None:
 
 
 Leads = Callable[[Scope], "Channel | bool"]
-"""Where a request leads: the channel to the process that it is for; True for this one; False where that shows later."""
+"""Where a request leads: the channel to its process; True: this process; False: not known yet."""
 
 
 class Lent(Connection):
     """A connection that may be handed to another process.
 
-    What comes is parsed in parts of which none goes beyond the end of a request. So the bytes of each request that is
-    not yet answered are known, and the connection can be handed over at any of them.
+    Data is parsed in parts, none of which goes beyond the end of a request. So the bytes of each unanswered request are
+    known, and the connection can be handed over at any of them.
     """
 
     leads: Leads
@@ -146,17 +147,17 @@ class Lent(Connection):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._came: deque[bytearray | None] = deque([bytearray()])
-        """The bytes of each request that is not answered, None where it stays here; the last may not be whole."""
-        self._answered_early = False  # whether what comes is the rest of a request that was answered
-        self._left: int | None = None  # bytes of the body that are to come; None where it is chunked
+        """The bytes of each unanswered request, None if it is answered here; the last request may be incomplete."""
+        self._answered_early = False  # whether the rest of an answered request is coming
+        self._left: int | None = None  # bytes of the body still to come; None for a chunked body
         self._receiving = False
-        self._parsed = 0  # bytes of what is received just now
-        self._leaving: Callable[[bytes], None] | None = None  # told what came and was not parsed
+        self._parsed = 0  # number of bytes parsed of the data being received
+        self._leaving: Callable[[bytes], None] | None = None  # called with the data that was not parsed
 
-    # -- what comes -----------------------------------------------------------------------------------------------
+    # -- incoming data --------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse, unless the connection is to leave."""
+        """Parse the data, up to the point where the connection leaves."""
         self._receiving, self._parsed = True, 0
         super().data_received(data)
         self._receiving = False
@@ -176,33 +177,33 @@ class Lent(Connection):
             super()._parse(part)
 
     def _edge(self, piece: bytes, at: int) -> int:
-        """Up to where a piece is parsed next: no further than the request that has begun."""
+        """End of the part to parse next, within the request that has begun."""
         if not self._in_message:
             end = piece.find(END_OF_HEAD, at)
             return len(piece) if end < 0 else end + len(END_OF_HEAD)
-        if self._in_head or self._left is None:  # it ends with a line, whichever
+        if self._in_head or self._left is None:  # the head or chunked body ends with a line
             return piece.find(b"\n", at) + 1 or len(piece)
         return min(len(piece), at + self._left)
 
     def on_message_begin(self) -> None:
-        """One more request."""
+        """Begin a request."""
         super().on_message_begin()
         cast("dict[str, Any]", self.scope)[CONNECTION] = self
 
     def on_headers_complete(self) -> None:
-        """Its head says how long it is."""
+        """Read the length of the body from the head."""
         headers = dict(self.headers)
         self._left = None if b"transfer-encoding" in headers else int(headers.get(b"content-length", b"0"))
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Some of its body."""
+        """Take a piece of the body."""
         if self._left is not None:
             self._left -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """What comes from here on is of the next request."""
+        """Begin to collect the bytes of the next request."""
         ended = not self._ignores_upgrade
         super().on_message_complete()
         if ended:
@@ -213,17 +214,17 @@ class Lent(Connection):
             self._answered_early = False
 
     def _answered(self) -> None:
-        """Nobody needs its bytes any more."""
+        """Drop the bytes of the request that was just answered."""
         if len(self._came) > 1:
             self._came.popleft()
         else:
             self._came[0] = None
             self._answered_early = self._in_message
 
-    # -- where it goes --------------------------------------------------------------------------------------------
+    # -- handing over ---------------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
-        """Answer a request, the first of those that are not answered, or hand it over with all behind it."""
+        """Answer the oldest unanswered request, or hand it over with all requests behind it."""
         channel = self.leads(cast("Scope", cycle.scope))
         if isinstance(channel, bool):
             if channel:
@@ -235,25 +236,25 @@ class Lent(Connection):
             self._came[0] = None
             self._stay(cycle, error)
 
-        self._broken = True  # until it is known whether it leaves
+        self._broken = True  # parse nothing until it is known whether the connection leaves
         self._leave(channel, stay)
 
     def _stay(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
         super()._start_asgi_task(cycle, error_response(error, cycle.scope["path"]))  # type: ignore[arg-type]
 
     def handle_websocket_upgrade(self) -> None:
-        """A WebSocket is opened by the process that it is for."""
+        """Let the right process open a WebSocket."""
         scope = cast("Scope", self.scope)
         channel = self.leads(scope)
         if isinstance(channel, bool):
             super().handle_websocket_upgrade()
             return
-        self._broken = True  # for this protocol, and no time is counted any more
+        self._broken = True  # for HTTP; no time limit runs any more
         self._unlimit()
         self._leave(channel, self._refuse)
 
     def _leave(self, channel: Channel, stay: Callable[[ServiceError], None]) -> None:
-        """Hand the connection over. stay: told why it stays here, where the other process does not take it."""
+        """Hand the connection over. stay: called with the error if the other process does not take it."""
 
         def leave(behind: bytes) -> None:
             try:
@@ -285,7 +286,7 @@ class Lent(Connection):
             leave(b"")
 
     async def hand_on(self, channel: Channel) -> None:
-        """Hand it over, with all requests that are not answered. Unavailable where nobody takes it."""
+        """Hand the connection over, with all unanswered requests. Unavailable if no process takes it."""
         self.transport.pause_reading()
         try:
             await self._hand_over(channel, b"")
@@ -294,8 +295,8 @@ class Lent(Connection):
             raise
 
     async def _hand_over(self, channel: Channel, behind: bytes) -> None:
-        await asyncio.sleep(0)  # what was written in this turn is the transport's by then
-        self.transport.set_write_buffer_limits(high=0)  # until the system has all of it the connection stays here
+        await asyncio.sleep(0)  # so that the transport has everything written in this turn
+        self.transport.set_write_buffer_limits(high=0)  # the connection stays here until the system has all data
         try:
             await self.flow.drain()
             if not self.transport.is_closing():
@@ -316,10 +317,10 @@ class Lent(Connection):
 
 
 class Taking:
-    """Where a process takes connections that others hand to it."""
+    """Takes the connections that other processes hand over."""
 
     def __init__(self, path: Path) -> None:
-        path.unlink(missing_ok=True)  # of a process that was killed
+        path.unlink(missing_ok=True)  # left by a killed process
         self._path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -327,13 +328,13 @@ class Taking:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, server: Server) -> None:
-        """Take what comes as connections of this server."""
+        """Take connections for this server."""
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket, self._take)  # one in a turn of the event loop, as Accepting does
+        self._loop.add_reader(self._socket, self._take)  # one in a turn of the event loop, like Accepting
 
     def stop(self) -> None:
-        """Take no more: what was handed over by now is still taken, and whoever comes later is refused."""
+        """Take the connections that were handed over so far, then no more; later senders get an error."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -348,7 +349,7 @@ class Taking:
             told, lines, _, _ = socket.recv_fds(self._socket, LENGTH_BYTES + INLINE_BYTES_MAX, 2)
         except BlockingIOError:
             return False
-        if not told:  # nothing is taken any more
+        if not told:  # the socket is shut down
             return False
         if not lines:  # too many files are open
             log.warning("a connection that another process handed over could not be taken")
@@ -382,7 +383,7 @@ async def _all_of(rest: socket.socket) -> bytes:
 
 
 def _begun(server: Server, data: bytes) -> asyncio.Protocol:
-    """The protocol of a connection on which this has come already."""
+    """The protocol of a connection on which `data` has come already."""
     protocol = server.protocol()
     made = protocol.connection_made
 

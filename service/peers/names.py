@@ -1,4 +1,4 @@
-"""How many processes the settings ask for, by whichever names."""
+"""Read the number of processes from the settings, under their present and former names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hinged.service.settings import Settings
 
 
 def as_processes(settings: Settings) -> tuple[Settings, int]:
-    """Settings that say it in `processes` and `followers` alone, and by how many a new store is to be divided, 0: none.
+    """Settings that use only `processes` and `followers`, and the division of a new store, 0 for none.
 
-    Invalid where several names ask for it. HINGED_READERS and HINGED_WORKERS are former names, which go in the next
-    version: readers follow all models of one owner, workers own a part each and follow none.
+    Invalid if several settings ask for processes. HINGED_READERS and HINGED_WORKERS are former names and will go with
+    the next version. Readers follow all models of one owner; workers own a part each and follow no models.
     """
     asked = {
         f"HINGED_{name.upper()}={count}": count
@@ -18,7 +18,7 @@ def as_processes(settings: Settings) -> tuple[Settings, int]:
         if (count := getattr(settings, name)) != usual
     }
     if len(asked) > 1:
-        raise Invalid(f"say how many processes there are once, in HINGED_PROCESSES, got {' and '.join(asked)}")
+        raise Invalid(f"set the number of processes once, in HINGED_PROCESSES, got {' and '.join(asked)}")
     processes, followers, division = settings.processes, settings.followers, settings.processes
     if settings.readers:
         processes, division = settings.readers + 1, 0

@@ -1,7 +1,7 @@
-"""How far the models of a process are, told to those that follow them: a JSON object a line over a Unix socket.
+"""Notes tell followers the positions of a process's models: a JSON object a line, over a Unix socket.
 
-{name: [birth, position], or null where the model is gone}: first all models that are loaded, then those that have
-changed. Nobody writes to a model that is not loaded, so what is known of it stays true.
+{name: [birth, position], or null if the model is gone}: first all loaded models, then those that have changed. Only
+loaded models are written, so what a follower knows of the rest stays true.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from hinged.service.engine.positions import LogPosition, Positions
 
 LINE_BYTES_MAX = 2**26
-"""Longest line: some 60 bytes a model, so a million of them. A follower of more models would be told nothing."""
+"""Longest line in bytes: a million models of some 60 bytes each. With more models, a follower would get no notes."""
 
 
 class Notes:
-    """The side of the process that owns the models."""
+    """The owner's side: sends notes to followers."""
 
     def __init__(self, path: Path, positions: Positions) -> None:
         self._path = path
@@ -28,11 +28,11 @@ class Notes:
 
     async def start(self) -> None:
         """Listen for followers."""
-        self._path.unlink(missing_ok=True)  # of a process that was killed
+        self._path.unlink(missing_ok=True)  # left by a killed process
         self._server = await asyncio.start_unix_server(self._tell, self._path)
 
     async def stop(self) -> None:
-        """Let all of them go."""
+        """Disconnect all followers."""
         self._server.close()
         for task in self._tasks:
             task.cancel()
@@ -40,7 +40,7 @@ class Notes:
 
     async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101  asyncio calls this as one
+        assert task is not None  # noqa: S101  asyncio calls this in a task
         self._tasks.add(task)
         changed, woken = set(self._positions.newest), asyncio.Event()
 
@@ -49,7 +49,7 @@ class Notes:
             woken.set()
 
         self._positions.listeners.add(listen)
-        gone = asyncio.create_task(reader.read())  # it says nothing, and then that it has ended
+        gone = asyncio.create_task(reader.read())  # the follower sends nothing, and then the end
         gone.add_done_callback(lambda _: woken.set())
         try:
             woken.set()
@@ -70,7 +70,7 @@ class Notes:
 
 
 async def follow_notes(reader: asyncio.StreamReader, note: Callable[[str, LogPosition | None], None]) -> None:
-    """The follower's side, until the owner is gone. note: told each model that has moved."""
+    """The follower's side: read notes until the owner is gone. note: called with each model that has changed."""
     with suppress(ConnectionError):
         while line := await reader.readline():
             for name, place in json.loads(line).items():

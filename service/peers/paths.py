@@ -1,4 +1,4 @@
-"""What the path of a request is about."""
+"""Find the model of a request by its path."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from hinged.service.data.names import MODEL_NAME
 _OPERATIONS = [route.operation for route in ROUTES.all]
 _BEGIN = {operation.path.partition("{model}")[0] for operation in _OPERATIONS if "model" in operation.parameters}
 OF_A_MODEL = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(_BEGIN)))})([^/]+)(?:/.*)?|/jobs/(.+)\.[0-9]+")
-"""What begins as the path of an operation on a model, or names one of its jobs."""
+"""Matches a path that begins like the path of an operation on a model, or that names a job of a model."""
 ANYWHERE = re.compile("|".join(PARAMETER.sub("[^/]+", each.path) for each in _OPERATIONS if each.anywhere))
+"""Matches the paths of operations about the server that is asked, although their path names a model."""
 OF_THE_DEFAULT = frozenset(operation.path for operation in _OPERATIONS if operation.covers == DEFAULT)
+"""The paths of operations on the default model."""
 
 
 def model_of(path: str) -> str | None:
-    """The model that a path is about; None for one that is about none, or about a name that no model can have."""
+    """The model that a path is about; None if there is no model, or its name is invalid."""
     path = path.rstrip("/")
     if path in OF_THE_DEFAULT:
         return DEFAULT

@@ -1,4 +1,4 @@
-"""Models that another process owns, folded from their logs here."""
+"""Replicas: models of another process, folded here from their logs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hinged.service.store.base import Store
 log = logging.getLogger(__name__)
 
 PUBLISH_S = 0.1
-"""While many events are folded, predictions see a new state so often."""
-RETRY_S = 1.0
+"""Seconds between two published states while many events are folded."""
+RETRY_S = 1.0  # seconds before a replica is loaded again after an error
 
 
 class NotHere(ServiceError):
-    """What only the model's owner can answer, who is asked instead: no client sees it."""
+    """Only the model's owner can answer; the request goes there, so no client sees this error."""
 
     def __init__(self) -> None:
         super().__init__("only the owner can answer this")
@@ -44,26 +44,26 @@ class Replica:
         self.readers = executor
         self.predictions_served = 0
         self._history = history
-        self._alone = asyncio.Lock()  # whoever folds or reads the model itself
+        self._alone = asyncio.Lock()  # held while the model itself is folded or read
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """What a question to the model itself finds, between two changes."""
+        """Ask the model itself a question, between two changes."""
         async with self._alone:
             return await asyncio.get_running_loop().run_in_executor(self.readers, question, self.model)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Whose labels are wanted. NotHere where a budget counts all predictions."""
+        """For each prediction, whether its label is wanted. NotHere if a budget must count all predictions."""
         labels = self.published.configuration.labels
         if labels.budget is not None:
             raise NotHere
         return LabelBudget(0, labels).wishes(ids, doubtful)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:  # noqa: ARG002
-        """NotHere: predictions that wait for their labels are the owner's."""
+        """Raise NotHere: predictions that wait for their labels are the owner's."""
         raise NotHere
 
     async def follow(self) -> None:
-        """Fold what the log has behind the model."""
+        """Fold the events after the model's position."""
         async with self._alone:
             await asyncio.get_running_loop().run_in_executor(self.readers, self._fold)
 
@@ -89,7 +89,7 @@ class Replicas:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def get(self, name: str) -> Replica:
-        """The replica of a model. NotHere where there is none, or it is behind for too long."""
+        """The replica of a model. NotHere if there is no replica, or it has been behind for too long."""
         birth, replica = self._loaded.get(name, (0, None))
         place = self._places.get(name)
         if replica is None or place is None or birth != place.birth:
@@ -99,34 +99,34 @@ class Replicas:
         return replica
 
     def behind_s(self, name: str) -> float:
-        """Seconds since a model was last seen at its newest position."""
+        """Seconds since the replica was last at the model's newest position."""
         since = self._behind_since.get(name)
         return 0.0 if since is None else time.monotonic() - since
 
     def lags(self) -> dict[str, int]:
-        """Events that each model is behind."""
+        """Number of events that each replica is behind."""
         return {
             name: place.position - (self._loaded[name][1].published.position if name in self._loaded else 0)
             for name, place in self._places.items()
         }
 
     def served(self) -> dict[str, int]:
-        """Predictions that were made with each model here."""
+        """Number of predictions made with each replica."""
         return {name: replica.predictions_served for name, (_, replica) in self._loaded.items()}
 
     async def settle(self) -> None:
-        """The owner is gone: be where its logs end, which hold all that it has acknowledged."""
+        """Move to the ends of the owner's logs after the owner has gone: they hold everything it acknowledged."""
         for name, place in list(self._places.items()):
             try:
                 end = await asyncio.get_running_loop().run_in_executor(self._executor, self._store.end, name)
-            except StoreUnavailable as error:  # the model is gone, or the store is
-                log.info("model %s is followed no more: %s", name, error.message)
+            except StoreUnavailable as error:  # the model is gone, or the store is away
+                log.info("model %s is no longer followed: %s", name, error.message)
                 self.note(name, None)
             else:
                 self.note(name, LogPosition(place.birth, end))
 
     def note(self, name: str, place: LogPosition | None) -> None:
-        """A model is at this place now, or there no more."""
+        """Note a model's newest position, or that the model is gone."""
         if place is None:
             self._places.pop(name, None)
             self._loaded.pop(name, None)
@@ -138,17 +138,17 @@ class Replicas:
             self._tasks[name] = asyncio.create_task(self._follow(name), name=f"replica of {name}")
 
     async def stop(self) -> None:
-        """Fold no more."""
+        """Stop folding."""
         tasks = [*self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._tasks.clear()  # one that had not begun does not end in order
+        self._tasks.clear()  # a task that had not begun does not remove itself
 
     async def _follow(self, name: str) -> None:
         try:
             await self._catch_up(name)
-        finally:  # at once: whoever notes something next must find that nobody follows
+        finally:  # at once, so that the next note starts a new task
             self._tasks.pop(name, None)
 
     async def _catch_up(self, name: str) -> None:
@@ -166,8 +166,8 @@ class Replicas:
                     return
             except asyncio.CancelledError:
                 raise
-            except BaseException:  # its events may be trimmed, taken out or set aside, or the store be away
-                log.info("the replica of %s is read anew", name, exc_info=True)
+            except BaseException:  # events may be trimmed, erased or set aside, or the store may be away
+                log.info("the replica of %s is loaded again", name, exc_info=True)
                 self._loaded.pop(name, None)
                 await asyncio.sleep(RETRY_S)
 

@@ -1,6 +1,6 @@
-"""Who owns and who follows which model, by the names of models and the numbers of processes alone.
+"""Compute the owner and the followers of a model from its name and the number of processes alone.
 
-Nothing has to be looked up, and a process that is away leaves no doubt about what is its own.
+Nothing needs to be looked up, and the owner is known even while it is away.
 """
 
 from __future__ import annotations
@@ -12,26 +12,28 @@ from hashlib import blake2b
 from hinged.service.store.division import name_of
 
 NAMES_KEPT = 4_096
-"""Names whose owner is remembered, some 200 bytes each. Of other names it takes some microseconds to find."""
+"""Number of names whose owner is cached, some 200 bytes each. For any other name it takes some microseconds."""
 
 
 def first_of(addresses: Iterable[str], name: str) -> str:
-    """The server that comes first for a model: another one for each, and the same whoever else comes or goes."""
+    """The server that comes first for a model. It differs between models, and stays while other servers come and go."""
     number = _number(name)
     return max(addresses, key=lambda address: _mixed(_number_of_server(address) ^ number))
 
 
 def owner_of(name: str, division: int) -> int:
-    """The number of the process that owns a model, in a store divided by so many.
+    """The number of the process that owns a model, in a store divided into `division` parts.
 
-    It stands in no file, and must never change.
+    The result is stored nowhere and must never change.
     """
     names = {name_of(number, division): number for number in range(1, division + 1)}
     return names[first_of(names, name)]
 
 
 class Ring:
-    """A process among all: those from 1 to `division` own models, and so many after each owner follow its models."""
+    """A process among all: processes 1 to `division` own models, and the `followers` after each owner follow its
+    models.
+    """
 
     def __init__(self, number: int, processes: int, division: int, followers: int) -> None:
         self.number = number
@@ -44,7 +46,7 @@ class Ring:
 
     @property
     def owns(self) -> bool:
-        """Whether any models are this process's."""
+        """Whether this process owns models."""
         return self.number <= self.division
 
     def here(self, name: str) -> bool:
@@ -60,7 +62,7 @@ _number_of_server = lru_cache(maxsize=4096)(_number)
 
 
 def _mixed(number: int) -> int:
-    """Another number of 64 bits, each of which depends on all of the first (SplitMix64)."""
+    """A number of 64 bits, each of which depends on all bits of the argument (SplitMix64)."""
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
     number = (number ^ number >> 27) * 0x94D049BB133111EB & 2**64 - 1
     return number ^ number >> 31

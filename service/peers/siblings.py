@@ -1,4 +1,4 @@
-"""This process as one of several behind one port: what the application starts and stops."""
+"""This process as one of several behind one port; the application starts and stops it."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from hinged.service.store.base import Store
 
 
 class Sockets:
-    """The Unix sockets of a process in the folder that it shares with the others."""
+    """The Unix sockets of a process, in the folder that it shares with the other processes."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.connections = folder / f"{number}.connections"
-        """Takes connections that are handed over."""
+        """Takes connections that other processes hand over."""
         self.requests = folder / f"{number}.requests"
         """Speaks HTTP with the other processes."""
         self.notes = folder / f"{number}.notes"
-        """Tells followers how far its models are."""
+        """Tells followers the positions of this process's models."""
 
 
 class Siblings(Alone):
-    """What a process needs of the others. On one event loop."""
+    """A process's links to the other processes. On one event loop."""
 
     connection = Lent
 
     def __init__(self, ring: Ring, folder: Path, secret: bytes, open_part: Callable[[int], Store]) -> None:
-        """secret: signs the tickets of all. open_part: opens what the owner of a number has, for reading."""
+        """secret: signs the tickets of all processes. open_part: opens the part of an owner's number for reading."""
         self.sockets = Sockets(folder, ring.number)
         self._ring = ring
         self._folder = folder
@@ -51,7 +51,7 @@ class Siblings(Alone):
         self._tasks: list[asyncio.Task[None]] = []
 
     def join(self, parts: ServerParts) -> ASGIApp:
-        """Begin to answer for the models of others."""
+        """Build the links; return the application that also answers for other processes' models."""
         ring = self._ring
         parts.access.share_tickets(self._secret)
         self._notes = Notes(self.sockets.notes, parts.registry.positions)
@@ -80,12 +80,12 @@ class Siblings(Alone):
         return self._ring.here(name)
 
     async def start(self) -> None:
-        """Follow and be followed; end with the process that started this one and keeps the other end of stdin open."""
+        """Follow and be followed. When stdin closes, the supervisor is gone, and this process ends."""
         loop = asyncio.get_running_loop()
 
         def gone() -> None:
             loop.remove_reader(sys.stdin)
-            shutil.rmtree(self._folder, ignore_errors=True)  # which it can clear away no more
+            shutil.rmtree(self._folder, ignore_errors=True)  # the supervisor can no longer remove it
             end()
 
         loop.add_reader(sys.stdin, gone)
@@ -93,18 +93,18 @@ class Siblings(Alone):
         self._tasks = [loop.create_task(following.run()) for following in self._followings.values()]
 
     async def claims(self) -> None:
-        """All models are loaded."""
+        """Note that all models are loaded."""
         self.when_loaded()
 
     def drain(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         for task in self._tasks:
             task.cancel()
         for following in self._followings.values():
             following.drain()
 
     async def stop(self) -> None:
-        """Let go of the others."""
+        """Close the links to the other processes."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for following in self._followings.values():
             await following.stop()
@@ -114,7 +114,7 @@ class Siblings(Alone):
             channel.close()
 
     def collect(self) -> Iterator[Metric]:
-        """Figures of now."""
+        """The present figures."""
         handed = sum(channel.handed for channel in self._channels.values())
         yield CounterMetricFamily("hinged_connections_handed_over", "Connections handed to another process.", handed)
         if not self._followings:

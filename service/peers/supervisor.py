@@ -1,4 +1,4 @@
-"""The process that listens and starts the others, and starts again what ends."""
+"""The supervisor listens, starts the processes, and restarts those that end."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from hinged.service.store.choice import settle_division
 log = logging.getLogger(__name__)
 
 ENDING_S = 5.0
-"""How much longer than they have to drain processes may take to end."""
-SECRET_BYTES = 32  # of the key that signs tickets: as many as the digest has (HMAC-SHA256)
+"""Seconds that processes may take to end, beyond their time to drain."""
+SECRET_BYTES = 32  # length of the key that signs tickets, the same as the digest's (HMAC-SHA256)
 
 
 def supervise(settings: Settings, wanted: int) -> None:
-    """Keep the processes running until SIGINT or SIGTERM. wanted: by how many a new store is to be divided.
+    """Keep the processes running until SIGINT or SIGTERM. wanted: number of parts of a new store.
 
-    Invalid for settings that do not go together, if nobody can listen there, or for a store with more owners.
+    Invalid for contradictory settings, an address that cannot be listened on, or a store with more owners than
+    processes.
     """
     check(settings)
     refuse_open_door(settings)
@@ -52,10 +53,10 @@ def supervise(settings: Settings, wanted: int) -> None:
 
 
 def check(settings: Settings) -> None:
-    """Invalid for what does not go together with several processes."""
+    """Raise Invalid for settings that contradict several processes."""
     count = settings.processes
     if settings.node is not None:
-        raise Invalid(f"HINGED_PROCESSES: a server that shares its store is one process, got {count} and HINGED_NODE")
+        raise Invalid(f"HINGED_PROCESSES: a server that shares its store has one process, got {count} and HINGED_NODE")
     if not hasattr(socket, "send_fds"):
         raise Invalid(
             f"HINGED_PROCESSES must be 1 on this system, where no process can give a connection to another, got {count}"
@@ -72,23 +73,23 @@ class _Supervisor:
         self._code = 0
 
     async def run(self) -> int:
-        """Keep them running until it is enough; the exit code."""
+        """Keep the processes running until a signal or a fatal error; return the exit code."""
         loop, enough = asyncio.get_running_loop(), asyncio.Event()
         began: set[str] = set()
 
         def may_go_on(process: Child, code: int) -> bool:
-            if code == TAKEN_OVER:  # to be started again would take it back, and then the other one again
+            if code == TAKEN_OVER:  # a restart would take the store back, and the other server would do the same
                 enough.set()
                 return False
             if code != REFUSED:
                 began.add(process.name)
-            if process.name in began:  # what keeps it from beginning now may pass, and the others serve
+            if process.name in began:  # the obstacle may pass, and the other processes serve meanwhile
                 return True
-            self._code = FAILURE  # why it has said itself
+            self._code = FAILURE  # the process has logged the reason
             enough.set()
             return False
 
-        # Away from the terminal, whose Ctrl-C is the supervisor's to pass on.
+        # In a session of their own: only the supervisor gets the terminal's Ctrl-C, and passes it on.
         children = Children(self._settings, [self._listening.fileno()], may_go_on, start_new_session=True)
 
         def stop(number: int) -> None:
@@ -97,7 +98,7 @@ class _Supervisor:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop, number)
-        folder = tempfile.mkdtemp(prefix="hinged-")  # only its owner may look into it
+        folder = tempfile.mkdtemp(prefix="hinged-")  # only its owner may open it
         try:
             told = {"folder": folder, "secret": secrets.token_hex(SECRET_BYTES), "division": self._division}
 

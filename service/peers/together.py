@@ -1,6 +1,7 @@
-"""What is asked of a server that is several processes, and about no model: each answers for itself, one for all.
+"""Requests about the whole server: each process answers for itself, and one process puts the answers together.
 
-How the answers are put together its route says (service/api/whole.py). The processes ask each other over Unix sockets.
+The route decides how the answers are put together (service/api/whole.py). The processes ask each other over Unix
+sockets.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from hinged.service.peers.paths import target_of
 log = logging.getLogger(__name__)
 
 ASK_S = 10.0
-"""How long another process may take to answer."""
+"""Seconds that another process may take to answer."""
 PATIENCE = dict.fromkeys(("connect", "read", "write", "pool"), ASK_S)
 SAID = (b"authorization", b"accept", b"host")
-"""Headers that the others are told."""
+"""Headers that are passed to the other processes."""
 FOR_ITSELF = b"hinged-for-itself"
-"""The header with which a process is asked for what is its own alone."""
+"""Header of a request that asks a process only for its own answer."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 
 
@@ -37,19 +38,19 @@ class Together:
     """ASGI middleware before the front."""
 
     def __init__(self, front: ASGIApp, app: ASGIApp, number: int, others: Mapping[int, Path]) -> None:
-        """front: where all else goes. app: answers for this process alone. others: where to ask them, by number."""
+        """front: takes all other requests. app: answers for this process alone. `others`: their sockets, by number."""
         self._front = front
         self._app = app
         self._number = number
         self._pools = {other: httpcore.AsyncConnectionPool(uds=str(path)) for other, path in others.items()}
 
     async def close(self) -> None:
-        """Close the connections to the others."""
+        """Close the connections to the other processes."""
         for pool in self._pools.values():
             await pool.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer for all, where that is what is asked."""
+        """Answer for all processes if the request is about the whole server."""
         found = ROUTES.of_all.get(scope["path"].rstrip("/")) if scope["type"] == "http" else None
         if found is None or scope["method"] != "GET" or any(name == FOR_ITSELF for name, _ in scope["headers"]):
             await self._front(scope, receive, send)
@@ -58,7 +59,7 @@ class Together:
         mine = await self._own(scope, receive)
         response = Response(mine.body, mine.status)
         response.raw_headers = list(mine.headers)
-        if mine.status == HTTPStatus.OK or operation.probe:  # otherwise it is a refusal, which no other answer changes
+        if mine.status == HTTPStatus.OK or operation.probe:  # a refusal stands, whatever the other processes answer
             others = await asyncio.gather(*(self._ask(number, scope) for number in self._pools))
             try:
                 response = put_together(mine, others) or response

@@ -1,1 +1,1 @@
-"""Where logs and snapshots last: one contract, several databases."""
+"""Durable logs and snapshots: one contract (base.py), kept by an embedded SQLite file and by Redis."""

@@ -1,7 +1,4 @@
-"""What stores keep beside their data to know it again: a checksum of each event, a digest of each snapshot.
-
-And what they ask of a redaction before they begin it.
-"""
+"""Integrity checks that all stores share: event checksums, snapshot digests, and the positions of a redaction."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def event_checksum(position: int, kind: bytes, payload: bytes) -> int:
-    """CRC-32 of an event and the place where it belongs."""
+    """CRC-32 of an event and its position."""
     return crc32(payload, crc32(b"%d %b " % (position, kind)))
 
 
 def sound(model: str, events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
-    """Events up to the first that is Lost, at which Damaged is raised."""
+    """The events up to the first Lost event, at which Damaged is raised."""
     for position, event in events:
         if isinstance(event, Lost):
             raise Damaged(f"event {position} of {model} {event.reason}")
@@ -31,12 +28,12 @@ def sound(model: str, events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int
 
 
 def snapshot_hash(position: int) -> blake2b:
-    """A hash that a state at `position` is fed to."""
+    """A hash for the state at `position`; feed it the state."""
     return blake2b(b"%d " % position, digest_size=32)
 
 
 def check_places(through: int, positions: Iterable[int]) -> None:
-    """ValueError if one of `positions`, whose events are to be replaced, is not in 1..`through`."""
+    """Raise ValueError if one of `positions`, whose events are to be replaced, is not in 1..`through`."""
     outside = sorted(at for at in positions if not 1 <= at <= through)
     if outside:
-        raise ValueError(f"events through {through} can be replaced, got one for position {outside[0]}")
+        raise ValueError(f"events through {through} can be replaced, got an event for position {outside[0]}")

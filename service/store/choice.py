@@ -1,4 +1,4 @@
-"""The store that the settings ask for."""
+"""Open the store that the settings name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None) -> Store:
-    """The embedded store or the one on Redis, of a server of one process, or of a node.
+    """Open the embedded store or the store on Redis, for a server of one process, or for a node.
 
     StoreUnavailable if it cannot be opened, Invalid if several processes divide it. `on_fenced` is called, from any
     thread, when another server has taken the store over.
@@ -32,9 +32,10 @@ def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = Non
 
 
 def settle_division(settings: Settings, wanted: int) -> int:
-    """By how many processes the store is divided, 0: by none. A new one is from now on divided by as many as wanted.
+    """The number of processes that divide the store; 0 if it is not divided. A new store is divided into `wanted`
+    parts.
 
-    Invalid if there are fewer processes than that.
+    Invalid if the server has fewer processes than the store has parts.
     """
     if settings.store == "sqlite":
         what: Path | str = settings.data_dir
@@ -58,22 +59,22 @@ def open_part(
     *,
     reading: bool = False,
 ) -> Store:
-    """What the process of this number owns of a store that is divided so. StoreUnavailable if it cannot be opened.
+    """Open the part of a divided store that the process of this number owns. StoreUnavailable if it cannot be opened.
 
-    reading: beside that process, for one that writes nothing: what would write raises StoreUnavailable.
+    reading: for another process, which only reads: a write raises StoreUnavailable.
     """
     if settings.store == "sqlite":
         folder = settings.data_dir / name_of(number, division) if division else settings.data_dir
         return SQLiteStore(folder, reading=reading)
     with needed("redis", "a store on Redis"):
-        from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
+        from hinged.service.store.redis import RedisStore  # noqa: PLC0415  its client is loaded only if needed
 
     options = _options(settings, on_fenced)
     return RedisStore(settings.store, number=number, division=division, reading=reading, **options)
 
 
 def _options(settings: Settings, on_fenced: Callable[[str], None] | None) -> dict[str, Any]:
-    """What every store on Redis is told."""
+    """The options of any store on Redis."""
     return {
         "namespace": settings.redis_namespace,
         "durable": settings.durability == "fsync",

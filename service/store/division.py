@@ -1,4 +1,4 @@
-"""How a store is divided: each owner's part is a folder or a namespace, whose name says how many parts there are."""
+"""Division of a store: each owner's part is a folder or a namespace whose name says how many parts there are."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ANOTHER_WAY = "to change that, back the models up and restore them into another 
 
 
 def name_of(number: int, division: int) -> str:
-    """The name of a part. Whose a model is follows from these names (peers/ring.py)."""
+    """The name of a part. A model's owner follows from these names (peers/ring.py)."""
     return f"worker-{number}-of-{division}"
 
 
 def division_of(folder: Path) -> int | None:
-    """By how many processes a data folder is divided, 0: by none; None where it holds no store.
+    """The number of processes that divide a data folder; 0 if it is not divided, None if it holds no store.
 
-    Invalid where it holds parts of several divisions, or a store beside them.
+    Invalid if it holds parts of several divisions, or a whole store beside parts.
     """
     found = [FOLDER.fullmatch(entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
     counts = sorted({int(each[1]) for each in found if each} | ({0} if (folder / "hinged.db").exists() else set()))
@@ -30,8 +30,8 @@ def division_of(folder: Path) -> int | None:
 
 
 def check_processes(what: Path | str, division: int, processes: int) -> None:
-    """Invalid where fewer processes are to run than a store has owners."""
+    """Raise Invalid if fewer processes will run than the store has owners."""
     if processes < division:
         raise Invalid(
-            f"HINGED_PROCESSES must be at least {division}, by which {what} is divided, got {processes}; {ANOTHER_WAY}"
+            f"HINGED_PROCESSES must be at least {division}, the parts of {what}, got {processes}; {ANOTHER_WAY}"
         )

@@ -16,7 +16,7 @@ _REFUSE: Any = _refuse
 
 
 class Nothing(Store):
-    """Holds no models, and takes none: every name is another process's."""
+    """Holds no models and refuses to create any: every model belongs to another process."""
 
     commits = None
 

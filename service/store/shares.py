@@ -1,4 +1,4 @@
-"""What a store that several servers share tells of them."""
+"""Reports of a store that several servers share: owners of models, and signs of life of servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class OwnedElsewhere(StoreUnavailable):
 
 
 class Owner(NamedTuple):
-    """Who writes a model ("" for nobody), since which epoch ("" for none), and where its log ends."""
+    """The writer of a model ("" if none), the epoch of its claim ("" if none), and the end of the model's log."""
 
     address: str
     epoch: str
@@ -22,7 +22,7 @@ class Owner(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """A server's last sign of life: whether it still holds, how old it is, and the figures that came with it."""
+    """A server's last sign of life: whether it is still valid, its age, and the figures sent with it."""
 
     lives: bool
     age_s: float
@@ -31,14 +31,14 @@ class Sign(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a sign of life was answered."""
+    """The answer to a server's sign of life."""
 
     nodes: dict[str, Sign] = field(default_factory=dict)
-    """By address."""
+    """Signs of life by address."""
     owners: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """By model, the epoch and the owner that were said last."""
+    """The epoch and owner last reported for each model."""
     models: frozenset[str] = frozenset()
     changed: frozenset[str] | None = None
-    """The names that the last two tell of; all if None."""
+    """Names of the models in `owners` and `models`; None if these have all models."""
     mark: int = 0
-    """With which it is asked what has changed since."""
+    """Mark to send with the next sign of life, so that only later changes are answered."""

@@ -1,4 +1,4 @@
-"""How long something has taken, each time: counts by length, for whoever watches the server."""
+"""Count durations by length, for the metrics."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from threading import Lock
 from typing import NamedTuple
 
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the counts, in seconds; the buckets of a Prometheus histogram."""
 
 
 class Seen(NamedTuple):
-    """How many took at most each of the bounds, then how many in all; and all seconds together."""
+    """How many durations were at most each bound, the last count being all of them; and the sum of all in seconds."""
 
     counts: list[int]
     seconds: float
 
 
 class Times:
-    """What was measured. Any thread may add and read."""
+    """Durations that were measured. Any thread may add and read."""
 
     def __init__(self, bounds_s: Sequence[float] = BOUNDS_S) -> None:
         self._lock = Lock()
@@ -38,13 +39,13 @@ class Times:
             self.add(time.perf_counter() - began)
 
     def add(self, seconds: float) -> None:
-        """Something has taken so long."""
+        """Add a duration."""
         with self._lock:
             self._counts[bisect_left(self._bounds_s, seconds)] += 1
             self._seconds += seconds
 
     def seen(self) -> Seen:
-        """All so far."""
+        """All durations so far."""
         with self._lock:
             counts, seconds = list(self._counts), self._seconds
         for at in range(1, len(counts)):

@@ -1,22 +1,22 @@
-"""Servers that share a Redis, while they are killed, stopped, cut off and told to move models, at random moments.
+"""Servers that share a Redis, under faults at random moments: kills, stops, cuts, and moves of models.
 
     python -m tests.faults.cluster --faults 50 --models 30
     python -m tests.faults.cluster --faults 50 --models 30 --apart
 
-Clients learn and predict on all models, each through a server that it picks anew for each request; what is not
-acknowledged is sent again with its ids. Meanwhile servers are killed (and started again), stopped with SIGSTOP until
-others have their models, and models are moved. With --apart (Linux, as root) each server is in a network namespace of
-its own (tests/networks.py), and some faults cut one off, from everything or from Redis alone, until others have its
-models. At the end each log is read by itself:
+Clients learn and predict on all models, each request through a server chosen at random; a request that is not
+acknowledged is sent again with its ids. Meanwhile servers are killed (and restarted), or stopped with SIGSTOP until
+other servers have their models, and models are moved. With --apart (Linux, as root) each server is in a network
+namespace of its own (tests/networks.py). Then some faults cut a server off, from everything or from Redis alone, until
+other servers have its models. At the end each log is read by itself:
 
-acknowledged   examples that a client was told are learned
-lost           of those, not in the log
-invented       in the log, and never sent
-twice          in the log more than once
-fenced         snapshots or ends of logs that the servers that live do not agree with: written by who was no owner
-state          the state that the owner serves, against a fold of the log: not equal to the bit
-again_s        seconds until a model whose owner was taken away answered again: median and worst
-noticed_s      seconds until the owner's sign of life had run out in Redis, which comes first: the same
+acknowledged   examples that clients know to be learned.
+lost           acknowledged examples that are not in the log.
+invented       examples in the log that were never sent.
+twice          examples that are in the log more than once.
+fenced         snapshots or ends of logs that contradict the living servers: another server than the owner wrote them.
+state          states that the owner serves and that differ from a fold of the log in any bit.
+again_s        seconds until a model answered again after its owner was taken away: median and worst.
+noticed_s      seconds until the owner's sign of life had run out in Redis, which comes first: median and worst.
 """
 
 import argparse
@@ -43,14 +43,14 @@ from tests.helpers.server import PATIENCE_S, PLAIN
 from tests.helpers.states import digest_of, load_model
 
 NONE = ("lost", "invented", "twice", "fenced", "state")
-"""What must be 0."""
+"""Figures that must be 0."""
 TRY_S = 5.0
 BATCH = 3
 SIZES = {"cache_bytes": 2**20, "answers_kept": 100_000}
 
 
 class Writer(threading.Thread):
-    """A client that learns and predicts on models at random, through servers at random, until it is told to stop."""
+    """A client that learns and predicts on random models, through random servers, until `stop` is set."""
 
     def __init__(self, number, nodes, models, seed, stop):
         super().__init__()
@@ -75,7 +75,7 @@ class Writer(threading.Thread):
                 self.until_answered(http, f"/models/{name}/predict", {"examples": [{"x": xs[0]}]})
 
     def until_answered(self, http, path, body):
-        """Send until it is answered; false where it was not before the end."""
+        """Send a request until it is answered; false if the end comes first."""
         while True:
             server = self.rng.choice(self.nodes.servers)
             try:
@@ -94,7 +94,7 @@ class Writer(threading.Thread):
 
 
 def owners_of(nodes, among):
-    """By model, the address of its owner, asked of a server that lives."""
+    """The address of each model's owner, from a living server."""
     for server in among:
         try:
             answer = httpx.get(f"{server.url}/cluster", timeout=TRY_S, verify=PLAIN)
@@ -106,14 +106,14 @@ def owners_of(nodes, among):
 
 
 class Times:
-    """Seconds until a server that was taken away was noticed, and until each of its models answered again."""
+    """Seconds until a server's absence was noticed, and until each of its models answered again."""
 
     def __init__(self, nodes=None, victim=None):
         self.again, self.noticed = [], []
         self._nodes, self._victim = nodes, victim
 
     def look(self, since):
-        """Whether the victim's sign of life has run out, noted once: until then it may itself have answered."""
+        """Whether the victim's sign of life has run out, noted once: until then the victim itself may have answered."""
         if self._victim is None or self.noticed:
             return True
         with self._nodes.redis.client() as client:
@@ -125,7 +125,7 @@ class Times:
 
 
 def until_again(server, names, since, times):
-    """Note for each model the seconds until it answers again, asked of a server that lives."""
+    """Note for each model the seconds until it answers again, through a living server."""
     left = set(names)
     with httpx.Client(timeout=TRY_S, verify=PLAIN) as http:
         while left:
@@ -153,7 +153,7 @@ AWAY = {
 
 
 def disturb(nodes, models, rng, kind, found):
-    """Let one fault happen, and wait until what it took away answers again; note the times by the kind of fault."""
+    """Let one fault happen, and wait until its models answer again; note the times by the kind of fault."""
     owners = owners_of(nodes, nodes.servers)
     victim = rng.choice([server for server in nodes.servers if kind == "move" or server.url in owners.values()])
     others = [server for server in nodes.servers if server is not victim]
@@ -189,7 +189,7 @@ def learned_in(store, name):
 
 
 def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes):
-    """Figures of all that happened."""
+    """The figures of a run."""
     rng, stop, found = random.Random(seed), threading.Event(), {}
     names = [f"m{k}" for k in range(models)]
     with make(folder, servers) as nodes:
@@ -227,13 +227,13 @@ def summary(seconds):
 
 
 def judge(nodes, names, writers, served):
-    """What the logs say, beside what the clients were told."""
+    """Compare the logs with the answers that the clients got."""
     with closing(RedisStore(nodes.redis.url)) as store:
         return judge_by(dict.fromkeys(names, store), writers, served)
 
 
 def judge_by(stores, writers, served):
-    """The same, of models each of which is in some store."""
+    """Like `judge`, for models in one of several stores."""
     figures = dict.fromkeys(("acknowledged", *NONE), 0) | {"wrong": [w for writer in writers for w in writer.wrong]}
     for name, store in stores.items():
         learned = learned_in(store, name)

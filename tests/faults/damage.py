@@ -1,14 +1,15 @@
-"""Damage to what a store has on disk: bits flipped, tails torn, sectors zeroed, in the log and in snapshots.
+"""Damage to a store on disk: bits flipped, tails torn, sectors zeroed, in the log and in snapshots.
 
     python -m tests.faults.damage --store sqlite --times 500
 
-A server learns for a moment and is killed. Of what it left a copy is made, damaged in one place, and opened:
+A server learns for a moment and is killed. A copy of its store is damaged in one place, and opened:
 
-refused     the database did not open, or the log could not be read: an error says so
-whole       the state is that of the last event, to the bit
-shorter     the state is that of an earlier event, to the bit: the tail of the log is gone, as after a torn write
-older       of these, how often the newest snapshot was unreadable and the one before, or the log alone, was used
-WRONG       any other state. There must be none
+refused     the database did not open, or the log could not be read: an error says so.
+whole       the state is the state after the last event, to the bit.
+shorter     the state is the state after an earlier event, to the bit: the tail of the log is gone, like after a torn
+            write.
+older       cases among these in which the newest snapshot was unreadable, and an older snapshot or the log was used.
+WRONG       any other state. There must be no such case.
 """
 
 import argparse
@@ -42,7 +43,7 @@ SECTOR_BYTES = 512
 
 
 def learn(folder, store, seed):
-    """Folders with what a killed server left; and the digest of the state after each event of its log."""
+    """The folders that a killed server left, and the digest of the state after each event of its log."""
     with Scene(folder, store) as scene:
         left = folder / "left"
         run(scene, [impatient] * 3, clients=3, seed=seed, copy=left)
@@ -74,7 +75,7 @@ def spoil(path, rng):
 
 
 def recover(store, digests):
-    """What becomes of a model out of an opened store, and whether a snapshot was passed over."""
+    """The outcome for a model of an opened store, and whether a snapshot was skipped."""
     older = False
     with suppress(*REFUSED):
         for newest in store.snapshots(NAME)[:1]:
@@ -106,7 +107,7 @@ def judge_redis(folder, digests, rng):
     spoil(server.log_files()[-1], rng)
     try:
         server.start()
-    except RuntimeError:  # it does not read a damaged file
+    except RuntimeError:  # Redis refuses a damaged file
         return "refused", False
     try:
         with closing(RedisStore(server.url)) as opened:
@@ -118,7 +119,7 @@ def judge_redis(folder, digests, rng):
 
 
 def damage(folder, store, times, seed):
-    """Damage what was left `times` times; how often what became of it."""
+    """Damage the store `times` times; count the outcomes."""
     rng = random.Random(seed)
     left, digests = learn(folder, store, seed)
     judge = judge_sqlite if store == "sqlite" else judge_redis

@@ -1,5 +1,5 @@
-"""What may happen to a server under load, one function a fault: `scene` is healthy before and after."""
-# ruff: noqa: ARG001  each fault is called alike
+"""Faults of a server under load, one function each. `scene` is healthy before and after."""
+# ruff: noqa: ARG001  all faults have the same arguments
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ def kill_server(scene, rng):
 
 
 def stop_server(scene, rng):
-    """SIGTERM: what is under way is answered, within the time that is set."""
+    """SIGTERM: requests in progress are answered within the time to drain."""
     start = time.monotonic()
     code = scene.server.terminate()
     took_s = time.monotonic() - start
@@ -30,7 +30,7 @@ def kill_redis(scene, rng):
 
 
 def kill_both(scene, rng):
-    """Loss of the machine, but for what its disk had not yet."""
+    """Loss of the machine, except for data that its disk does not have yet."""
     scene.server.kill_all()
     scene.redis.kill()
     scene.redis.start()
@@ -38,14 +38,14 @@ def kill_both(scene, rng):
 
 
 def pause_redis(scene, rng):
-    """Redis stands still for longer than the server waits, then goes on with what it was sent."""
+    """Redis stands still for longer than the server waits, then goes on with the requests that it got."""
     scene.redis.pause()
     time.sleep(rng.uniform(1.2, 1.6))
     scene.redis.go_on()
 
 
 def empty_redis(scene, rng):
-    """Everything is taken out of Redis, and comes back after a while."""
+    """All data is taken out of Redis, and comes back after a while."""
     scene.redis.empty()
     time.sleep(rng.uniform(0.05, 0.4))
     scene.redis.fill()
@@ -60,14 +60,14 @@ def cut(scene, rng):
 
 
 def hold(scene, rng):
-    """What the server sent arrives after it has given up waiting."""
+    """Requests of the server arrive after it has given up waiting."""
     scene.line.hold()
     time.sleep(rng.uniform(1.05, 1.5))
     scene.line.deliver()
 
 
 def slow(scene, rng):
-    """Every packet to and from Redis takes its time."""
+    """Every packet to and from Redis is delayed."""
     scene.line.delay_s = rng.uniform(0.02, 0.2)
     time.sleep(rng.uniform(0.2, 0.8))
     scene.line.delay_s = 0.0
@@ -82,12 +82,12 @@ def _failing(scene, rng, fault):
 
 
 def fsync_fails(scene, rng):
-    """fsync answers with an I/O error. Redis ends itself then, as it should."""
+    """fsync fails with an I/O error. Redis then ends itself, as it should."""
     _failing(scene, rng, "fsync")
 
 
 def write_fails(scene, rng):
-    """Writes to files answer with an I/O error."""
+    """Writes to files fail with an I/O error."""
     _failing(scene, rng, "write")
 
 
@@ -113,7 +113,7 @@ def disk_full(scene, rng):
 
 
 def clock_back(scene, rng):
-    """The clock is an hour earlier, for the server and for Redis, also when the server starts again."""
+    """The clock is an hour back, for the server and for Redis, also when the server starts again."""
     scene.begin("clock")
     time.sleep(rng.uniform(0.1, 0.2))
     scene.server.kill_all()
@@ -123,10 +123,10 @@ def clock_back(scene, rng):
 
 
 def second_server(scene, rng):
-    """Another server is started on the store: the first must stop by itself, the second goes on."""
+    """Another server is started on the store: the first must end by itself, and the second goes on."""
     first, second = scene.server, scene.another_server()
     second.start()
-    assert first.process.wait(30) == 0  # it is not to be started again, which would take the store back
+    assert first.process.wait(30) == 0  # a restart would take the store back
     assert "another server has taken over the store" in first.log.read_text()
     scene.server = second
     scene.front.target = second.port
@@ -134,12 +134,12 @@ def second_server(scene, rng):
 
 
 def impatient(scene, rng):
-    """Nothing happens but that clients wait a few milliseconds at most, and ask again."""
+    """No fault, but clients wait at most a few milliseconds, and ask again."""
     time.sleep(0.3)
 
 
 def _revive_redis(scene):
-    """Redis cannot go on after its disk failed; whatever watches over it starts it again."""
+    """Restart Redis after its disk failed, like a supervisor."""
     try:
         scene.redis.process.wait(0.2)
     except subprocess.TimeoutExpired:

@@ -1,12 +1,12 @@
-/* Faults of disk and clock, for a program that is started with this in LD_PRELOAD and a folder's name in FAULTS.
-   While that folder has a file of one of these names:
+/* Faults of disk and clock, for a program with this library in LD_PRELOAD and a folder's name in FAULTS.
+   The fault happens while the folder has a file with one of these names:
 
    fsync   fsync and fdatasync fail with EIO
    write   writes to files fail with EIO
    full    writes to files fail with ENOSPC
-   clock   the time of day is an hour earlier
+   clock   the time of day is an hour back
 
-   What it writes, syncs and renames is added to the file `calls`, if that folder has one, a line each (calls.py). */
+   If the folder has a file `calls`, a line is added to it for each write, sync and rename (calls.py). */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -39,7 +39,7 @@ static int refused(int file)
 {
     struct stat about;
     int fault = wanted("full") ? ENOSPC : wanted("write") ? EIO : 0;
-    /* Sockets and the program's own log go on. */
+    /* Sockets and the program's own log do not fail. */
     if (!fault || file <= 2 || fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) return 0;
     errno = fault;
     return 1;

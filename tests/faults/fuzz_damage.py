@@ -1,4 +1,4 @@
-"""Damage to the state of a model, under a right checksum."""
+"""Damage to the state of a model, under a valid checksum."""
 
 import contextlib
 import copy
@@ -70,7 +70,7 @@ def another_order(choices, array):
 
 
 def entries(choices, array):
-    """Fewer entries, or some twice, along an axis."""
+    """Fewer entries, or some of them twice, along an axis."""
     axis = choices.randrange(array.ndim)
     n = array.shape[axis]
     kept = choices.choice([range(n - 1), range(1, n), [*range(n), n - 1], [*range(n), 0], [0] * n, [], range(n // 2)])
@@ -107,7 +107,7 @@ OF_AN_ARRAY = (an_extreme, an_extreme, an_extreme, a_neighbour, a_neighbour, sca
 
 def damage_array(choices, _, arrays, donor):
     names = sorted(name for name, array in arrays.items() if array.size and array.ndim)
-    # A state of the metrics has many arrays, and a solver's few decide more.
+    # The metrics have many arrays; the solver's few arrays matter more.
     name = choices.choice([n for n in names if choices.random() < 0.5 and "solver" in n] or names)
     if choices.random() < 0.05:
         del arrays[name]
@@ -135,7 +135,7 @@ def changes(before, after):
 
 
 def places(part, path=()):
-    """Where anything stands in the facts."""
+    """All places in the facts."""
     for key, value in part.items() if isinstance(part, dict) else enumerate(part):
         yield (*path, key)
         if isinstance(value, dict | list):
@@ -170,7 +170,7 @@ def damage_facts(choices, facts, _, donor):
 
 
 def damage_together(choices, facts, arrays, donor):
-    """What is told in several places, changed in all of them."""
+    """Change a fact that stands in several places, in all of them."""
     prefixes = [name.removesuffix("solver.seen") for name in arrays if name.endswith("solver.seen")]
     prefix = choices.choice(prefixes)
     learner = facts["learner"] if prefix == "learner." else facts["shadows"].get(prefix.split(".")[1].rstrip("/"))
@@ -283,12 +283,12 @@ DAMAGES = (damage_array, damage_array, damage_array, damage_array, damage_facts,
 
 
 def damaged(number):
-    """The changed snapshot of a case, and what was changed."""
+    """The changed snapshot of a case, and the changes."""
     choices = random.Random(f"case {number}")
     scenes = choices.choice([len(SOLVERS), 4 * len(SOLVERS), 40 * len(SOLVERS)])
     at, other = number % len(SOLVERS), choices.randrange(scenes)
     at += len(SOLVERS) * choices.randrange(scenes // len(SOLVERS))
-    if choices.random() < 0.5:  # of the same solver
+    if choices.random() < 0.5:  # a donor with the same solver
         other = at % len(SOLVERS) + len(SOLVERS) * (other // len(SOLVERS))
     _, snapshot = scene(at)
     facts, arrays = decode(snapshot, SNAPSHOT)
@@ -298,5 +298,5 @@ def damaged(number):
         try:
             told.append(choices.choice(DAMAGES)(choices, facts, arrays, donor))
         except (KeyError, TypeError, IndexError, ValueError, OverflowError, AttributeError) as error:
-            told.append(f"not changed: {error!r}")  # an earlier change took away what this one is about
+            told.append(f"not changed: {error!r}")  # an earlier change removed what this change needs
     return encode(SNAPSHOT, facts, arrays), told, choices

@@ -1,4 +1,4 @@
-"""Files of fitted estimators, damaged as those of models are; and the life of an estimator that was read from one."""
+"""Files of fitted estimators, damaged like files of models; and the life of an estimator that was read from a file."""
 
 import contextlib
 import copy
@@ -19,18 +19,18 @@ from tests.faults.fuzz_scenes import DIM
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 TYPES = ("<U1", "<i8", "|O", "|b1", "<f2", "V9", "a", "S3", "<c16", "M8[D]", "f8,f8", "<U99999999", "(9,9)i4", "")
-"""Of labels; a fit has the first five alone."""
+"""Types of labels; a fit has only the first five."""
 LABELS = (["n", "p"], ["n", "p", "q"], [0, 1, 2], [-1.0, 1.0], [False, True])
 
 
 def rows(draws, m):
-    """A few examples."""
+    """Some examples."""
     return draws.standard_normal((m, DIM)).round(2)
 
 
 @cache
 def file_of(number):
-    """The file of a small estimator; there are as many as one likes."""
+    """The file of a small estimator, which is different for each number."""
     choices, draws = random.Random(f"estimator {number}"), np.random.default_rng(number)
     made = ESTIMATORS[number % len(ESTIMATORS)](random_state=number % 1000)
     kernels = ["rbf", "laplacian"] + ([] if isinstance(made, FOGDClassifier) else ["linear", "poly"])
@@ -53,12 +53,12 @@ def file_of(number):
             made.fit(X, y, sample_weight=draws.uniform(0.5, 2.0, len(y)) if weighted else None)
         else:
             made.partial_fit(X, y, classes=labels)
-    warm_up(made._learner.name, made.solver_.dtype)  # what a server imports it with
+    warm_up(made._learner.name, made.solver_.dtype)  # with which a server imports it
     return made.to_model_file()
 
 
 def damage_machine(choices, facts, arrays, donor):
-    """What is told in several places, changed in all of them."""
+    """Change a fact that stands in several places, in all of them."""
     machine = facts["machine"]
     big = choices.choice([2**20, 2**31, 2**40, 2**52, 2**53 - 1, 2**62 - 50, 2**63 - 1])
 
@@ -120,10 +120,10 @@ DAMAGES = (damage_array, damage_array, damage_array, damage_facts, damage_machin
 
 
 def damaged_file(choices):
-    """The changed file of a case, and what was changed."""
+    """The changed file of a case, and the changes."""
     at = choices.randrange(20 * len(ESTIMATORS))
     other = choices.randrange(20 * len(ESTIMATORS))
-    if choices.random() < 0.5:  # of the same class
+    if choices.random() < 0.5:  # a donor of the same class
         other = at % len(ESTIMATORS) + len(ESTIMATORS) * (other // len(ESTIMATORS))
     facts, arrays = decode(file_of(at), KIND)
     donor = decode(file_of(other), KIND)
@@ -132,32 +132,32 @@ def damaged_file(choices):
         try:
             told.append(choices.choice(DAMAGES)(choices, facts, arrays, donor))
         except (KeyError, TypeError, IndexError, ValueError, OverflowError, AttributeError) as error:
-            told.append(f"not changed: {error!r}")  # an earlier change took away what this one is about
+            told.append(f"not changed: {error!r}")  # an earlier change removed what this change needs
     return encode(KIND, facts, arrays), told
 
 
 def each_part_wrong(number, choices):
-    """For each part of the facts and for each array of a file: the file with that changed alone, and what was changed.
+    """For each part of the facts and each array of a file: the file with only this part changed, and the change.
 
-    A part is anything odd instead; an array has another type, shape, order or range.
+    A part is replaced by something odd; an array gets another type, shape, order or range.
     """
     facts, arrays = decode(file_of(number), KIND)
     for path in places(facts):
         odd, other = choices.choice(ODD), copy.deepcopy(facts)
         inside(other, path[:-1])[path[-1]] = copy.deepcopy(odd)
-        with contextlib.suppress(ValueError):  # what no frame holds
+        with contextlib.suppress(ValueError):  # no frame can hold it
             yield encode(KIND, other, arrays), f"{facts['estimator']} {path}: {odd!r:.60}"
     for name, array in sorted(arrays.items()):
-        with contextlib.suppress(ValueError, IndexError):  # nothing to be damaged in this way
+        with contextlib.suppress(ValueError, IndexError):  # this damage does not apply to the array
             damaged = choices.choice(OF_AN_ARRAY)(choices, array)
             yield encode(KIND, facts, {**arrays, name: damaged}), f"{name}: {changes(array, damaged)}"
 
 
 def live(data, choices):
-    """Whether this file is read as an estimator. One that is predicts, learns, and is written and read again.
+    """Whether this file is read as an estimator. If so, the estimator predicts, learns, and is written and read again.
 
-    `load` does not try what it reads, as an import does: numbers near their limits may go beyond them as it learns,
-    which is a ValueError and nothing worse.
+    Unlike an import, `load` does not rehearse. Numbers near their limits may exceed them as the estimator learns, which
+    is a ValueError and nothing worse.
     """
     try:
         estimator = load(data)

@@ -1,18 +1,18 @@
-"""Files of models that are damaged under right checksums: refused, or models that learn, and are read again.
+"""Files of models, damaged under valid checksums: each is refused, or its model learns and is read again.
 
     python -m tests.faults.fuzz_imports --seconds 3600
     python -m tests.faults.fuzz_imports --case 4711
 
-Real models of every solver, over dense, sparse and named features, with and without windows, with candidates, pending
-predictions, challengers, forgotten and corrected examples, are exported; estimators of every class are saved. One to
-four things in such a file are changed: a number becomes an extreme one or its neighbour, a row is swapped or comes
-twice, an array gets another shape or that of another model, what is told in two places changes in both. It is encoded
-anew and imported. What is accepted has to learn, forget, finish, let examples leave its window, predict, tell its
-figures, and after each of these be written and read again as the same model. A file of an estimator is loaded as one,
-too: it learns, predicts and is saved again.
+Real models of every solver are exported: over dense, sparse and named features, with and without windows, with
+candidates, pending predictions, challengers, forgotten and corrected examples. Estimators of every class are saved. One
+to four things in such a file are changed: a number becomes an extreme or its neighbour, a row is swapped or repeated,
+an array gets another shape or another model's shape, or a fact in two places changes in both. The file is encoded again
+and imported. An accepted model has to learn, forget, finish, let examples leave its window, predict and show its
+figures; after each step it is written, and read again as the same model. An estimator's file is also loaded as an
+estimator, which learns, predicts and is saved again.
 
-The cases run in a process of their own, for compiled code checks no bounds: it may crash, or never return. Each case
-follows from its number alone. What is found is told with it, on a line of JSON; the exit status is 1 then.
+The cases run in a process of their own: compiled code checks no bounds, so it may crash, or never return. Each case
+follows from its number alone. Each fault is printed with its number, as a line of JSON; the exit status is then 1.
 """
 
 import argparse
@@ -53,17 +53,17 @@ from tests.helpers.states import digest_of
 
 ESTIMATORS_SHARE = 0.25
 CASE_S = 120
-"""A case that takes longer hangs; most take a hundredth."""
+"""Seconds after which a case counts as hung; most cases take a hundredth."""
 
 
 def read_again(model):
-    """The model must be what is written of it."""
+    """Check that the model equals the model that is read from its snapshot."""
     assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model), "it is read as another model"
     model.describe(NOW)
 
 
 def live(model, choices):
-    """Let an accepted model do what models do."""
+    """Let an accepted model do everything that models do."""
     stream = Stream(model, choices.randrange(2**30))
     acts = {
         "learn": lambda: stream.learn(choices.choice([1, 3, 20])),
@@ -90,7 +90,7 @@ def live(model, choices):
 
 
 def changed(number):
-    """The file of a case, what was changed in it, and its choices. One in four is an estimator's."""
+    """The file of a case, the changes in it, and the case's choices. One in four is an estimator's file."""
     choices = random.Random(f"kind {number}")
     if choices.random() < ESTIMATORS_SHARE:
         return *damaged_file(choices), choices
@@ -99,7 +99,7 @@ def changed(number):
 
 
 def case(number, registry):
-    """refused, or accepted. What must not be is raised."""
+    """The outcome, refused or accepted. Raises if the case shows a fault."""
     faulty = {"case": number}
     try:
         data, told, choices = changed(number)
@@ -131,7 +131,7 @@ async def _registry(store):
 
 
 def run_cases(numbers, say, folder):
-    """Run cases and tell of each when it begins and what came of it; in a process of its own."""
+    """Run cases, and report the beginning and outcome of each; in a process of its own."""
     faulthandler.enable()
     np.seterr(all="ignore")
     import logging  # noqa: PLC0415
@@ -140,8 +140,8 @@ def run_cases(numbers, say, folder):
     store = SQLiteStore(Path(folder) / "data")
     registry = asyncio.run(_registry(store))
     for number in numbers:
-        with contextlib.suppress(Exception):  # the case tells it
-            changed(number)  # models and donors are made, and compiled, before its time begins
+        with contextlib.suppress(Exception):  # the case reports it
+            changed(number)  # makes and compiles models and donors before the case's time begins
         say.send(("begin", number))
         try:
             say.send(("end", case(number, registry)))
@@ -151,9 +151,9 @@ def run_cases(numbers, say, folder):
 
 
 def fuzz(seconds, first, *, verbose=False):
-    """Cases from number `first` on, for so long after the first begins, and until one of each outcome was there.
+    """Run cases from number `first` on, for `seconds` after the first begins, and until each outcome has occurred.
 
-    Returns how many there were, and what was found.
+    Returns the number of cases, and the faults.
     """
     context = multiprocessing.get_context("spawn")
     counts, found = {"refused": 0, "accepted": 0}, []
@@ -162,7 +162,7 @@ def fuzz(seconds, first, *, verbose=False):
 
     def over():
         if end is None:
-            return bool(found)  # not even the first begins
+            return bool(found)  # a fault before the first case begins
         return time.monotonic() >= end and (bool(found) or all(counts.values()))
 
     while not over():
@@ -212,7 +212,7 @@ def fuzz(seconds, first, *, verbose=False):
 
 
 def main():
-    """Fuzz as the command line says."""
+    """Fuzz with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")

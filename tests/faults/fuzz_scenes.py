@@ -48,7 +48,7 @@ BUDGETED = ("budget-perceptron", "rbp", "forgetron", "projectron", "projectron++
 
 
 def configuration_of(solver, choices):
-    """A small model of this solver, otherwise drawn."""
+    """A small random model with this solver."""
     kernel = dict(choices.choice(KERNELS[::3] if solver == "fogd" else KERNELS))
     form = choices.choice(FORMS)
     parts = {"solver": solver, "kernel": kernel, "points_max": choices.choice([40, 1000]), "seed": 5}
@@ -78,7 +78,7 @@ def configuration_of(solver, choices):
 
 
 class Stream:
-    """Examples for a model, and what applies to it what the server's commands plan."""
+    """Examples for a model; applies the events that the server's commands plan."""
 
     def __init__(self, model, seed):
         self.model, self.draws = model, np.random.default_rng(seed)
@@ -125,7 +125,7 @@ class Stream:
         self.plan(Offer(ids, inputs, x_digests(inputs), [None] * m))
 
     def plan(self, command):
-        with contextlib.suppress(ServiceError):  # the model stays as it is
+        with contextlib.suppress(ServiceError):  # the model stays unchanged
             self.take(command.plan(self.model, self.now).events)
 
     def predict(self, m, *, keep=False):
@@ -147,7 +147,7 @@ class Stream:
         self.take([TrainingFinished(self.now)])
 
     def change(self, known):
-        """Forget and correct examples, of those that are known."""
+        """Forget and correct examples among the known examples."""
         for given in known[:2]:
             self.plan(Forget(given))
         for given in known[2:3]:
@@ -156,7 +156,7 @@ class Stream:
 
 @cache
 def scene(number):
-    """The configuration and the snapshot of a model; there are as many as one likes."""
+    """The configuration and the snapshot of a model, which is different for each number."""
     choices = random.Random(f"scene {number}")
     solver = list(SOLVERS)[number % len(SOLVERS)]
     configuration = configuration_of(solver, choices)

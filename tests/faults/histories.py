@@ -1,21 +1,22 @@
-"""Random histories: everything that may happen to models at once, again and again, and whether they can be read after.
+"""Random histories: everything that can happen to models at once, again and again, and whether the stores stay
+readable.
 
     python -m tests.faults.histories --times 1000
     ROUND_S=600 nice python -m tests.faults.histories --store redis --times 100 --seed 7
 
-Each history is a server of its own, in a process of its own (a fork, so that nothing is loaded twice), on a store that
-is away now and then, or whose answer is lost. Several clients send it whatever the interface has: examples with and
-without ids, predictions and their late labels, candidates, leases, votes; other precisions, kernels, solvers, windows
-and limits; challengers, promotions, rollbacks, imports, finishing steps with epochs, forgetting and correcting. In the
-middle of it the process is killed, or ends in order, and another goes on. What is found at the end:
+Each history is a server of its own, in a process of its own: a fork, so that nothing is loaded twice. Now and then its
+store is away, or an answer of the store is lost. Several clients use the whole interface: examples with and without
+ids, predictions and their late labels, candidates, leases, votes. They change precisions, kernels, solvers, windows and
+limits; they use challengers, promotions, rollbacks and imports; they finish with epochs, forget and correct. In the
+middle the process is killed, or ends in order, and another process goes on. The figures at the end:
 
-raised      answers that speak of something unforeseen, errors in the server's log, models that stand before an event
-hung        servers that had to be ended
-lost        acknowledged, but not in the log, though nobody forgot it
-invented    in the log, but never sent
-misread     examples in the log that are not what the configuration of their position makes of what was sent
-reverted    annotations of Label Studio that an older state of them, sent late or again, has put back
-unequal     states: recovered (newest snapshot and the log behind it), folded from the log alone, and the running one's
+raised      answers with unforeseen errors, errors in the server's log, models that stand before an event.
+hung        servers that had to be killed because they did not end.
+lost        acknowledged examples that are not in the log, although nobody forgot them.
+invented    examples in the log that were never sent.
+misread     examples in the log that differ from what the configuration at their position makes of the sent example.
+reverted    annotations of Label Studio that an older version, sent late or again, has restored.
+unequal     states that differ: recovered (newest snapshot and log behind it), folded from the log alone, or running.
 """
 
 import argparse
@@ -56,16 +57,16 @@ from tests.helpers.limits import limited
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.states import digest_of
 
-ROUND_S = float(os.environ.get("ROUND_S", "40"))  # that a process may take: far more than any does with a processor
+ROUND_S = float(os.environ.get("ROUND_S", "40"))  # seconds that a process may take, far more than any needs
 BUSY = {429, 503}
 LOG_AND_DATABASE = ["hinged.db-wal", "hinged.db"]
 
 
-# -- what happens to the store ----------------------------------------------------------------------------------------
+# -- faults of the store ----------------------------------------------------------------------------------------------
 
 
 def unsteady(store, rng, share):
-    """The store, a share of whose calls meet a store that is away, or whose answer is lost."""
+    """The store; for a share of the calls it is away, or its answer is lost."""
     lock, away = threading.Lock(), [0]
 
     def met():
@@ -92,7 +93,7 @@ def unsteady(store, rng, share):
 
     def reader(read):
         def reading(model, after):
-            left = rng.randrange(20) if met() else None  # events until the store goes away
+            left = rng.randrange(20) if met() else None  # number of events until the store goes away
             for event in read(model, after):
                 if left == 0:
                     raise StoreUnavailable("the store went away")
@@ -111,10 +112,10 @@ def unsteady(store, rng, share):
 
 
 async def serve(place, settings, form, configuration, note, seed, steps):
-    """A server and its clients, to the end in order."""
-    version = 1 + 1_000 * (seed % 10)  # of annotations: each process goes on behind the one before
+    """Run a server and its clients, until it ends in order."""
+    version = 1 + 1_000 * (seed % 10)  # of annotations: each process continues after the process before
     logging.getLogger().addHandler(Complaints(note))
-    mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # as much more often as the store is away here
+    mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # shorter, because the store is away more often here
     patience.RETRY_FIRST_S, patience.RETRY_MAX_S = 0.005, 0.1
     asyncio.get_running_loop().call_later(ROUND_S - 10, _tell_tasks)
     rng = random.Random(seed)
@@ -123,7 +124,7 @@ async def serve(place, settings, form, configuration, note, seed, steps):
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=ROUND_S) as http:
-            while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110  as whoever starts a server does
+            while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110  like anyone who starts a server
                 await asyncio.sleep(0.01)
             note("ready")
             for name in ("m", "annotated"):
@@ -147,7 +148,7 @@ async def serve(place, settings, form, configuration, note, seed, steps):
 
 
 async def _rob(place, http, note, configuration, rng):
-    """Now and then take away what the store holds, and put it back: nothing may be acknowledged in between."""
+    """Now and then take data away from the store and put it back: nothing may be acknowledged in between."""
     while rng.random() < 0.4:
         await asyncio.sleep(rng.uniform(0.02, 0.3))
         await asyncio.to_thread(place.take, rng)
@@ -166,7 +167,7 @@ def _tell_tasks():
 
 
 async def settled_digest(worker):
-    """Position and digest of a model whose jobs have ended; None where the store keeps it from that."""
+    """Position and digest of a model whose jobs have ended; None if the store prevents that."""
     for _ in range(400):
         try:
             at, digest, busy = await worker.read(lambda m: (m.position, digest_of(m), bool(m.jobs.running())))
@@ -179,7 +180,8 @@ async def settled_digest(worker):
 
 
 def forked(work, seconds):
-    """Do work in a process of its own; how it ended: 0, another code, or minus the signal. seconds: None to wait."""
+    """Do work in a process of its own; return how it ended: 0, another code, or minus the signal. seconds: None to
+    wait."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -188,7 +190,7 @@ def forked(work, seconds):
         try:
             work()
             code = 0
-        except BaseException:  # noqa: BLE001  the code says it to the parent
+        except BaseException:  # noqa: BLE001  the exit code reports it to the parent
             traceback.print_exc()
         finally:
             sys.stdout.flush()
@@ -206,7 +208,7 @@ def forked(work, seconds):
 
 
 def history(folder, place, seed, steps):
-    """One of them; what is found, and the words to it."""
+    """Run one history; return the faults, and a description of each."""
     rng = random.Random(seed)
     form, configuration = configuration_of(rng)
     settings = Settings(
@@ -229,7 +231,7 @@ def history(folder, place, seed, steps):
                 asyncio.run(serve(place, settings, form, configuration, note, seed * 10 + number, steps))
 
         code = forked(work, ROUND_S if killed_s is None else killed_s)
-        place.put_back()  # it may have been killed before
+        place.put_back()  # the process may have been killed before it did
         if killed_s is None and code:
             hung += 1
             note("error", message=f"the server ended with {code}", trace="")
@@ -244,17 +246,17 @@ def history(folder, place, seed, steps):
 
 
 def warm():
-    """Load everything once: each history is a fork of this process."""
+    """Load everything once, because each history is a fork of this process."""
     for solver in {*SOLVERS, *FORGETTING}:
         for dtype in (np.float32, np.float64):
             warm_up(solver, dtype)
-    sys.modules.setdefault("sniffio", None)  # which httpx else looks for in every folder, at every request
+    sys.modules.setdefault("sniffio", None)  # otherwise httpx searches for it in every folder at every request
     gc.collect()
-    gc.freeze()  # so that no server collects again what it has from here
+    gc.freeze()  # so that no server collects the objects that it has from here
 
 
 def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
-    """So many histories, or as many as the seconds allow: figures, and the words of those with a fault."""
+    """Run `times` histories, or as many as `seconds` allow; return figures, and descriptions of the faults."""
     total, words = Counter(), []
     end = time.monotonic() + seconds if seconds else None
     with tempfile.TemporaryDirectory() as place, Stores(store, Path(place)) as opener:
@@ -281,7 +283,7 @@ def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
 
 
 class OnSQLite:
-    """A store in a folder; the ends of its files can be taken, and put back."""
+    """A store in a folder; the ends of its files can be taken and put back."""
 
     def __init__(self, folder):
         self.data, self.kept = folder / "data", folder / "kept"
@@ -293,12 +295,12 @@ class OnSQLite:
     def take(self, rng):
         copy, share = self.kept.with_name("copy"), rng.choice([0, 0.5, 0.9])
         files = rng.choice([["hinged.db"], ["hinged.db-wal"], LOG_AND_DATABASE])
-        with self.store._writer._alone():  # a commit that is cut in its middle is not what this looks for
+        with self.store._writer._alone():  # so that no commit is cut in its middle
             copy.mkdir()
             lengths = self.store._place._least()
             if lengths is None or not lengths.log:
-                files = ["hinged.db"]  # of the log nothing counts that could be taken
-            for name in files:  # by another process: what this one closes it has no locks on any more
+                files = ["hinged.db"]  # no valid frame of the log could be taken
+            for name in files:  # in another process: closing a file here would drop this process's locks on it
                 subprocess.run(["cp", self.data / name, copy], check=True)
             copy.rename(self.kept)
             for name in files:
@@ -314,7 +316,7 @@ class OnSQLite:
 
 
 class OnRedis:
-    """A store on Redis, which can be emptied, and filled again."""
+    """A store on Redis, which can be emptied and filled again."""
 
     def __init__(self, redis, namespace):
         self.redis, self.namespace = redis, namespace

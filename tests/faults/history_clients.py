@@ -1,4 +1,4 @@
-"""What the clients of a random history do, and what they note of it."""
+"""The clients of a random history, and their notes."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ FORGETTING = ("auto", "lasvm", "exact", "lasvm-g", "bsca", "smo", "perceptron")
 
 
 class Noted:
-    """What was sent and answered, a line each, in a file that outlives a process that is killed."""
+    """Requests and answers, a line each, in a file that outlives a killed process."""
 
     def __init__(self, path):
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -24,7 +24,7 @@ class Noted:
 
 
 class Complaints(logging.Handler):
-    """Errors that the server's log tells."""
+    """Notes the errors in the server's log."""
 
     def __init__(self, note):
         super().__init__(logging.ERROR)
@@ -32,20 +32,20 @@ class Complaints(logging.Handler):
 
     def emit(self, record):
         if "nothing is acknowledged" in record.getMessage() or "acknowledges nothing" in record.getMessage():
-            return  # the store was taken away (histories.py)
+            return  # the store was taken away on purpose (histories.py)
         trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
         self._note("error", message=record.getMessage(), trace=trace[-3000:])
 
 
 def annotated(number, version):
-    """The label of an annotation in Label Studio as it is in this version of it."""
+    """The label of an annotation in Label Studio in this version."""
     return random.Random(f"{number} {version}").choice(["n", "p", "third"])
 
 
 class Client:
-    """One who does what comes to his mind.
+    """A client that does random things.
 
-    annotations: numbers of those that he has in Label Studio; version: that of their next change, of all of them.
+    annotations: numbers of the client's annotations in Label Studio; version: version of their next change.
     """
 
     def __init__(self, http, note, rng, name, features, annotations=(), version=1):
@@ -71,7 +71,7 @@ class Client:
             case _:
                 words = {"w": self.rng.choice(["a", "b", "c", None]), "t": self.rng.random() < 0.5}
                 words |= {"at": f"2026-05-0{self.rng.randint(1, 9)}T12:00", "note": f"{words['w']} or {words['t']}"}
-                words["who"] = f"{numbers} {words['at']}"  # seldom the same twice
+                words["who"] = f"{numbers} {words['at']}"  # seldom repeated
                 return {**dict(zip("pqr", numbers, strict=True)), **words, "wild": self.rng.choice([0, 1, 1e30, -1e99])}
 
     def label(self):
@@ -137,7 +137,7 @@ class Client:
                     await self.ask("DELETE", f"/models/{model}/queries/{lease}/skip")
 
     async def configure(self, model):
-        if self.rng.random() < 0.4:  # there and back
+        if self.rng.random() < 0.4:  # change it and change it back
             there, back = self.rng.sample(CHANGES[:6], 2)
             for changes in (there, back):
                 answer = await self.ask("PATCH", f"/models/{model}", changes)
@@ -206,7 +206,7 @@ class Client:
             await self.ask("DELETE", f"/models/{model}/answers/{given['id']}", params=params)
 
     async def annotate(self, _):
-        """Let Label Studio tell of an annotation as it is, or, late or again, as it was, perhaps before a restart."""
+        """Send an annotation as Label Studio does: its present version, or an older version late or again."""
         number, version = self.rng.choice(self.annotations), self.version
         if self.rng.random() < 0.4:
             version = self.rng.randrange(version)
@@ -281,7 +281,7 @@ CHANGES = (
 
 
 def configuration_of(rng):
-    """A model to begin with."""
+    """A random configuration for a new model."""
     form = rng.choice(["dense", "dense", "sparse", "named"])
     scale = rng.choice([{}, {"scale": "auto", "warmup": rng.choice([1, 7, 40])}, {"scale": "auto"}])
     features = {

@@ -1,4 +1,4 @@
-"""What is wrong at the end of a random history: its log beside what was noted, and its models beside one another."""
+"""Judge a random history at its end: compare the logs with the notes, and the models with each other."""
 
 import traceback
 from contextlib import closing
@@ -23,7 +23,7 @@ FAULTS = ("raised", "hung", "lost", "invented", "misread", "unequal", "reverted"
 
 
 def judge(open_store, lines, form):
-    """What is wrong at the end."""
+    """Count the faults at the end, and describe them."""
     found = dict.fromkeys(FAULTS, 0)
     said = []
     sent, waits, learned, forgotten, deleted = {}, {}, {}, set(), set()
@@ -48,7 +48,7 @@ def judge(open_store, lines, form):
         for name in store.models():
             try:
                 _judge_model(store, name, form, everything, waits, found, said)
-            except Exception:  # noqa: BLE001  whatever it is, it is a fault that was found
+            except Exception:  # noqa: BLE001  any error is a fault
                 found["raised"] += 1
                 said.append(f"{name}: {traceback.format_exc()[-3000:]}")
                 continue
@@ -89,7 +89,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
     try:
         folded = ModelHistory(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
-        folded = None  # trimmed, or an example was forgotten and the state stands behind it
+        folded = None  # the log is trimmed, or an example was forgotten and an event holds the state
     if folded is not None and _compared(folded) != _compared(recovered):
         found["unequal"] += 1
         said.append(f"{name}: folded from the log alone it is another")
@@ -110,7 +110,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
 
 
 def _judge_annotations(store, lines, found, said):
-    """Each annotation must be as it was in a version that was sent, and not before the newest that was acknowledged."""
+    """Each annotation must be as in a version that was sent, and not older than the newest acknowledged version."""
     sent, newest, name = {}, {}, "annotated"
     for line in lines:
         if line["kind"] == "annotating":
@@ -135,7 +135,7 @@ def _judge_annotations(store, lines, found, said):
 
 
 def _compared(model):
-    """What two folds of one log have in common: everything."""
+    """Everything that two folds of the same log must have in common."""
     return model.position, digest_of(model), model.curves.state()[0], model.curves.own.points
 
 
@@ -176,11 +176,11 @@ def _along(store, name):
         except Conflict:
             if records[0][0] == 1:
                 raise
-            return  # epochs, or a state to go back to, that have been trimmed since
+            return  # epochs, or a state to go back to, that were trimmed later
 
 
 def _as_read(event, r, label, meant, waits, given, configuration, form):
-    """Whether row r is what the configuration makes of one of the examples that were sent."""
+    """Whether row r is what the configuration makes of one of the sent examples."""
     spelled = [e["x"] for e in meant if "x" in e] + ([waits[given]] if given in waits else [])
     kept = any("x" not in e for e in meant)  # then x was read, and perhaps rounded, when it began to wait
     for x in spelled:
@@ -200,7 +200,7 @@ def _equal(expected, got, *, exactly):
 
 
 def _ids_of(store, name):
-    """Every id in a log; None where its beginning is gone."""
+    """Every id in a log; None if its beginning is gone."""
     ids = set()
     for at, record in store.read(name, 0):
         if not ids and at != 1 and record.kind != ModelImported.KIND:

@@ -3,19 +3,19 @@
     python -m tests.faults.kill_forgetting --fault kill-server --times 50
     python -m tests.faults.kill_forgetting --store redis --fault kill-both --times 50
 
-Clients learn examples, forget some of theirs and correct others: of a model that does so in place, and of one that is
-taught anew beside. Each request is sent again until it is answered. Meanwhile the fault happens, again and again. At
-the end the server is killed and started, and what has begun may come to its end. Told are
+Clients learn examples, forget some of theirs and correct some: of a model that does so in place, and of a model that is
+retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At the end the
+server is killed and restarted, and jobs in progress may end. The figures are
 
-forgotten   answered with 200, or with 202 and then the job is done
-undone      of these, what the server does not call gone (410)
-unfinished  answered with 202, but the job is not done
-bytes       of these, how many have their id or their numbers in a file of the store, without (and within) the
-            `temp-*` files of a Redis that was killed while it wrote its files anew
-untold      of these in `temp-*`, of how many the answer or the job did not say that they may be there
-lost        learned, acknowledged, never asked to be forgotten, and not known any more
-state       the recovered state (newest snapshot and the log behind it) and the log folded from its beginning: equal to
-            the bit
+forgotten   answered with 200, or with 202 and then the job is done.
+undone      forgotten examples for which the server does not answer that they are gone (410).
+unfinished  answered with 202, but the job is not done.
+bytes       forgotten examples whose id or numbers are in a file of the store. Files `temp-*` of a Redis that was killed
+            while it rewrote its files are counted separately.
+untold      forgotten examples in `temp-*`, if neither the answer nor the job said that they may be there.
+lost        examples that were acknowledged and never to be forgotten, and that are unknown.
+state       the recovered state (newest snapshot and log behind it) and the log folded from its beginning: equal to the
+            bit.
 """
 
 import itertools
@@ -40,8 +40,8 @@ SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 
 @dataclass
 class Told:
-    """Of one model: learned (x and y by id), asked to be forgotten, forgotten, jobs by id, and what was said by
-    id to be unwritten."""
+    """The answers about one model: learned (x and y by id), asked to be forgotten, forgotten, jobs by id, and by id
+    the parts that were reported as unwritten."""
 
     learned: dict = field(default_factory=dict)
     asked: set = field(default_factory=set)
@@ -51,7 +51,7 @@ class Told:
 
 
 class Traffic:
-    """What clients asked and were told."""
+    """The clients' requests and their answers."""
 
     def __init__(self, url, seed):
         self.url, self.seed = url, seed
@@ -72,11 +72,11 @@ class Traffic:
                         self.change(http, name, mine[name], rng)
                     else:
                         self.learn(http, name, mine[name], rng, f"example-{number}-{next(serial)}-{rng.random():.9f}")
-        except BaseException as error:  # noqa: BLE001  told by the thread that is heard
+        except BaseException as error:  # noqa: BLE001  raised again in the main thread
             self.errors.append(error)
 
     def send(self, http, method, path, body=None):
-        """The response, whatever it takes; None once all is over."""
+        """Send a request until it is answered; None once the run is over."""
         while True:
             self.requests += 1
             try:
@@ -105,7 +105,7 @@ class Traffic:
         told, given = self.told[name], mine.pop(rng.randrange(len(mine)))
         path = f"/models/{name}/examples/{given}"
         if rng.random() < 0.3:
-            told.learned.pop(given)  # whether it has the new label is not looked at
+            told.learned.pop(given)  # its new label is not checked
             self.send(http, "PUT", path, {"y": rng.random() < 0.5})
             return
         told.asked.add(given)
@@ -118,7 +118,7 @@ class Traffic:
 
 
 class WithoutSnapshots:
-    """A store in which there are none."""
+    """A store without snapshots."""
 
     def __init__(self, store):
         self._store = store
@@ -131,12 +131,12 @@ class WithoutSnapshots:
 
 
 def ended(url, told, seconds=120):
-    """Let the jobs end; how many are not done."""
+    """Wait until the jobs have ended; return how many are not done."""
     left, end = set(told.jobs.values()), time.monotonic() + seconds
     while left and time.monotonic() < end:
         for job in list(left):
             answer = httpx.get(f"{url}{job}", timeout=60, verify=PLAIN)
-            # The server knows the newest hundred; of those before, `undone` tells.
+            # The server remembers the newest hundred jobs; older jobs are covered by `undone`.
             old = answer.status_code == 404 and len(told.jobs) > 100
             if old or answer.json()["state"] == "done":
                 left.remove(job)
@@ -148,7 +148,7 @@ def ended(url, told, seconds=120):
 
 
 def asked_again(url, name, told):
-    """What the server says of each example when it is sent again: how many are not gone, and how many are lost."""
+    """Send each example again; return how many forgotten examples are not gone, and how many examples are lost."""
     undone = lost = 0
     with httpx.Client(base_url=url, timeout=60, verify=PLAIN) as http:
         for given, (x, y) in told.learned.items():
@@ -163,7 +163,7 @@ def asked_again(url, name, told):
 
 
 def in_files(folder, told):
-    """How many of the forgotten examples left bytes in a file, and of the others."""
+    """Count the examples that left bytes in a file, for the forgotten and for all other examples."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     left = b"\0".join(path.read_bytes() for path in files if path.name.startswith("temp-"))
     content = b"\0".join(path.read_bytes() for path in files if not path.name.startswith("temp-"))
@@ -176,12 +176,12 @@ def in_files(folder, told):
         "bytes": sum(stays(given, content) for given in told.forgotten),
         "bytes in temp-*": sum(stays(given, left) for given in told.forgotten),
         "untold": sum(stays(given, left) and "temp-*" not in str(said) for given, said in told.unwritten.items()),
-        "bytes of the others": sum(stays(given, content) for given in told.learned.keys() - told.asked),
+        "other bytes": sum(stays(given, content) for given in told.learned.keys() - told.asked),
     }
 
 
 def check_state(store, name):
-    """Whether a snapshot and the log behind it give the state that the log gives."""
+    """Whether a snapshot and the log behind it give the same state as the log alone."""
     recovered, folded = load_model(store, name, **SIZES), load_model(WithoutSnapshots(store), name, **SIZES)
     return {
         "snapshots": len(store.snapshots(name)),
@@ -190,7 +190,7 @@ def check_state(store, name):
 
 
 def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
-    """Let `faults` happen one after the other; the figures by model, and the traffic."""
+    """Let `faults` happen one after the other; return the figures by model, and the traffic."""
     rng, traffic = random.Random(seed), Traffic(scene.url, seed)
     for name, body in MODELS.items():
         answer = httpx.put(f"{scene.url}/models/{name}", json=body, timeout=300)
@@ -225,7 +225,7 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
 
 
 def faultless(found):
-    """Whether what was forgotten is gone and nothing else is."""
+    """Whether exactly the forgotten examples are gone."""
     counts = found["undone"], found["unfinished"], found["lost"], found["bytes"], found["untold"]
     return not any(counts) and found["recovered = folded"]
 

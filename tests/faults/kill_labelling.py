@@ -2,21 +2,21 @@
 
     python -m tests.faults.kill_labelling --kills 100 --annotators 6
 
-Annotators offer candidates, ask for questions with request ids, answer with the lease, keep it alive, give it back,
-skip it or let it run out and answer late, and label predictions by their id alone: of one model that needs two labels
-for a candidate and keeps predictions durably, and of one with named features whose warm-up ends meanwhile. Each request
-is sent again until it is answered. Meanwhile the server is killed at random moments and started again. At the end the
-log is read by itself, against a plain pool, and compared with what the annotators were told:
+Annotators offer candidates, ask for questions with request ids, answer with the lease, renew it, give it back, skip the
+candidate, or let the lease run out and answer late. They label predictions by id alone. One model needs two labels for
+a candidate and keeps predictions durably; the other has named features whose warm-up ends meanwhile. Each request is
+sent again until it is answered. Meanwhile the server is killed at random moments and restarted. At the end the log is
+read by itself, compared with a plain pool and with the annotators' answers:
 
-lost answers      acknowledged, but neither learned nor among the labels collected
-learned twice     in the log more than once, or not by the majority of as many different annotators as it needs (one
-                  more where nothing led)
-collisions        more annotators at once than labels needed who had been told that they hold a lease on a candidate
-lost candidates   acknowledged, but neither learned, nor in the pool, nor dropped by a full pool
-lost leases       acknowledged, but not in the log or the recovered state as told, or refused before they had run out
-lost predictions  acknowledged as durable, but their label was refused
-state             the recovered state (newest snapshot and the log behind it) and the log folded from its beginning:
-                  equal to the bit
+lost answers      acknowledged, but neither learned nor among the collected labels.
+learned twice     in the log more than once, or without the majority of as many different annotators as needed (one more
+                  where no label led).
+collisions        candidates on which more annotators than labels needed held a lease at once.
+lost candidates   acknowledged, but neither learned, nor in the pool, nor dropped by a full pool.
+lost leases       acknowledged, but missing or different in the log or the recovered state, or refused too early.
+lost predictions  acknowledged as durable, but their label was refused.
+state             the recovered state (newest snapshot and log behind it) and the log folded from its beginning: equal
+                  to the bit.
 """
 
 import argparse
@@ -58,18 +58,18 @@ CONFIGURATIONS = {
     },
 }
 SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
-ANSWERS = 6  # of each model, that a server takes at least before it is killed, however slow the machine
+ANSWERS = 6  # least number of answers of each model that a server takes before it is killed
 
 
 @dataclass
 class Told:
-    """What annotators were told of one model.
+    """The answers that annotators got about one model.
 
-    offered: acknowledged. held: by candidate who held it from when to when, milliseconds since 1970: less rather than
-    more. leases: annotator, candidate and last known end by token. left: tokens given back, skipped or answered,
-    acknowledged or not. answers: annotator, candidate, label, duplicate. refused: candidate, token and time where a
-    lease was refused before the end that its question said. labelled, lost_predictions: predictions whose label was
-    taken, or not.
+    offered: acknowledged. held: by candidate, annotator with begin and end in milliseconds since 1970, rather too short
+    than too long. leases: annotator, candidate and last known end by token. left: tokens given back, skipped or
+    answered, acknowledged or not. answers: annotator, candidate, label, duplicate. refused: candidate, token and time
+    of a lease that was refused before the end that its question named. labelled, lost_predictions: predictions whose
+    label was accepted or refused.
     """
 
     offered: set = field(default_factory=set)
@@ -84,7 +84,7 @@ class Told:
 
 @dataclass
 class Traffic:
-    """All of it."""
+    """The answers about all models, and counts of requests."""
 
     told: dict = field(default_factory=lambda: {name: Told() for name in CONFIGURATIONS})
     requests: Counter = field(default_factory=Counter)
@@ -109,7 +109,7 @@ def example(model, rng):
 
 
 class Annotator:
-    """One annotator's work on the models, whose true labels all of them know."""
+    """The work of one annotator, who knows the true labels of all models."""
 
     def __init__(self, number, url, seed, traffic, truth, stop):
         self.name = f"annotator-{number}"
@@ -117,7 +117,7 @@ class Annotator:
         self.http = httpx.Client(base_url=url, timeout=30, verify=PLAIN)
         self.traffic, self.truth, self.stop = traffic, truth, stop
         self.serial = itertools.count()
-        self.late = {name: [] for name in CONFIGURATIONS}  # questions that were let go
+        self.late = {name: [] for name in CONFIGURATIONS}  # questions whose leases may run out
         self.waiting = {name: [] for name in CONFIGURATIONS}  # ids of predictions
 
     def work(self):
@@ -128,7 +128,7 @@ class Annotator:
                 self.rng.choices([self.offer, self.ask, *rest], [4, 8, 2, 2, 1])[0](model)
 
     def send(self, what, route, body):
-        """The response, whatever it takes; None once all is over."""
+        """Send a request until it is answered; None once the run is over."""
         while True:
             self.traffic.requests[what] += 1
             try:
@@ -174,7 +174,7 @@ class Annotator:
             self.answer(model, question, end)
 
     def answer(self, model, question, end):
-        """One question: its label, or what else an annotator does with it."""
+        """Answer a question, or do one of the other things that annotators do."""
         told, lease, held = self.traffic.told[model], question["lease"], self.traffic.told[model].held[question["id"]]
         chosen = self.rng.choices(["label", "heartbeat", "release", "skip", "let go"], [8, 2, 1, 1, 1])[0]
         time.sleep(self.rng.choice([0, 0, 0.002, 0.02]))
@@ -236,7 +236,7 @@ class Annotator:
             (told.labelled if answer.status_code == 200 else told.lost_predictions).append(given)
 
     def close(self, held):
-        """From now on I do not count on holding it."""
+        """Note that from now on the annotator does not count on holding it."""
         now = now_ms()
         for interval in held:
             if interval[2] == self.name:
@@ -244,7 +244,7 @@ class Annotator:
 
     @staticmethod
     def note_refusal(told, question, end):
-        # Once a label has come, from an earlier holder, the lease is gone; the judge knows what was learned.
+        # Once a label of an earlier holder has come, the lease is gone; the judge knows what was learned.
         if now_ms() < end:
             told.refused.append((question["id"], question["lease"], now_ms()))
 
@@ -296,8 +296,8 @@ def check_model(store, name, told):
             token not in leases or leases[token].closed or leases[token].expires_ms < int(end)
             for token, (_, _, end) in open_ones.items()
         )
-        # A question that came twice may have been given back once, or kept alive for less than it was lent for: what
-        # nobody works on any more by the log a full pool drops.
+        # A question that came twice may have been given back once, or renewed for less than it was lent for. A full
+        # pool drops candidates that nobody works on any more by the log.
         + sum(
             given not in plain.learned and (given not in plain.dropped or plain.held_at(token, at))
             for given, token, at in told.refused
@@ -314,12 +314,12 @@ FAULTS = ("lost answers", "learned twice", "collisions", "lost candidates", "los
 
 
 def has_taken(traffic, before):
-    """Whether each model has taken enough answers since it had so many."""
+    """Whether each model has taken enough further answers."""
     return all(len(told.answers) >= n + ANSWERS for told, n in zip(traffic.told.values(), before, strict=True))
 
 
 def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
-    """Kill the server `kills` times; the figures by model, and the traffic."""
+    """Kill the server `kills` times; return the figures by model, and the traffic."""
     rng = random.Random(seed)
     server = RunningServer(folder / "data", limits={"pending_flush_s": 0.2}, snapshot_examples=10, shutdown_s=20)
     traffic, truth, stop = Traffic(), {}, threading.Event()
@@ -332,7 +332,7 @@ def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
     def work(number):
         try:
             Annotator(number, server.url, seed, traffic, truth, stop).work()
-        except BaseException as error:  # noqa: BLE001  told below, by the thread that is heard
+        except BaseException as error:  # noqa: BLE001  raised again in the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(annotators)]
@@ -350,7 +350,7 @@ def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
         stop.set()
         for thread in threads:
             thread.join()
-        server.kill()  # no farewell snapshot: recovery is what is looked at
+        server.kill()  # without a last snapshot, because recovery is tested
     if errors:
         raise errors[0]
     store = SQLiteStore(folder / "data")
@@ -376,7 +376,7 @@ def main():
     if any(found[fault] for found in figures.values() for fault in FAULTS):
         raise SystemExit("something was lost, learned twice or lent twice")
     if not all(found["recovered = folded"] for found in figures.values()):
-        raise SystemExit("a recovered state is not that of its log")
+        raise SystemExit("a recovered state differs from its log")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
-"""Two hundred clients at once, and others that do what no client should, while the server's memory is watched.
+"""Two hundred good clients at once, and bad clients that do what no client should, while memory is watched.
 
     python -m tests.faults.load --clients 200 --seconds 120 --waves 2
 
-Good clients learn, predict, offer candidates, ask for labels and answer, forget and correct examples of a few models
-whose size is bounded. Meanwhile bad ones, a thread for each kind (BAD): they send half a request or nothing, drip a
-body, do not read their answers, send bodies beyond the limit, hold WebSockets and event streams that they never read,
-and make more models than the server holds. Before and after, the server rests. Told are
+Good clients learn, predict, offer candidates, ask for labels and answer, forget and correct examples of a few models of
+bounded size. Meanwhile bad clients run, each kind in a thread (BAD). They send half a request or nothing, drip a body,
+do not read their answers, or send bodies beyond the limit. They hold WebSockets and event streams that they never read,
+and create more models than the server may hold. Before and after, the server rests. The figures are
 
-answered    requests of the good clients by status: those of GOOD and no other
-refused     what the bad clients got: only what is documented
-lost        examples acknowledged to the good clients, neither learned nor forgotten once the server was killed
-back        forgotten examples (200, or a job that is done) that are in the log
-seconds     that answers to the good clients took: the median, 99 of 100, all
-memory      MiB resident: at rest, at most, and at rest after each wave; what the models say they hold; the slope over
-            the second half in MiB a minute
-files       descriptors open at rest, at most, and at rest after each wave
+answered    requests of the good clients by status, which must be in GOOD.
+refused     outcomes of the bad clients, which must be documented.
+lost        examples acknowledged to good clients that are neither learned nor forgotten after the server was killed.
+back        forgotten examples (200, or a job that is done) that are in the log.
+seconds     times of answers to the good clients: the median, the 99th percentile, the longest.
+memory      MiB resident: at rest, at most, and at rest after each wave; the models' own figures; and the slope over the
+            second half in MiB a minute.
+files       open descriptors at rest, at most, and at rest after each wave.
 """
-# ruff: noqa: ARG002  what clients do is called alike
+# ruff: noqa: ARG002  all actions of clients have the same arguments
 
 import argparse
 import asyncio
@@ -60,11 +60,11 @@ SETTINGS = {
 LIMITS = {"stream_idle_s": 5}
 WRONG_MAX = 20
 GOOD = {200, 202, 404, 410, 429, 503}
-"""404: a lease that somebody else has answered; 410: an example that was forgotten."""
+"""404: a lease whose candidate another client has answered; 410: a forgotten example."""
 
 
 class Load:
-    """What is going on, and what came of it."""
+    """The clients of a run, and the outcomes of their requests."""
 
     def __init__(self, server, seed):
         self.server = server
@@ -75,9 +75,9 @@ class Load:
         self.refused = defaultdict(Counter)
         self.learned = {name: set() for name in MODELS}
         self.forgotten = {name: set() for name in MODELS}
-        self.maybe_forgotten = {name: set() for name in MODELS}  # what somebody wanted to be forgotten
+        self.maybe_forgotten = {name: set() for name in MODELS}  # examples that a client asked to forget
         self.wrong = []
-        self.took_s = defaultdict(list)  # by what was asked
+        self.took_s = defaultdict(list)  # by kind of request
 
     # -- good clients -------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Load:
                 await asyncio.sleep(rng.uniform(0, 0.05))
 
     async def ask(self, http, method, path, body=None):
-        """The response, whatever it is; after 429 and 503, and where there was none, the same again."""
+        """The response, whatever its status; after 429 and 503, and without an answer, the request is sent again."""
         while True:
             start = time.monotonic()
             try:
@@ -143,7 +143,7 @@ class Load:
                 self.learned[name].add(question["id"])
 
     async def change(self, http, name, rng, mine, new_id):
-        """Forget or correct an example: seldom, for a purge writes the store anew; or nearly never, for it is a job."""
+        """Forget or correct an example: seldom, because a purge rewrites the store; very seldom if it takes a job."""
         if not mine or rng.random() > (0.1 if name == "exact" else 0.005):
             return
         given = mine.pop(rng.randrange(len(mine)))
@@ -163,10 +163,10 @@ class Load:
         if answer.status_code == 200:
             self.forgotten[name].add(given)
 
-    # -- bad ones -----------------------------------------------------------------------------------------------------
+    # -- bad clients --------------------------------------------------------------------------------------------------
 
     async def raw(self, kind, text, *, drip=b"", reads=True, then=b""):
-        """A connection that sends these bytes, then drops of the same, and reads or not until the server ends it."""
+        """A connection that sends these bytes, then drips more, and reads or not until the server ends it."""
         loop = asyncio.get_running_loop()
         with socket.socket() as line:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**12)
@@ -181,7 +181,7 @@ class Load:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self.end.wait(), 4 * SETTINGS["request_s"])
                         return
-                    # The system cut it off without a word: only who sends something is told.
+                    # The system cut it off without a word; only a send shows that.
                     await loop.sock_sendall(line, b" ")
                     await asyncio.sleep(0.5)
                     established = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 1
@@ -191,7 +191,7 @@ class Load:
                     self.refused[kind][type(error).__name__] += 1
 
     async def answer_of(self, loop, line, drip):
-        """The status with which the server answers while more comes in drops."""
+        """The status of the server's answer while more data comes in drips."""
         answer = asyncio.create_task(loop.sock_recv(line, 2**12))
         while not answer.done():
             await asyncio.wait([answer], timeout=0.3)
@@ -220,7 +220,7 @@ class Load:
         await self.raw("a head without end", b"GET / HTTP/1.1\r\nX: ", drip=b"x" * 2**14)
 
     async def deaf(self, rng):
-        """Asks for a long answer, and does not read it."""
+        """Ask for a long answer, and do not read it."""
         body = json.dumps({"examples": [{"x": [0.5] * 8}] * 5000}).encode()
         head = request("POST", "/models/steady/predict", len(body))
         await self.raw("answers unread", head + body, reads=False)
@@ -230,17 +230,17 @@ class Load:
         await self.raw("events unread", text, reads=False)
 
     async def deaf_socket(self, rng):
-        """A WebSocket that asks and asks, and reads nothing."""
+        """A WebSocket that sends questions without end, and reads nothing."""
         frame = json.dumps({"op": "predict", "ref": "r", "examples": [{"x": [0.5] * 8}] * 500}).encode()
         head = (
             b"GET /models/steady/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         )
-        masked = b"\x81\xfe" + len(frame).to_bytes(2) + bytes(4) + frame  # a mask of zeros
+        masked = b"\x81\xfe" + len(frame).to_bytes(2) + bytes(4) + frame  # masked with zeros
         await self.raw("frames unanswered", head, then=masked * 200, reads=False)
 
     async def models(self, rng):
-        """Makes more models than may be, teaches each of them something, and removes some."""
+        """Create more models than allowed, teach each of them something, and delete some."""
         name = f"flood{rng.randrange(100)}"
         async with httpx.AsyncClient(base_url=self.server.url, timeout=60, verify=PLAIN) as http:
             with suppress(httpx.TransportError):
@@ -271,7 +271,7 @@ BAD = {
     "deaf_socket": ("frames unanswered", {"cut off", "BrokenPipeError", "ConnectionResetError"}),
     "models": ("a flood of models", {200, 201, 409}),
 }
-"""What bad clients do, its name among the figures, and what may come of it."""
+"""The actions of bad clients, with their names among the figures and the allowed outcomes."""
 
 
 def request(method, path, length):
@@ -281,7 +281,7 @@ def request(method, path, length):
 
 
 class Watch(threading.Thread):
-    """Memory and open files of a process, twice a second."""
+    """Watches memory and open files of a process, twice a second."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -294,7 +294,7 @@ class Watch(threading.Thread):
             self.samples.append((time.monotonic(), *self.now()))
 
     def now(self):
-        """MiB resident, and how many descriptors are open."""
+        """MiB resident, and the number of open descriptors."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
@@ -305,7 +305,7 @@ class Watch(threading.Thread):
 
 
 async def go(load, clients, bad, seconds):
-    """The load itself; whatever fails in a good client fails here."""
+    """Run the load; an error of a good client is raised here."""
     good = [asyncio.create_task(load.client(number)) for number in range(clients)]
     others = [asyncio.create_task(load.bad(number)) for number in range(bad)]
     await asyncio.wait([*good, *others], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -323,7 +323,7 @@ def rest(server, watch):
 
 
 def check(store, load):
-    """What of the good clients' examples stands in the log: lost, and back although it was forgotten."""
+    """Examples of the good clients in the log: how many are lost, and how many are back although forgotten."""
     lost = back = logged = 0
     for name in MODELS:
         found = set()
@@ -339,7 +339,7 @@ def check(store, load):
 
 
 def run(folder, clients, seconds, seed, bad=20, waves=1):
-    """The figures."""
+    """The figures of a run."""
     with RunningServer(Path(folder) / "data", limits=LIMITS, **SETTINGS) as server:
         for name, body in MODELS.items():
             answer = httpx.put(f"{server.url}/models/{name}", json=body | KERNEL, timeout=300)
@@ -395,7 +395,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         figures = run(folder, options.clients, options.seconds, options.seed, options.bad, options.waves)
-    print(f"{options.clients} clients and {options.bad} bad ones for {options.waves} x {options.seconds:g} s", end=", ")
+    print(f"{options.clients} good and {options.bad} bad clients for {options.waves} x {options.seconds:g} s", end=", ")
     print(f"seed {options.seed}")
     for name, found in figures.items():
         print(f"    {name}: {found}")

@@ -1,4 +1,4 @@
-"""A pool of candidates as the documents tell it, without any cleverness."""
+"""A pool of candidates as the documents describe it, without optimisations."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ POOL_MAX = 60
 
 
 class PlainPool:
-    """The pool of a log, read event by event as the documents tell it, with the faults that show on the way."""
+    """The pool of a log, read event by event as the documents describe it, with the faults found on the way."""
 
     def __init__(self, overlap, tie_breakers=1):
         self.overlap = overlap
@@ -76,11 +76,11 @@ class PlainPool:
                 self.labels.append(event.label)
 
     def most(self, given):
-        """How many may work on a candidate: where enough labels have come and decide nothing, one more."""
+        """How many annotators may work on a candidate: one more if enough labels have come and decide nothing."""
         return max(self.overlap, len(self.candidates[given]) + 1)
 
     def decides(self, votes):
-        """Whether a candidate is learned when it has these labels, and was not before the last."""
+        """Whether a candidate with these labels is learned, and was not learned before the last of them."""
         counts = sorted(Counter(votes.values()).values(), reverse=True)
         tied = len(counts) > 1 and counts[0] == counts[1]
         most = self.overlap + self.tie_breakers
@@ -96,7 +96,7 @@ class PlainPool:
 
 
 def most_at_once(held):
-    """How many different annotators counted on one candidate at the same time, at most."""
+    """The largest number of different annotators that counted on one candidate at the same time."""
     found = 0
     for begin, _, _ in held:
         found = max(found, len({name for b, end, name in held if b <= begin < end}))

@@ -1,14 +1,15 @@
-"""A server of several processes, while they and their supervisor are killed at random moments.
+"""A server of several processes, while the processes and their supervisor are killed at random moments.
 
     python -m tests.faults.processes --faults 30 --processes 3 --models 12 [--store redis]
 
-Clients learn and predict on all models; what is not acknowledged is sent again with its ids. One more asks for
-predictions over a new connection each time, of models whose owner is not away: these must be answered all the while.
-At the end each log is read by itself; acknowledged, lost, invented, twice, fenced and state as in cluster.py, and
+Clients learn and predict on all models; a request that is not acknowledged is sent again with its ids. One more client
+asks for predictions over a new connection each time, of models whose owner is not away: it must always get answers. At
+the end each log is read by itself. The figures acknowledged, lost, invented, twice, fenced and state are as in
+cluster.py, and
 
-refused     of models whose owner lived: predictions that were not answered
-waited_s    for those, with one more try where the connection's process was killed: median and worst
-again_s     seconds until a model whose owner was killed answered again: median and worst
+refused     predictions of models whose owner lived that were not answered.
+waited_s    seconds of these predictions, with a second try if the connection's process was killed: median and worst.
+again_s     seconds until a model whose owner was killed answered again: median and worst.
 """
 
 import argparse
@@ -36,22 +37,22 @@ from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 
 KINDS = ("kill", "end", "all")
-"""A process is killed, is told to end, or the supervisor is killed and started anew."""
+"""A process is killed, or ends in order, or the supervisor is killed and restarted."""
 
 
 class Beside(threading.Thread):
-    """Who asks for models whose owner is not away."""
+    """A client that asks for models whose owner is not away."""
 
     def __init__(self, server, owners, seed, stop):
         super().__init__()
         self._rng = random.Random(seed)
         self._server, self._owners, self._stop_asking = server, owners, stop
-        self.away = set()  # numbers of processes, by whoever kills them
+        self.away = set()  # numbers of the processes that are away
         self.refused, self.waited = [], []
 
     def run(self):
         while not self._stop_asking.is_set():
-            time.sleep(0.02)  # others need the processors too
+            time.sleep(0.02)  # leaves the processors to the other clients
             before = set(self.away)
             name = self._rng.choice(sorted(self._owners))
             since = time.monotonic()
@@ -71,7 +72,7 @@ class Beside(threading.Thread):
 
 
 def disturb(server, owners, rng, kind, beside):
-    """Let one fault happen, and wait until all models answer again; the times until they did."""
+    """Let one fault happen, and wait until all models answer again; return the times until they did."""
     times = Times()
     if kind == "all":
         beside.away |= set(owners.values())
@@ -85,16 +86,16 @@ def disturb(server, owners, rng, kind, beside):
         beside.away.add(number)
         since, taken = time.monotonic(), [name for name, owner in owners.items() if owner == number]
         os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGTERM)
-    eventually(lambda: all(map(ended, processes.values())))  # until then they may themselves answer
+    eventually(lambda: all(map(ended, processes.values())))  # until then they may still answer
     until_again(server, taken, since, times)
-    server.wait_until_ready()  # followers may have answered
+    server.wait_until_ready()  # until now followers may have answered
     beside.away.clear()
     time.sleep(rng.random())
     return times
 
 
 def run(folder, faults, seed, models=6, clients=3, processes=2, *, followers=0, on_redis=False):
-    """Figures of all that happened."""
+    """The figures of a run."""
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(folder / "redis")) if on_redis else None
         return _run(folder, faults, seed, models, clients, processes, followers, redis.url if redis else "sqlite")
@@ -136,7 +137,7 @@ def _run(folder, faults, seed, models, clients, processes, followers, store):
 
 
 class Servers:
-    """Whom a writer asks."""
+    """The servers that a writer asks."""
 
     def __init__(self, servers):
         self.servers = servers

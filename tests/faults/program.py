@@ -1,4 +1,4 @@
-"""What the programs that let faults happen under load share: their options, and what they print."""
+"""The shared part of the programs that let faults happen under load: options and output."""
 
 import argparse
 import sys
@@ -11,10 +11,10 @@ from tests.faults.scene import scene_for
 
 
 def run_program(description, run, faultless, left_out=()):
-    """Let faults happen, each in a scene of its own, and print what came of it; ends with 1 if any was not faultless.
+    """Let faults happen, each in a scene of its own, and print the outcome; exit with 1 unless all were faultless.
 
     run(scene, faults, clients, seed): (figures by model, the traffic). faultless(figures of a model).
-    left_out: faults that are not of this program.
+    left_out: faults that this program does not support.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")

@@ -1,11 +1,11 @@
-"""Servers as actors of Ray, on nodes in network namespaces of their own, whose servers and then nodes are killed.
+"""Servers as actors of Ray, on nodes in network namespaces of their own; servers and then nodes are killed.
 
     pip install 'hinged[ray]'
     python -m tests.faults.ray_nodes
 
-Linux, as root, with `ip` and redis-server. Prints how long it takes until every model answers again after a server was
-killed, which Ray starts anew; after a node was, whose models the others claim; and until a node that joined has its
-part. Ray is told to notice a dead node within some 3 s (DETECTION); by default it takes half a minute.
+Linux, as root, with `ip` and redis-server. Prints the seconds until every model answers again after a server was
+killed, which Ray restarts; after a node was killed, whose models other servers claim; and until a node that joined has
+its share. Ray is configured to notice a dead node within some 3 s (DETECTION); its default is half a minute.
 """
 
 import json
@@ -62,7 +62,7 @@ class RayNode:
             self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log, cwd=self._folder)
 
     def hinged(self, *words):
-        """What a command of hinged says that is given on this node."""
+        """The output of a hinged command on this node."""
         command = self.namespace.command(sys.executable, "-m", "hinged", *words)
         done = subprocess.run(
             command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=ROOT
@@ -72,7 +72,7 @@ class RayNode:
 
 
 def until(true, seconds=PATIENCE_S):
-    """Seconds until something is true."""
+    """Seconds until a condition is true."""
     began = time.monotonic()
     while not true():
         assert time.monotonic() - began < seconds

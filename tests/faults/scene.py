@@ -1,4 +1,4 @@
-"""A server, its store and, where that is Redis, the connection between the two: what faults happen to."""
+"""A scene for faults: a server, its store and, if that is Redis, the connection between the two."""
 
 import shutil
 import subprocess
@@ -14,10 +14,10 @@ from tests.helpers.tcp_proxy import Proxy
 
 
 class Scene:
-    """The parts, started. Clients reach the server through `front`; `url` is there.
+    """The started parts. Clients reach the server through `front`, at `url`.
 
-    `faults` is the folder in which a file of a fault's name makes calls of the system fail (failing.c), in the server
-    and in Redis, if the scene is `failing`.
+    In the folder `faults`, a file with the name of a fault makes system calls fail (failing.c), in the server and in
+    Redis, if the scene is `failing`.
     """
 
     def __init__(self, folder, store="sqlite", *, failing=False, data=None, **settings):
@@ -57,11 +57,11 @@ class Scene:
         (self.faults / fault).unlink()
 
     def copy(self, folder):
-        """What stands on disk just now. SQLite keeps a write-ahead log until its file is next closed in order."""
+        """Copy the present files on disk. SQLite keeps a write-ahead log until its file is next closed in order."""
         shutil.copytree(self.data / ("redis" if self.redis else "hinged"), folder)
 
     def open_store(self):
-        """The store itself, once the server is gone."""
+        """The store itself, once the server has ended."""
         return RedisStore(self.redis.url) if self.redis else SQLiteStore(self.data / "hinged")
 
     def __exit__(self, *_):
@@ -97,7 +97,7 @@ def scene_for(folder, store, faults, **settings):
 
 
 def _mount(folder):
-    """A small file system in memory, where this user may make one."""
+    """A small file system in memory, if this user may mount one."""
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=False, capture_output=True

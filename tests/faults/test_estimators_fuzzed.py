@@ -8,8 +8,8 @@ from tests.faults.fuzz_estimators import ESTIMATORS, each_part_wrong, live
 pytestmark = pytest.mark.long
 
 
-def test_a_file_of_which_any_part_is_wrong_is_refused_or_is_an_estimator_that_works():
-    # Others in each run: what is found tells the seed.
+def test_a_file_with_any_wrong_part_is_refused_or_is_an_estimator_that_works():
+    # Each run has another seed, which a failure shows.
     seed, works = random.randrange(10**6), []
     choices = random.Random(seed)
     with np.errstate(all="ignore"):

@@ -34,24 +34,24 @@ def test_faults_of_the_disk_and_the_clock_lose_invent_and_change_nothing(tmp_pat
     check(figures, at_least=50)
 
 
-def test_what_is_damaged_is_refused_or_left_out_and_never_silently_wrong(tmp_path):
+def test_damaged_data_is_refused_or_left_out_and_never_silently_wrong(tmp_path):
     found = damage(tmp_path, "sqlite", times=40, seed=20_253)
     assert found["WRONG"] == 0, found
     assert found["refused"] + found["shorter"] + found["older"] > 0, found
     assert found["whole"] + found["shorter"] > 0, found
 
 
-def test_kill_9_while_examples_are_forgotten_brings_none_back_and_leaves_no_byte_of_it(tmp_path):
+def test_kill_9_while_examples_are_forgotten_restores_none_and_leaves_no_byte_of_them(tmp_path):
     with scene_for(tmp_path, "sqlite", [kill_server], readers=1) as scene:
         figures, traffic = kill_forgetting.run(scene, [kill_server] * 3, clients=3, seed=20_257)
     assert traffic.retries > 0
     for found in figures.values():
         assert found["forgotten"] > 0, found
-        assert found["bytes of the others"] > 3, found
+        assert found["other bytes"] > 3, found
         assert kill_forgetting.faultless(found), found
 
 
-def test_bad_clients_get_what_is_documented_and_keep_nothing_from_the_others(tmp_path):
+def test_bad_clients_get_documented_answers_and_do_not_disturb_good_clients(tmp_path):
     figures = load.run(tmp_path, clients=30, seconds=15, seed=20_258, bad=20)
     assert figures["learned"] > 100, figures
     assert figures["lost"] == figures["back"] == figures["tracebacks"] == 0, figures

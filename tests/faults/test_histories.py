@@ -1,4 +1,4 @@
-"""The program that makes random histories, for a while; in a process of its own, since each history is a fork of it."""
+"""Runs the program of random histories for a while, in a process of its own, because each history is a fork of it."""
 
 import ast
 import random
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_random_histories_can_be_read_again_and_nothing_is_lost_invented_or_misread(store):
-    seed = str(random.randrange(10**6))  # others in each run; the program tells that of each that went wrong
+    seed = str(random.randrange(10**6))  # new in each run; the program prints the seed of each failed history
     program = [sys.executable, "-m", "tests.faults.histories"]
     options = ["--store", store, "--times", "10", "--steps", "8", "--seed", seed]
     ran = subprocess.run([*program, *options], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -7,8 +7,8 @@ from tests.faults.fuzz_imports import fuzz
 pytestmark = pytest.mark.long
 
 
-def test_files_that_are_damaged_under_right_checksums_are_refused_or_are_models_that_learn_and_are_read_again():
-    # Others in each run: what is found tells its number, and `--case` does it again.
+def test_files_damaged_under_valid_checksums_are_refused_or_become_models_that_learn_and_are_read_again():
+    # Each run has other cases; a failure shows the number of its case, which `--case` runs again.
     counts, found = fuzz(10, random.randrange(10**6))
     assert found == []
     assert counts["refused"] > 0

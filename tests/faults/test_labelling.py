@@ -5,12 +5,12 @@ from tests.faults.kill_labelling import CONFIGURATIONS, FAULTS, run
 pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
-def test_kill_9_while_annotators_label_loses_collides_and_learns_twice_nothing(tmp_path):
+def test_kill_9_while_annotators_label_causes_no_loss_collision_or_double_learning(tmp_path):
     figures, traffic = run(tmp_path, kills=3, annotators=4, seed=20_252)
     assert traffic.retries > 0
     for name in CONFIGURATIONS:
         found = figures[name]
-        assert found["answers"] > 5, found  # on a slow machine, too
+        assert found["answers"] > 5, found  # also on a slow machine
         assert found["learned"] > 2, found
         assert [found[fault] for fault in FAULTS] == [0] * len(FAULTS), found
         assert found["recovered = folded"], found

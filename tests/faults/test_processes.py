@@ -7,8 +7,8 @@ pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
 @pytest.mark.parametrize("followers", [0, 1])
-def test_processes_that_are_killed_lose_and_repeat_nothing_and_keep_no_other_model_waiting(tmp_path, followers):
+def test_killed_processes_lose_and_repeat_nothing_and_delay_no_other_model(tmp_path, followers):
     found = run(tmp_path, ["kill", "all"], seed=20_262, models=4, clients=2, followers=followers)
-    assert found["acknowledged"] > 9, found  # on a slow machine, too
+    assert found["acknowledged"] > 9, found  # also on a slow machine
     assert [found[fault] for fault in NONE] == [0] * len(NONE), found
     assert (found["wrong"], found["refused"]) == ([], []), found

@@ -1,18 +1,18 @@
-"""Faults at random moments under concurrent load: kill -9 of the server, and what else disturbances.py has.
+"""Faults at random moments under concurrent load: kill -9 of the server, and the other faults of disturbances.py.
 
     python -m tests.faults.under_load --fault kill-server --times 100 --clients 6
     python -m tests.faults.under_load --store redis --fault all --times 20
 
 Clients learn examples of two models, in requests of random size, most with ids, some without; a request with ids that
-was cut off is sent again until it is answered. Meanwhile the fault happens, again and again. At the end the server is
-killed, the log is read by itself and compared with what the clients sent and what they were answered:
+was cut off is sent again until it is answered. Meanwhile the fault happens repeatedly. At the end the server is killed,
+and its log is compared with the requests and the answers of the clients:
 
-lost        acknowledged, but not in the log
-invented    in the log, but never sent
-twice       in the log more than once
-state       the recovered state (newest snapshot and the log behind it), the log folded from its beginning, and a model
-            that was never interrupted and got the clients' examples one by one: equal to the bit
-answers     predictions and scores that clients got: those of the uninterrupted model
+lost        acknowledged, but not in the log.
+invented    in the log, but never sent.
+twice       in the log more than once.
+state       the recovered state (newest snapshot and log behind it), the log folded from its beginning, and an
+            uninterrupted model that got the examples one by one: equal to the bit.
+answers     predictions and scores of the clients' answers: equal to the uninterrupted model's.
 """
 
 import functools
@@ -43,13 +43,13 @@ CONFIGURATIONS = {
     "three-heaps": {"kernel": {"type": "laplacian", "gamma": 0.5}, "C": 5, "features": {"type": "sparse", "dim": 50}},
 }
 IMPATIENT_S = (0.02, 0.05, 0.1, 30)
-"""How long clients wait of whom some are impatient."""
+"""Seconds that clients wait, when some of them are impatient."""
 SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 
 
 @dataclass
 class Traffic:
-    """What clients sent (by model: content of each example by id, and contents without id) and were answered."""
+    """Requests of the clients (by model: content of each example by id, and contents without id), and their answers."""
 
     sent: dict = field(default_factory=lambda: {name: {} for name in CONFIGURATIONS})
     nameless: dict = field(default_factory=lambda: {name: set() for name in CONFIGURATIONS})
@@ -97,7 +97,7 @@ def converse(connection, number, rng, traffic, stop):
         known = traffic.acknowledged[model]
         for result in results:
             known[result["id"]] = (result["prediction"], result["score"])
-        if with_ids and rng.random() < 0.05:  # a retry that was not needed
+        if with_ids and rng.random() < 0.05:  # a retry without need
             again = send(connection, model, examples, with_ids, traffic, stop)
             for result in again or ():
                 if not result["duplicate"] or known[result["id"]] != (result["prediction"], result["score"]):
@@ -105,7 +105,7 @@ def converse(connection, number, rng, traffic, stop):
 
 
 def send(connection, model, examples, with_ids, traffic, stop):
-    """The results of a request; None where it was cut off and must not, or can no longer, be sent again."""
+    """The results of a request; None if it was cut off and must not, or can no longer, be sent again."""
     while True:
         traffic.requests += 1
         try:
@@ -123,7 +123,7 @@ def send(connection, model, examples, with_ids, traffic, stop):
 
 
 def uninterrupted(name, log, traffic_examples):
-    """A model that got the examples of the log's order one by one, from what the clients had sent."""
+    """A model that got the examples one by one, in the order of the log, as the clients had sent them."""
     configuration = configuration_of(name)
     model = Model(name, configuration, **SIZES)
     model.apply(1, log[0])
@@ -194,9 +194,9 @@ def labels_of(log):
 
 
 def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
-    """Let `faults` happen one after the other; the figures by model, and the traffic.
+    """Let `faults` happen one after the other; return the figures by model, and the traffic.
 
-    What the killed server left on disk is copied to the folder `copy`.
+    copy: folder to which the files of the killed server are copied.
     """
     patience_s = IMPATIENT_S if impatient in faults else (30,)
     rng = random.Random(seed)
@@ -224,7 +224,7 @@ def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
         stop.set()
         for thread in threads:
             thread.join()
-        scene.server.kill()  # no farewell snapshot: recovery is what is looked at
+        scene.server.kill()  # without a last snapshot, because recovery is tested
     if copy is not None:
         scene.copy(copy)
     with closing(scene.open_store()) as store:
@@ -232,7 +232,7 @@ def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
 
 
 def faultless(found):
-    """Whether the figures of a model are those of one to which nothing has happened."""
+    """Whether the figures of a model show no fault."""
     return (
         found["lost"] == found["invented"] == found["twice"] == found["wrong answers"] == 0
         and found["recovered = folded"]
@@ -241,7 +241,7 @@ def faultless(found):
 
 
 def check(figures, at_least):
-    """That so many requests were acknowledged of each model, to which nothing has happened."""
+    """Check that so many requests were acknowledged for each model, and that no figure shows a fault."""
     for name in CONFIGURATIONS:
         assert figures[name]["acknowledged"] > at_least, figures[name]
         assert faultless(figures[name]), figures[name]

@@ -1,1 +1,1 @@
-"""What the tests are made of: servers and their clients, examples, stores, oracles."""
+"""Parts that the tests share: servers and their clients, examples, stores, oracles."""

@@ -1,4 +1,4 @@
-"""Long bodies, hostile and valid, of every kind that a route or a frame takes: (route, media type, bytes) by name."""
+"""Long request bodies by name, hostile and valid, of every kind that a route takes: (route, media type, bytes)."""
 
 import json
 import struct
@@ -9,19 +9,19 @@ from hinged.frames import encode
 
 JSON, BATCH, BYTES = "application/json", "application/vnd.hinged.batch", "application/octet-stream"
 LONG = 12 * 2**20
-"""Bytes of a hostile body, about: read in one go it holds the event loop for a tenth of a second at least."""
+"""Approximate bytes of a hostile body: read in one go, it would block the event loop for at least 0.1 s."""
 DIM, CLASSES, ROWS = 20, 150, 10_000
 ENTITY = "&b%s;"
 CHOICES = '<View><Choices name="a" toName="b"><Choice value="x"/></Choices></View>'
 
 
 def many(part, before=b"", after=b"", between=b",", size=LONG):
-    """So much of one part, again and again."""
+    """Repeat one part until the body has about `size` bytes."""
     return before + between.join([part] * (size // (len(part) + len(between)))) + after
 
 
 def header(text):
-    """A frame that is nothing but a header."""
+    """A frame with a header only."""
     return b"hng1" + bytes(16) + struct.pack("<I", len(text)) + text + bytes(-(24 + len(text)) % 8)
 
 
@@ -34,7 +34,7 @@ def configured(label_config):
 
 
 HOSTILE = {
-    # numbers without end
+    # endless numbers
     "a row that is too long": lambda: ("rows/predict", JSON, many(b"0.123456", b'{"x":[', b"]}")),
     "a row that is too long, of whole numbers": lambda: ("rows/learn", JSON, many(b"1", b'{"x":[', b'],"y":1}')),
     "rows that are too long": lambda: (
@@ -49,13 +49,13 @@ HOSTILE = {
     "numbers beside x": lambda: ("rows/predict", JSON, many(b"1", b'{"x":[1],"id":[', b"]}")),
     "numbers as a label": lambda: ("rows/learn", JSON, many(b"1", b'{"x":[1],"y":[', b"]}")),
     "numbers alone": lambda: ("rows/predict", JSON, many(b"1", b"[", b"]")),
-    # examples without end
+    # endless examples
     "examples without end": lambda: ("rows/learn", JSON, many(b'{"x":[1],"y":1}', b'{"examples":[', b"]}")),
     "candidates without end": lambda: ("rows/pool", JSON, many(b'{"x":[1],"id":"a"}', b'{"examples":[', b"]}")),
     "ranked examples without end": lambda: ("rows/rank", JSON, many(b'{"x":[1]}', b'{"examples":[', b"]}")),
     "empty lists": lambda: ("rows/learn", JSON, many(b"[]", b'{"examples":[', b"]}")),
     "nulls as examples": lambda: ("rows/learn", JSON, many(b"null", b'{"examples":[', b"]}")),
-    # names without end
+    # endless names
     "unknown parts": lambda: (
         "rows/predict", JSON, b"{" + b",".join(b'"%07d":0' % k for k in range(LONG // 12)) + b"}",
     ),
@@ -77,7 +77,7 @@ HOSTILE = {
         "named/predict", JSON,
         many(b'{"x":{' + b",".join(b'"%05d":0' % k for k in range(5000)) + b"}}", b'{"examples":[', b"]}"),
     ),
-    # no JSON
+    # invalid JSON
     "brackets": lambda: ("rows/predict", JSON, b"[" * LONG),
     "brackets and braces": lambda: ("rows/predict", JSON, b'{"a":[' * (LONG // 6)),
     "a deep row": lambda: ("rows/predict", JSON, b'{"x":' + b"[" * (LONG // 2) + b"]" * (LONG // 2) + b"}"),
@@ -88,7 +88,7 @@ HOSTILE = {
     "backslashes": lambda: ("rows/predict", JSON, b'{"x":"' + b"\\" * LONG + b'"}'),
     "zero bytes": lambda: ("rows/predict", JSON, bytes(LONG)),
     "a JSON that ends in the middle": lambda: ("rows/learn", JSON, many(b'{"x":[1],"y":1}', b'{"examples":[')),
-    # strings without end
+    # endless strings
     "a string without end": lambda: ("rows/predict", JSON, b'{"x":"' + b"a" * LONG + b'"}'),
     "a string of escapes": lambda: ("text/predict", JSON, b'{"x":"' + b"\\u0041" * (LONG // 6) + b'"}'),
     "a long id": lambda: ("rows/predict", JSON, b'{"x":[1],"id":"' + b"\\u0041" * (LONG // 6) + b'"}'),
@@ -96,7 +96,7 @@ HOSTILE = {
     "a long show": lambda: (
         "rows/pool", JSON, many(b'"a"', b'{"examples":[{"x":[1],"id":"a","show":[', b"]}]}"),
     ),
-    # what is small by its nature
+    # bodies that are small in a valid request
     "a configuration of unknown parts": lambda: (
         "rows", JSON, b"{" + b",".join(b'"%07d":0' % k for k in range(LONG // 12)) + b"}",
     ),
@@ -195,7 +195,10 @@ _random = np.random.default_rng(7)
 
 
 def examples(x, **more):
-    """As many examples as a request may have; x: of the one with this number."""
+    """A body with as many examples as a request may have.
+
+    x, more: functions that give a part of an example by its number.
+    """
     body = {"examples": [{"x": x(r), **{name: part(r) for name, part in more.items()}} for r in range(ROWS)]}
     return json.dumps(body).encode()
 

@@ -1,4 +1,4 @@
-"""A real browser, the distribution's Chromium, and what the tests do on the page in it."""
+"""The distribution's Chromium, and the steps that the tests take on the page in it."""
 
 import re
 import shutil
@@ -13,15 +13,17 @@ ARGUMENTS = (
 )  # fmt: skip
 PATIENCE_MS = 1000 * PATIENCE_S
 QUIET = re.compile(r"Failed to load resource|net::ERR_")
-"""What a browser writes where a request failed, which tests bring about."""
+"""Console messages about failed requests. Tests make requests fail on purpose, so these messages are no errors."""
 
 
 NAMES = "chromium-headless-shell", "chromium", "chromium-browser"
-"""Of the same browser: without its windows a page costs it a third of the time, to which no flag brought the others."""
+"""Chromium's executables, fastest first: a page takes the headless shell a third of the time.
+No flag makes the full browser as fast.
+"""
 
 
 def executable():
-    """Chromium; without one the test is skipped, in CI it fails."""
+    """The path of Chromium. Without Chromium the test is skipped; in CI it fails."""
     found = (shutil.which(name) for name in NAMES)
     return next(filter(None, found), None) or missing(
         f"there is no chromium: install it (apt-get install {NAMES[0]}), then run the tests again"
@@ -29,8 +31,9 @@ def executable():
 
 
 class Tab:
-    """A page, and a list of everything that went wrong in it. In a browser context of its own, which is as good as
-    another browser, or in that of the tab beside it.
+    """A page, with lists of its errors (`wrong`) and of the addresses that it asked for (`requested`).
+
+    It has a browser context of its own, like a separate browser, or shares the context of the tab `beside`.
     """
 
     def __init__(self, browser, url, beside=None, **context):
@@ -45,12 +48,12 @@ class Tab:
         self.page.on("console", self._said)
         self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.on("dialog", lambda dialog: dialog.accept())
-        # A violation of the policy is an event of the document, whether the console tells of it or not.
+        # The document gets an event for each violation of the policy, even if the console shows none.
         self.page.add_init_script(
             "document.addEventListener('securitypolicyviolation',"
             " (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))"
         )
-        # What a screen reader is told stands there for a moment only; each of it is kept.
+        # A message for screen readers is replaced soon: keep every message.
         self.page.add_init_script(
             "window.heard = [];"
             "document.addEventListener('DOMContentLoaded', () => {"
@@ -71,7 +74,7 @@ class Tab:
         return self.page
 
     def label(self, model, annotator):
-        """Begin to label as somebody."""
+        """Sign in as an annotator and begin to label."""
         page = self.open(f"models/{model}/label", "form.sign-in")
         page.fill("form.sign-in input", annotator)
         page.click("text=Begin")
@@ -83,8 +86,9 @@ class Tab:
         return self.page.locator(".question p bdi.code").inner_text()
 
     def until(self, true, arg=None):
-        """Wait until a function of the page returns something true; it is asked from outside, for the policy lets no
-        text become code in the page. What it returned.
+        """Wait until a JavaScript function returns something true, and return that.
+
+        Python calls it again and again, because the page's policy forbids code made from text.
         """
         end = time.monotonic() + PATIENCE_MS / 1000
         while not (found := self.page.evaluate(true, arg)):
@@ -93,9 +97,7 @@ class Tab:
         return found
 
     def hears(self, text):
-        """Wait until a screen reader has been told something since the page was loaded, or since this was last called
-        and found it.
-        """
+        """Wait for a message to screen readers that contains `text`, and forget it and the messages before it."""
         self.until(
             "text => { const at = heard.findIndex((said) => said.includes(text));"
             " heard.splice(0, at + 1); return at >= 0; }",
@@ -103,7 +105,7 @@ class Tab:
         )
 
     def answer(self, key):
-        """Press a key, and wait until another question is there or none is left; the id of the one answered."""
+        """Press a key, wait for the next question or the end, and return the id of the answered question."""
         before = self.question()
         self.page.keyboard.press(key)
         self.until(
@@ -114,7 +116,7 @@ class Tab:
         return before
 
     def hold(self, pattern):
-        """Hold the requests to addresses of a pattern; the list of them, as they come."""
+        """Hold the requests to addresses that match a pattern; return the list to which they are added."""
         held = []
 
         def hold(route):
@@ -129,14 +131,14 @@ class Tab:
 
 
 def axe():
-    """The source of axe-core."""
+    """The source of axe-core, which finds barriers to accessibility."""
     import axe_playwright_python  # noqa: PLC0415
 
     return (next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js"))).read_text()
 
 
 def barriers(page):
-    """What axe-core finds on a page, a line each."""
+    """The faults that axe-core finds on a page, each as a line."""
     page.evaluate(axe())
     found = page.evaluate("async () => (await axe.run(document)).violations")
     return [f"{rule['id']}: {node['html'][:200]}" for rule in found for node in rule["nodes"]]

@@ -1,4 +1,4 @@
-"""Changes of a model, asked of its worker, and what should come of them."""
+"""Ask a model's worker for changes (forget, correct, reconfigure), and the results to compare with."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ async def ask_for(worker, command):
 
 
 async def changed(worker, command):
-    """What a command comes to once it is done."""
+    """Send a command, wait until its job is done, and return the command's answer."""
     answer = await ask_for(worker, command)
     if "at" in answer:
         ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
@@ -36,7 +36,7 @@ async def changed(worker, command):
 
 
 def taught(model, examples, left=None, **changes):
-    """A learner that these examples were taught, in order (of them only those of the numbers `left`)."""
+    """A learner that has learned these examples in order, or only the examples whose numbers are in `left`."""
     facts = {**json.loads(model.configuration.model_dump_json()), **changes}
     learner = ModelLearner(parse_configuration(json.dumps(facts), Settings()), SIZES["cache_bytes"])
     for number, (name, x, label) in enumerate(examples, 1):
@@ -75,7 +75,7 @@ def offered(worker, n):
 
 
 async def while_folding(worker, command, meanwhile):
-    """Two changes, the second while a fold for the first waits for its turn."""
+    """Ask for two changes: the second while the first change's fold waits for its turn."""
     await worker._jobs._shared.places.acquire()
     first = await ask_for(worker, command)
     await until(lambda: not first.get("folds") or worker._jobs._retraining is not None)
@@ -87,7 +87,7 @@ async def while_folding(worker, command, meanwhile):
 
 
 def predicted(worker, names):
-    """Predictions that wait for their labels."""
+    """Predictions under these names that wait for their labels."""
     rows = learning(worker.model, [(None, [k, 0.5], "a") for k in range(len(names))]).inputs
     parts = zip(names, x_digests(rows), strict=True)
     now = time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""`hinged`, as those run it who use it."""
+"""Run the command `hinged` as users do."""
 
 import os
 import subprocess
@@ -8,12 +8,15 @@ from tests.helpers.server import PATIENCE_S, ROOT
 
 
 def argv(*arguments):
-    """A command, as a process is started with it."""
+    """The arguments with which a process runs a command."""
     return [sys.executable, "-m", "hinged", *map(str, arguments)]
 
 
 def hinged(*arguments, code=0, env=None, text=True, **how):
-    """What a command has written once it has ended with this code, or any. env: what it has besides."""
+    """Run a command to its end and return the completed process.
+
+    code: the expected exit code, None for any. env: further environment variables.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
     done = subprocess.run(
         argv(*arguments), env={**inherited, "PYTHONPATH": str(ROOT), **(env or {})}, capture_output=True, text=text,

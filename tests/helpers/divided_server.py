@@ -1,4 +1,4 @@
-"""A server of several processes, seen from inside: which is which, and which took a connection."""
+"""Tell the processes of one server apart, and let a chosen process accept a connection."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ MODULE = "hinged.service"
 
 
 def processes_of(server):
-    """The processes of a server, by their numbers, once all run."""
+    """The pid of each process of a server by its number, once all of them run."""
     count = int(server.env["HINGED_PROCESSES"])
     found = {}
 
@@ -25,7 +25,7 @@ def processes_of(server):
             name = Path(f"/proc/{pid}/comm").read_text().split()
             if MODULE in words:
                 found[int(words[words.index(MODULE) + 1])] = pid
-            elif name[0] == "process":  # as zygote.py calls it
+            elif name[0] == "process":  # the name that zygote.py gives it
                 found[int(name[1])] = pid
         return len(found) == count
 
@@ -34,37 +34,37 @@ def processes_of(server):
 
 
 def names_of(number, count, most):
-    """So many names of models that a process owns."""
+    """At most `most` names of models that this process owns."""
     names = (f"m{k}" for k in range(1000))
     return [name for name in names if owner_of(name, count) == number][:most]
 
 
 ONE, TWO = (names_of(number, 2, 40) for number in (1, 2))
-"""Names of models of either of two processes."""
+"""Names of models that the first process of two owns, and names that the second owns."""
 LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
 
 
 @contextmanager
 def standing_still(*pids):
-    """While these processes do nothing."""
+    """Stop these processes (SIGSTOP) while the block runs."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
         for pid in pids:
-            with suppress(ProcessLookupError):  # who was killed meanwhile
+            with suppress(ProcessLookupError):  # it was killed meanwhile
                 os.kill(pid, signal.SIGCONT)
 
 
 def without(server, number):
-    """While all processes but this one do nothing: connections are its to take."""
+    """Stop all processes but one, so that this process accepts the next connection."""
     return standing_still(*(pid for k, pid in processes_of(server).items() if k != number))
 
 
 @contextmanager
 def taken_by(server, number):
-    """A connection that the process of this number took, kept for all that is asked over it."""
+    """A connection that the process of this number has accepted, kept open for all requests."""
     with Asking(server.url) as ask:
         with without(server, number):
             assert ask("GET", "/healthz").status_code == 200
@@ -72,7 +72,7 @@ def taken_by(server, number):
 
 
 def line_taken_by(server, number):
-    """The same as a socket on which nothing was sent yet."""
+    """A socket that the process of this number has accepted, and on which nothing was sent yet."""
     with without(server, number):
         line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
         eventually(lambda: is_taken(line))

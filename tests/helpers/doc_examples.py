@@ -1,9 +1,9 @@
-"""The examples of the documents: blocks of sh and python, each perhaps followed by its answer as a block of json.
+"""Run the examples of the documents: blocks of sh and python, some followed by the answer as a block of json.
 
     python -m tests.helpers.doc_examples README.md docs/reference/http.md
 
-does what a document says, in order, on a fresh server, and writes the answers into it. tests/test_docs_examples.py
-does the same and compares.
+runs the blocks of each document in order on a fresh server, and writes the answers into the document.
+tests/test_docs_examples.py runs them, too, and compares the answers.
 """
 
 import ast
@@ -24,23 +24,23 @@ from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 URL = "http://127.0.0.1:8000"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n(?:\n```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# Whose values are other ones each time; what comes later in a document names those that it has shown.
+# Keys whose values are random. Later blocks of a document use the value that it shows; the walk puts in the real value.
 DRAWN = ("lease", "ticket")
-# What a busy machine answers before there is any of it, as the documents say.
+# Keys that may still be empty on a busy machine, as the documents say.
 LATE = ("outcomes",)
-# They install, or run until somebody stops them.
+# Blocks that begin with these words install something or run until somebody stops them, so the walk skips them.
 NOT_RUN = ("make ", "hinged label ", "hinged serve", "cp docker/")
 WIDTH = 108
 
 
 class Walk:
-    """Does what one document says. `ran` counts the blocks."""
+    """Runs the blocks of one document. `ran` counts them."""
 
     def __init__(self, url, folder):
         self.url = url
         self.folder = Path(folder)
         self.ran = 0
-        self.drawn = {}  # what a document shows -> what it is now
+        self.drawn = {}  # a random value as the document shows it -> the value of this run
         self._names = {"__name__": "__main__"}
         command = self.folder / "bin" / "hinged"
         command.parent.mkdir()
@@ -54,7 +54,10 @@ class Walk:
         }
 
     def __call__(self, language, text, shown=None):
-        """What a block writes, as JSON where an answer is shown; AssertionError if it fails."""
+        """Run a block, and return its answer as JSON if the document shows an answer.
+
+        Raises AssertionError if the block fails.
+        """
         if not runs(text):
             return None
         self.ran += 1
@@ -65,7 +68,7 @@ class Walk:
         assert '{"error":' not in written or '"error":' in (shown or ""), written
         if shown is None:
             return None
-        last = written.splitlines()[-1]  # of several commands the last one's answer is shown
+        last = written.splitlines()[-1]  # a document shows the answer of the last command
         return json.loads(last) if language == "sh" else ast.literal_eval(last)
 
     def close(self):
@@ -96,19 +99,19 @@ class Walk:
 
 
 def runs(text):
-    """Whether a block is done: it installs nothing and ends by itself."""
+    """Whether the walk runs a block: it installs nothing and ends by itself."""
     return not text.startswith(NOT_RUN)
 
 
 def blocks(document):
-    """(language, text, answer as shown or None) of a document, in order."""
+    """The blocks of a document in order: (language, text, answer as shown or None)."""
     return [(match[1], match[2], match[3]) for match in BLOCK.finditer((ROOT / document).read_text())]
 
 
 def alike(shown, got, drawn=None):
-    """Whether two answers have one shape: the same keys, lengths, types and words; figures and times may differ.
+    """Whether two answers have the same keys, lengths, types and words; figures and times may differ.
 
-    drawn  takes in what stands for what
+    drawn: gets each random value as shown, with the value of this run.
     """
     if type(shown) is not type(got):
         return False
@@ -127,7 +130,7 @@ def alike(shown, got, drawn=None):
 
 
 def laid_out(value, indent=0):
-    """JSON text that breaks its lines where a person would."""
+    """JSON text: a value that fits into WIDTH stands on one line, a longer value has a line for each item."""
     flat = json.dumps(value, ensure_ascii=False)
     if indent + len(flat) <= WIDTH or not isinstance(value, dict | list) or not value:
         return flat
@@ -142,7 +145,7 @@ def laid_out(value, indent=0):
 
 
 def refresh(document):
-    """Write the answers of a fresh server into a document. What is drawn stays as it was shown."""
+    """Write the answers of a fresh server into a document. Random values stay as the document shows them."""
     with tempfile.TemporaryDirectory() as folder, RunningServer(Path(folder) / "data") as server:
         walk = Walk(server.url, folder)
 
@@ -150,7 +153,7 @@ def refresh(document):
             got = walk(match[1], match[2], match[3])
             if got is None:
                 return match[0]
-            with contextlib.suppress(ValueError):  # what was shown is a mere "..."
+            with contextlib.suppress(ValueError):  # the document shows "..." instead of an answer
                 alike(json.loads(match[3]), got, walk.drawn)
             text = laid_out(got)
             for told, now in walk.drawn.items():

@@ -1,4 +1,4 @@
-"""Streams of examples that are easily learned."""
+"""Streams of examples that are easy to learn."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""A store that fails where a disk would."""
+"""A SQLite store whose appends fail as on a bad disk."""
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import OutcomeUnknown
@@ -7,7 +7,7 @@ from tests.helpers.server import PATIENCE_S
 
 
 class FailingStore(SQLiteStore):
-    """The real store; `failures` tells what the next appends meet, `held` stops them until it is set."""
+    """The real store. `failures` lists how the next appends fail; if `held` is an event, appends wait for it."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -30,7 +30,7 @@ class FailingStore(SQLiteStore):
         return position
 
     def let_go(self):
-        """Let what waits go on, and fail no more."""
+        """Let waiting appends continue, and let no append fail again."""
         self.failures.clear()
         if self.held is not None:
             self.held.set()

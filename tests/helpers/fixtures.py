@@ -1,4 +1,4 @@
-"""Fixtures that a module or a folder makes of its own: a server with some settings, and who speaks with it."""
+"""Make fixtures for a module or a folder: a server with some settings, and a client of it."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.helpers.server import RunningServer
 
 
 def server_with(scope="module", **settings):
-    """A server, started for all tests of a module."""
+    """A fixture: a server with these settings for all tests of a module."""
 
     @pytest.fixture(scope=scope)
     def server(tmp_path_factory):
@@ -17,7 +17,7 @@ def server_with(scope="module", **settings):
 
 
 def speaking(kind, to="server", scope="module"):
-    """An Asking or a Client of a server, which is the fixture of that name."""
+    """A fixture: a client (Asking or Client) of the server that is the fixture `to`."""
 
     @pytest.fixture(scope=scope)
     def speaker(request):

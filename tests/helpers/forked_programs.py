@@ -1,7 +1,7 @@
-"""Python programs in processes forked from one that has imported numba and made its compiler ready.
+"""Run Python programs in processes forked from a process that has numba imported and its compiler ready.
 
-What compiles, or loads what was compiled, is a process of its own with a cache of its own; but two thirds of the second
-that each such process takes are numba itself, which is the same for all of them. Nothing of hinged comes with the fork.
+A test that compiles, or loads compiled code, needs a process of its own with its own cache. Starting such a process
+takes a second, and two thirds of the second are numba: the fork saves them. The fork contains nothing of hinged.
 """
 
 import atexit
@@ -17,14 +17,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 ALIKE = ("NUMBA_CACHE_DIR", "PYTHONPATH")
-"""What may be otherwise in a program's environment, of what is read as numba and Python start."""
+"""Variables of NUMBA_* and PYTHON* that may differ in a forked program: it applies them itself."""
 REQUEST_BYTES = 2**17
 ROOT = Path(__file__).parents[2]
 _mothers = []
 
 
 def start(arguments, env, cwd):
-    """Run `python ...`: what has `communicate` and `returncode`. arguments: a file, or "-c" and a program, and more."""
+    """Start `python ...` and return an object with `communicate` and `returncode`.
+
+    arguments: a file, or "-c" and a program, then the program's arguments.
+    """
     arguments = [*map(str, arguments)]
     if not hasattr(socket, "SOCK_SEQPACKET") or _differs(env):
         return subprocess.Popen(
@@ -37,20 +40,20 @@ def start(arguments, env, cwd):
 
 
 def run(arguments, env, cwd):
-    """The same to its end: its exit code, and what it wrote."""
+    """Run `python ...` to its end; return its exit code and its output."""
     process = start(arguments, env, cwd)
     stdout, stderr = process.communicate()
     return SimpleNamespace(returncode=process.returncode, stdout=stdout, stderr=stderr)
 
 
 def _differs(env):
-    """Whether an environment has something for the start of Python or numba that this one has not."""
+    """Whether an environment differs from the current one in variables that Python or numba read at start."""
     names = {name for name in {**env, **os.environ} if name.startswith(("NUMBA_", "PYTHON"))} - {*ALIKE}
     return any(env.get(name) != os.environ.get(name) for name in names)
 
 
 class Forked:
-    """A program, as subprocess.Popen would have it."""
+    """A running program, with the part of subprocess.Popen's interface that the tests use."""
 
     def __init__(self, mother, pid, stdout, stderr):
         self._mother, self._pid = mother, pid
@@ -58,7 +61,7 @@ class Forked:
         self.returncode = None
 
     def communicate(self):
-        """What it wrote until its end."""
+        """Wait for the program's end; return its stdout and stderr."""
         stdout, stderr = self._written
         found = []
         reading = threading.Thread(target=lambda: found.append(stderr.read()), daemon=True)
@@ -71,7 +74,7 @@ class Forked:
 
 
 class _Mother:
-    """The process that forks, ended with this one."""
+    """The process from which programs are forked. It ends with the test process."""
 
     def __init__(self):
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -121,7 +124,7 @@ def _become(request, descriptors):
 
 
 def _main(descriptor):
-    """Fork for each request, and tell how the others ended."""
+    """Fork a process for each request to run a program; answer a request about an ended process with its exit code."""
     line = socket.socket(fileno=descriptor)
     while True:
         told, descriptors, _, _ = socket.recv_fds(line, REQUEST_BYTES, 2)

@@ -1,4 +1,4 @@
-"""A server with keys, and lines on which anything may be sent to it."""
+"""A server with keys, and raw connections over which a test may send any bytes."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ often = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 
 
 class Guarded:
-    """A server with keys, and what a request to it brings that is let in."""
+    """A server with keys, and the header with which it admits a request."""
 
     def __init__(self, running, keys):
         self.running = running
@@ -34,7 +34,7 @@ class Guarded:
 
 @contextlib.contextmanager
 def guarded_server(folder):
-    """It is ready at its end, and its log tells of no error of its own."""
+    """A guarded server. At the end it must be ready, and its log must hold no error and no traceback."""
     path = folder / "keys.json"
     keys = {"admin": create_key(path, "me", "admin"), "other": create_key(path, "other", "admin", ["other-*"])}
     settings = {"keys_file": path, "body_bytes_max": BODY_BYTES_MAX, "streams_max": 20}
@@ -51,7 +51,7 @@ def guarded_server(folder):
 
 
 def head(method, path, headers):
-    """The bytes of a head."""
+    """The bytes of a request's first line and headers."""
     pairs = headers.items() if isinstance(headers, dict) else headers
     lines = [f"{method} {path} HTTP/1.1".encode(), *(_bytes(name) + b": " + _bytes(value) for name, value in pairs)]
     return b"\r\n".join(lines) + b"\r\n\r\n"
@@ -62,7 +62,7 @@ def _bytes(text):
 
 
 class Line:
-    """A connection on which answers are read as they come."""
+    """A connection to the server that reads one answer at a time."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
@@ -76,7 +76,7 @@ class Line:
         self.socket.close()
 
     def send(self, data, splits=()):
-        """Send in pieces, as far as the server takes them."""
+        """Send in pieces, until the server closes the connection."""
         edges = [0, *sorted({round(split * len(data)) for split in splits}), len(data)]
         with contextlib.suppress(ConnectionError):
             for start, end in itertools.pairwise(edges):
@@ -104,13 +104,13 @@ class Line:
         return int(first.split()[1]), headers, body
 
     def refused(self, status, code):
-        """The message of the next answer, which refuses in the one shape."""
+        """Check that the next answer is an error of this status and code; return its message."""
         got, headers, body = self.answer()
         assert got == status, body
         return message_of(headers, body, code)
 
     def ended(self):
-        """Whether nothing more comes."""
+        """Whether the server has closed the connection and nothing is left to read."""
         return not self.got and not self._more()
 
 

@@ -29,12 +29,13 @@ class Asking:
     def __call__(self, method, path, **request):
         while True:
             answer = self._http.request(method, path, **request)
-            if answer.status_code != 503 or not is_compiling(answer):  # else all that a test asks would be refused
+            # While a model's solver compiles, the server refuses all requests to it: ask again.
+            if answer.status_code != 503 or not is_compiling(answer):
                 return answer
             time.sleep(float(answer.headers["retry-after"]))
 
     def new_model(self, name=None, **changes):
-        """A new model of BASE with these changes."""
+        """Create a model of configuration BASE with these changes."""
         model = AskedModel(self, name or f"m{next(_numbers)}")
         answer = self("PUT", model.path, json=BASE | changes)
         assert answer.status_code == 201, answer.text
@@ -42,7 +43,7 @@ class Asking:
 
 
 class AskedModel:
-    """One model of a server. Methods in pairs: `try_learn` is the response, `learn` the results of a 200."""
+    """One model of a server. Methods come in pairs: `try_learn` returns the response, `learn` the results of a 200."""
 
     def __init__(self, ask, name):
         self.ask = ask
@@ -78,12 +79,12 @@ def _results(answer):
 
 
 def example(x, y, name=None):
-    """An example to learn; without an id if there is no name."""
+    """An example to learn, with `name` as its id if a name is given."""
     return {"x": x, "y": y} if name is None else {"id": name, "x": x, "y": y}
 
 
 def refusal(answer, status, code):
-    """The error of a response, which must have this status, this code and the one shape."""
+    """Check that a response is an error of this status and code in the standard shape; return the error."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     body = answer.json()

@@ -1,4 +1,4 @@
-"""Models of several kinds, and what importing their states comes to."""
+"""Models of several kinds, and a function that imports their states."""
 
 import json
 import time
@@ -46,7 +46,7 @@ KINDS = {
 
 
 def taught(kind):
-    """A model with examples, candidates, a lease and a prediction that waits."""
+    """A model with learned examples, candidates, leases and predictions that wait for labels."""
     configuration = parse_configuration(json.dumps(KINDS[kind]), Settings())
     model = Model("m", configuration, **SIZES)
     model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
@@ -82,12 +82,12 @@ def taught(kind):
 class States(dict):
     """The state of a model of each kind."""
 
-    def __repr__(self):  # hypothesis shows what a test was called with, and refuses to show a megabyte
+    def __repr__(self):  # Hypothesis prints a test's arguments, and refuses to print a megabyte
         return f"states of {', '.join(self)}"
 
 
 def take(registry, state):
-    """What importing comes to: None if it is refused, else the model, which is asked what clients ask."""
+    """Import a state: return None if it is refused, else the model, after reading its figures and its snapshot."""
     try:
         model = import_file(registry.store, "m", BytesIO(pack_export("m", 1, state)), registry.settings)
     except Invalid:

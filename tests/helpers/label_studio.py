@@ -1,4 +1,4 @@
-"""A Label Studio as its API shows it: a real server of HTTP, whose answers have the form of recorded ones."""
+"""A fake Label Studio: a real HTTP server whose answers have the form of recorded answers of its API."""
 
 import json
 import threading
@@ -8,50 +8,50 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 ANSWERS = Path(__file__).parents[1] / "labelstudio" / "answers"
-"""What the API of Label Studio 1.23.2 answered: a page of the tasks of a project."""
+"""The folder of recorded answers of Label Studio 1.23.2's API: a page of a project's tasks."""
 HELD_S = 60
-"""How long an answer may wait for `hold`."""
+"""Seconds that an answer waits for `hold` at most."""
 LASTING, PERSONAL, SHORT = "0123456789" * 4, "eyJh.of-a-person.c2ln", "eyJh.for-minutes.c2ln"
 
 
 class FakeStudio:
-    """Projects and their tasks, in memory. Change `projects` and look at `asked`."""
+    """Projects and their tasks in memory. A test changes `projects` and reads `asked`."""
 
     def __init__(self):
         self.page = json.loads((ANSWERS / "tasks.json").read_text())
         self.projects = {}  # by number: a project with its tasks and the addresses of its models
-        self.asked = []  # methods and paths
-        self.short = 0  # requests for which a short token is good
-        self.broken = None  # status and body of whatever is asked, where it is not to work
-        self.hold = threading.Event()  # answers wait for it
+        self.asked = []  # method and path of each request
+        self.short = 0  # how many more requests a short token is valid for
+        self.broken = None  # status and body of every answer, while the API is to fail
+        self.hold = threading.Event()  # answers wait until it is set
         self.hold.set()
         self.url = None
 
     def add(self, number, config, *, models, sampling="Uncertainty sampling"):
-        """A project."""
+        """Add a project."""
         project = {"id": number, "title": "Moods", "label_config": config, "sampling": sampling}
         self.projects[number] = project | {"tasks": {}, "models": list(models)}
 
     def task(self, project, number, data):
-        """A task of a project."""
+        """Add a task to a project."""
         like = dict(self.page["tasks"][0])
         self.projects[project]["tasks"][number] = like | {"id": number, "data": data, "annotations": []}
 
     def annotate(self, project, task, annotation):
-        """An annotation of a task: a new one, or another state of one."""
+        """Add an annotation to a task, or replace the annotation that has its id."""
         annotations = self.projects[project]["tasks"][task]["annotations"]
         kept = [old for old in annotations if old["id"] != annotation["id"]]
         like = self.page["tasks"][0]["annotations"][0]
         self.projects[project]["tasks"][task]["annotations"] = [*kept, like | annotation | {"task": task}]
 
     def delete(self, number):
-        """No such annotation any more."""
+        """Delete an annotation."""
         for project in self.projects.values():
             for task in project["tasks"].values():
                 task["annotations"] = [a for a in task["annotations"] if a["id"] != number]
 
     def answer(self, method, target, headers, body):
-        """Status and body."""
+        """The status and body for a request."""
         path, query = urlsplit(target).path, {k: v[0] for k, v in parse_qs(urlsplit(target).query).items()}
         self.asked.append(f"{method} {path}")
         self.hold.wait(HELD_S)
@@ -96,13 +96,13 @@ class FakeStudio:
 
 
 def failed(status, detail):
-    """An error as it stands there."""
+    """An error in the form of Label Studio's API."""
     return status, {"id": "5232d2c3", "status_code": status, "version": "1.23.2", "detail": detail, "exc_info": None}
 
 
 @contextmanager
 def fake_studio():
-    """One that listens."""
+    """A FakeStudio that listens on a port of the loopback address."""
     studio = FakeStudio()
 
     class Handler(BaseHTTPRequestHandler):
@@ -115,10 +115,10 @@ def fake_studio():
                 self.send_header("location", content.decode())
             self.send_header("content-length", str(len(content)))
             self.end_headers()
-            with suppress(BrokenPipeError):  # who asked has ended
+            with suppress(BrokenPipeError):  # the client has hung up
                 self.wfile.write(content)
 
-        do_POST = do_GET  # noqa: N815  the name that http.server looks for
+        do_POST = do_GET  # noqa: N815  http.server looks for this name
 
         def log_message(self, *_):
             pass

@@ -1,4 +1,4 @@
-"""`hinged serve` that starts for as long as the file SLOW_START is there. Not a program for users."""
+"""`hinged serve` whose start lasts until the file that SLOW_START names is deleted. Not a program for users."""
 
 import os
 import time

@@ -1,6 +1,6 @@
-"""Other limits than those of service/limits.py: of this process for a while, or of a server that is started so.
+"""Replace limits of service/limits.py, in this process for a while or in a server.
 
-As a program it is `hinged serve` with the limits in PYTEST_LIMITS, and not for users.
+As a program it is `hinged serve` with the limits in PYTEST_LIMITS. Not a program for users.
 """
 
 import json
@@ -13,10 +13,10 @@ from hinged.service import limits
 
 @contextmanager
 def limited(**changes):
-    """The limits named here, in lower case, are others as long as this lasts."""
-    others = {name.upper(): value for name, value in changes.items()}
-    assert others.keys() <= vars(limits).keys(), others
-    with patch.dict(vars(limits), others):
+    """Replace the limits with these names (in lower case) while the block runs."""
+    replaced = {name.upper(): value for name, value in changes.items()}
+    assert replaced.keys() <= vars(limits).keys(), replaced
+    with patch.dict(vars(limits), replaced):
         yield
 
 

@@ -1,7 +1,7 @@
-"""Servers on one machine in network namespaces of their own, which can be cut off (Linux, as root, with `ip`).
+"""Servers on one machine, each in its own network namespace that a test can cut off (Linux, as root, with `ip`).
 
-A bridge joins them: Redis listens on one of its addresses, clients ask from another. Nothing listens on an address that
-two of them share.
+A bridge joins the namespaces. Redis listens on one address of the bridge, and clients ask from another address.
+Nothing listens on an address that two namespaces share.
 """
 
 import os
@@ -23,7 +23,7 @@ def ip(*words):
 
 
 class Namespace:
-    """A network of its own with one address, joined to a bridge."""
+    """A network namespace with one address, joined to a bridge."""
 
     def __init__(self, number):
         self.name, self._link = f"hinged{os.getpid()}-{number}", f"h{os.getpid() % 100_000}-{number}"
@@ -38,11 +38,11 @@ class Namespace:
         ip("-n", self.name, "link", "set", "lo", "up")
 
     def command(self, *words):
-        """A command that runs in it."""
+        """The arguments that run a command in the namespace."""
         return ["ip", "netns", "exec", self.name, *map(str, words)]
 
     def kill(self):
-        """kill -9 to all that runs in it."""
+        """Send kill -9 to each process of the namespace."""
         found = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True)
         for pid in found.stdout.split():
             with suppress(ProcessLookupError):
@@ -54,14 +54,14 @@ class Namespace:
             ip("netns", "del", self.name)
 
     def cut_off(self):
-        """From everything."""
+        """Cut the namespace off from everything."""
         ip("link", "set", self._link, "down")
 
     def reach_again(self):
         ip("link", "set", self._link, "up")
 
     def lose_store(self):
-        """All others reach it, and it reaches them."""
+        """Cut the namespace off from Redis alone: it and the other servers still reach each other."""
         ip("-n", self.name, "route", "add", "blackhole", f"{STORE}/32")
 
     def find_store(self):
@@ -70,7 +70,7 @@ class Namespace:
 
 @contextmanager
 def bridge():
-    """A bridge with the two addresses; its name."""
+    """Make a bridge with the addresses HERE and STORE; yield its name."""
     name = f"h{os.getpid() % 100_000}"
     ip("link", "add", name, "type", "bridge")
     try:
@@ -101,7 +101,7 @@ class Apart(RunningServer):
 
 
 class NodesApart(Nodes):
-    """The same as Nodes, each in a namespace of its own."""
+    """Nodes, each server in a namespace of its own."""
 
     def __init__(self, folder, count, **settings):
         super().__init__(folder, count, **settings)
@@ -125,10 +125,10 @@ class NodesApart(Nodes):
 
 
 def redis_apart(folder):
-    """A Redis on an address of the bridge, and on this machine's own."""
+    """A Redis on an address of the bridge and on the loopback address."""
     return RedisServer(folder, bind=f"127.0.0.1 {STORE}")
 
 
 def url_of(redis):
-    """How those in namespaces reach it."""
+    """The URL under which servers in namespaces reach Redis."""
     return f"redis://:{PASSWORD}@{STORE}:{redis.port}"

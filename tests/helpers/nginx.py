@@ -1,4 +1,4 @@
-"""nginx as docker/nginx.conf has it, before a server of the tests."""
+"""Run nginx with docker/nginx.conf in front of a server of the tests."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from tests.helpers.server import PATIENCE_S, ROOT, eventually, free_port, missin
 
 @contextmanager
 def behind_nginx(folder, server_port, changes=()):
-    """The URL of a server behind nginx, which has its certificate, its log and its errors in this folder.
+    """Start nginx in front of a server; yield the URL. Its certificate and logs are in `folder`.
 
-    changes: what the file has, and what it is to have instead.
+    changes: pairs of a text in the configuration and its replacement.
     """
     nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or missing(
         "there is no nginx: install it (apt-get install nginx-light), then run the tests again"

@@ -1,4 +1,4 @@
-"""Servers that share a Redis, each in a process of its own."""
+"""Several servers (nodes) that share a Redis, each in a process of its own."""
 
 from contextlib import ExitStack
 
@@ -29,14 +29,14 @@ class Nodes:
         self.servers = []
 
     def add(self):
-        """Another server, which is not started yet."""
+        """Add a server without starting it."""
         server = RunningServer(self.folder / f"node{len(self.servers)}", store=self.redis.url, **self._settings)
         server.env["HINGED_NODE"] = server.url
         self.servers.append(server)
         return server
 
     def of(self, url):
-        """The server at an address."""
+        """The server with this URL."""
         return next(server for server in self.servers if server.url == url)
 
     def __enter__(self):
@@ -53,12 +53,12 @@ class Nodes:
 
 
 def ask(server, method, path, **request):
-    """What a server answers, which may pass the request on."""
+    """Send a request to a server, which may pass it on; return the response."""
     return httpx.request(method, server.url + path, timeout=PATIENCE_S, verify=PLAIN, **request)
 
 
 def make(server, name):
-    """A new model of a server; its name."""
+    """Create a model on a server; return its name."""
     answer = ask(server, "PUT", f"/models/{name}", json=BASE)
     assert answer.status_code == 201, answer.text
     return name

@@ -1,4 +1,4 @@
-"""Two applications in this process that are alike, but for the shortcut: what one is sent the other is, too."""
+"""Two equal applications in this process, one with the shortcut and one without; both get the same requests."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ MS = re.compile(r" ms=\S+")
 
 
 class Told(logging.Handler):
-    """What is logged, without how long it took."""
+    """Collects log lines without their durations."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,7 @@ class Told(logging.Handler):
 
 
 class Way:
-    """An application that is asked over connections of its own. taken: requests that took the shortcut."""
+    """An application and its connections. taken: how many requests took the shortcut."""
 
     def __init__(self, folder, keys, *, short):
         settings = Settings(
@@ -58,14 +58,14 @@ class Way:
         self.server.config.load()
         self.server.lifespan = self.server.config.lifespan_class(self.server.config)
         await self.server.lifespan.startup()
-        while not self.app.state.registry.ready:  # noqa: ASYNC110  as any client does
+        while not self.app.state.registry.ready:  # noqa: ASYNC110  clients poll /readyz, too
             await asyncio.sleep(0.02)
 
     async def stop(self):
         await self.server.lifespan.shutdown()
 
     async def connect(self):
-        """A new connection: the client's end, and what the server has of it."""
+        """Open a connection; return the client's end and the server's protocol object."""
         mine, theirs = socket.socketpair()
         for end in (mine, theirs):
             end.setblocking(False)
@@ -73,8 +73,9 @@ class Way:
         return Client(mine), made
 
     async def send(self, parts):
-        """All that is answered to some parts of a stream, and what is logged. A part: bytes, and whether the answer to
-        what was sent is waited for.
+        """Send parts of a stream; return all answers and log lines.
+
+        parts: pairs of bytes and whether to wait for the answer before the next part.
         """
         told, logger = Told(), logging.getLogger("hinged.service.edge")
         logger.addHandler(told)
@@ -92,7 +93,7 @@ class Way:
             logger.removeHandler(told)
 
     async def begin_anew(self, key):
-        """The one model "m", that has learned nothing, and no default model."""
+        """Delete the default model, and create the model "m" again, so that it has learned nothing."""
         for method, path, body in (
             ("DELETE", "/models/default", b""), ("DELETE", "/models/m", b""),
             ("PUT", "/models/m", json.dumps(BASE).encode()),
@@ -100,14 +101,14 @@ class Way:
             await self.send([(request(method, path, body, key=key), True)])
 
     def counted(self):
-        """How many requests were answered, by method, route and status."""
+        """The metrics that count requests, by method, route and status."""
         text, _ = self.app.state.exposition.text()
         kept = ("hinged_requests_total", "hinged_request_duration_seconds_count")
         return sorted(line for line in text.decode().splitlines() if line.startswith(kept))
 
 
 class Both:
-    """The two of them, and keys that both know, by role."""
+    """Both applications, and keys by role that both accept."""
 
     def __init__(self, folder):
         self._runner = asyncio.Runner()
@@ -137,12 +138,12 @@ class Both:
             self.run(way.begin_anew(self.keys["admin"]))
 
     def send(self, parts):
-        """What each of them answers and logs."""
+        """Send parts to both applications; return the answers and log lines of each."""
         return tuple(self.run(way.send(parts)) for way in (self.short, self.usual))
 
 
 class Client:
-    """The client's end of a connection. answers: all that has come; ended: whether the server has closed it."""
+    """The client's end of a connection. answers: all bytes received; ended: whether the server has closed it."""
 
     def __init__(self, line):
         self.answers, self.ended = b"", False
@@ -155,12 +156,12 @@ class Client:
         await asyncio.sleep(0)
 
     async def wait(self):
-        """Until one more answer has come, if one will."""
+        """Wait until another answer has come, or the server has closed the connection."""
         while not self.ended and not self._next():
             await self._read()
 
     async def rest(self):
-        """All answers, once the server has closed."""
+        """Wait until the server closes the connection; return all answers."""
         while not self.ended:
             await self._read()
         return self.answers
@@ -190,7 +191,10 @@ class Client:
 
 
 def request(method, path, body=b"", *, key=None, headers=(), version="1.1", chunked=False):
-    """The bytes of a request; headers come before those that are usual, of which None leaves one out."""
+    """The bytes of a request.
+
+    headers: pairs that stand before the usual headers or replace them; the value None leaves a usual header out.
+    """
     given = {name.lower() for name, _ in headers}
     usual = {"host": "localhost", "content-type": "application/json", "authorization": key and f"Bearer {key}"}
     lines = [f"{method} {path} HTTP/{version}"]

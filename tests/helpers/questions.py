@@ -1,4 +1,4 @@
-"""A model that asks for labels: candidates offered, questions asked, labels given."""
+"""Short forms for active learning: offer candidates, ask for questions, give labels."""
 
 import time
 from datetime import datetime
@@ -7,7 +7,7 @@ from tests.helpers.http_client import AskedModel, example
 
 
 def offered(model, xs, **more):
-    """Offer candidates c0, c1, ... at these points."""
+    """Offer candidates c0, c1, ... with these x; return the answer."""
     examples = [{"id": f"c{k}", "x": x, **more} for k, x in enumerate(xs)]
     return model.ask("POST", f"{model.path}/pool", json={"examples": examples}).json()
 
@@ -19,7 +19,7 @@ def asked(model, annotator="ann", n=1, **more):
 
 
 def until_over(question):
-    """Wait until its lease has run out."""
+    """Wait until a question's lease has run out."""
     time.sleep(max(0.0, datetime.fromisoformat(question["expires_at"]).timestamp() - time.time()) + 0.01)
 
 
@@ -35,14 +35,14 @@ LINEAR = {"type": "linear"}
 
 
 def taught(ask, **changes):
-    """A model that knows that x[0] > 0 is "right"."""
+    """A model that has learned that x[0] > 0 is "right"."""
     model = ask.new_model(C=100, **changes)
     model.learn(*(example([s * (1 + k / 10), 0], "right" if s > 0 else "left") for k in range(5) for s in (-1, 1)))
     return model
 
 
 def line_model(ask):
-    """A model whose score is x[0], and that asks nothing at random."""
+    """A model whose score is x[0], and that asks no random questions."""
     return taught(ask, kernel=LINEAR, labels={"explore": 0})
 
 

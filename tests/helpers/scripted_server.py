@@ -1,4 +1,4 @@
-"""A real HTTP server on a real socket that answers by a script and remembers what it was sent."""
+"""An HTTP server on a real socket that answers by a script and records the requests."""
 
 import http.server
 import json
@@ -6,7 +6,7 @@ import socket
 
 
 class ScriptedServer(http.server.ThreadingHTTPServer):
-    """`script` holds what to do with the next requests, `answer(method, path, body)` decides of all others.
+    """`script` has a step for each of the next requests; `answer(method, path, body)` answers all later requests.
 
     A step of the script is "drop" (close the connection), "lose" (answer, but close the connection before the
     answer is written) or a tuple (status, body, headers).

@@ -1,4 +1,4 @@
-"""A real server in a process of its own, to be asked, stopped and killed."""
+"""A real server in a process of its own, for tests to ask, stop and kill."""
 
 import atexit
 import json
@@ -18,26 +18,26 @@ import httpx
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 300
-"""How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
-PORTS = random.SystemRandom()  # not of a seed, which Hypothesis makes the same in all processes
+"""Seconds that a test waits for something that must happen. Far too long on purpose: the machine may be busy."""
+PORTS = random.SystemRandom()  # unseeded: Hypothesis sets one seed in all processes, which would then draw equal ports
 RESERVED = 100
-"""How many of the ports that were given last no other process is given."""
+"""How many of its newest ports a process keeps reserved, so that no other process draws them."""
 _reserved = deque()
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For httpx, where all is plain HTTP: by itself each of its clients reads the machine's certificates, for 20 ms."""
+"""An empty TLS context for httpx clients of plain HTTP: without it each client reads the certificates for 20 ms."""
 forked = None
-"""Where a server's process comes from, if not from nothing (zygote.py): the tests set it, benchmarks do not."""
+"""The function that forks a server's process (zygote.py). The tests set it; benchmarks start each server afresh."""
 unmarked = False
-"""Whether a test runs that does not say, by the marker `server`, that it starts one (tests/conftest.py)."""
+"""Whether the running test lacks the marker `server` (tests/conftest.py)."""
 
 
 def about_to_start():
-    """Refuse to start a process for a test that has not said so: `make quick` would run it."""
-    assert not unmarked, "a test that starts a server, a Redis or a terminal says so: @pytest.mark.server"
+    """Refuse to start a process for a test without the marker `server`: `make quick` would run that test."""
+    assert not unmarked, "a test that starts a server, a Redis or a terminal needs the marker: @pytest.mark.server"
 
 
 def missing(what):
-    """Skip the test that lacks something; in CI it fails."""
+    """Skip a test because something is missing; in CI the test fails."""
     import pytest  # noqa: PLC0415  benchmarks start servers, too
 
     if os.environ.get("HINGED_CI"):
@@ -46,9 +46,10 @@ def missing(what):
 
 
 def free_port(*above):
-    """A port on which nothing listens, nor on those so far above it. It stays free until it is used: it is below those
-    that the system gives to whoever names none, above all to the connections of the tests beside this one; and who asks
-    here in another process is not given it either, though it may be a second until it is listened on.
+    """A free port. The ports that lie `above` it by these numbers are free as well.
+
+    The port stays free until it is used, even a second later. It is below the ports that the system gives to
+    connections, and no other process of the tests gets it from this function.
     """
     while True:
         port = PORTS.randrange(10_000, 22_000)
@@ -66,13 +67,13 @@ def free_port(*above):
 
 @atexit.register
 def _let_go(but=0):
-    """Any process may be given again what was reserved here, but for the newest."""
+    """Release all reserved ports but the newest `but`."""
     while len(_reserved) > but:
         _reserved.popleft().close()
 
 
 def _bound(kind, port):
-    """A socket that has this port of the loopback address. Those of datagrams are in nobody's way."""
+    """A socket bound to this port of the loopback address. A datagram socket reserves it without blocking a server."""
     bound = socket.socket(type=kind)
     try:
         bound.bind(("127.0.0.1", port))
@@ -83,7 +84,7 @@ def _bound(kind, port):
 
 
 def ended(pid):
-    """Whether a process runs no more, though perhaps nobody asked for its exit code."""
+    """Whether a process has ended, even if its parent has not read its exit code yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
@@ -91,20 +92,20 @@ def ended(pid):
 
 
 def wait_for_children(pid, count, seconds=PATIENCE_S):
-    """The processes that this one started, once there are so many."""
+    """Wait until a process has at least `count` child processes; return their pids."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-        # `ps` itself may be one of them.
+        # `ps` itself may be a child.
         children = [int(child) for child in found.stdout.split() if not ended(child)]
         if len(children) >= count:
             return children
         time.sleep(0.05)
-    raise RuntimeError(f"process {pid} has not started {count} others after {seconds} s")
+    raise RuntimeError(f"process {pid} has not started {count} processes after {seconds} s")
 
 
 def eventually(true):
-    """Wait until something is true."""
+    """Wait until a function returns something true."""
     end = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < end
@@ -112,7 +113,7 @@ def eventually(true):
 
 
 def is_taken(line):
-    """Whether somebody has accepted this connection: until then its other end has no inode."""
+    """Whether a server has accepted this connection: until then the other end has no inode."""
     table = Path("/proc/net/tcp").read_text().splitlines()[1:]
     remote = f":{line.getsockname()[1]:04X}"
     return any(row.split()[9] != "0" for row in table if row.split()[2].endswith(remote))
@@ -121,7 +122,7 @@ def is_taken(line):
 class RunningServer:
     """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case.
 
-    program: what Python runs in the place of `hinged`. limits: others than those of service/limits.py, in lower case.
+    program: what Python runs instead of `hinged`. limits: replacements for limits of service/limits.py, in lower case.
     """
 
     def __init__(self, data_dir, program=("-m", "hinged"), limits=None, **settings):
@@ -166,19 +167,19 @@ class RunningServer:
         raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
 
     def run(self):
-        """What the process says that is expected to end by itself: its exit code and its words."""
+        """Start a server that is expected to end by itself; return its exit code and its log."""
         self.log = self.log.with_suffix(".said")  # another server may be on the same folder
         self.log.unlink(missing_ok=True)
         self.start(wait=False)
         return self.process.wait(PATIENCE_S), self.log.read_text()
 
     def kill(self):
-        """kill -9: nothing of the process gets to run."""
+        """Send kill -9: the process ends at once."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def kill_all(self):
-        """The same of all its processes, where it has several."""
+        """Send kill -9 to the server and to all its child processes."""
         children = wait_for_children(self.process.pid, 0)
         self.kill()
         for pid in children:
@@ -187,7 +188,7 @@ class RunningServer:
         eventually(lambda: all(map(ended, children)))
 
     def terminate(self):
-        """SIGTERM; returns the exit code once it has drained."""
+        """Send SIGTERM; return the exit code once the server has drained."""
         self.process.terminate()
         return self.process.wait(PATIENCE_S)
 
@@ -200,12 +201,12 @@ class RunningServer:
 
 
 def is_compiling(answer):
-    """Whether a model is not there yet, as the machine's compile cache lacked its solver."""
+    """Whether an answer says that the model's solver is still being compiled."""
     return '"state":"compiling"' in answer.text.replace(" ", "")
 
 
 def until_compiled(url, names):
-    """Wait until these models take requests."""
+    """Wait until the solvers of these models are compiled."""
     for name in names:
         while is_compiling(httpx.get(f"{url}/models/{name}", timeout=60, verify=PLAIN)):
             time.sleep(0.2)

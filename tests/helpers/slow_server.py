@@ -1,8 +1,8 @@
-"""`hinged serve` with a solver that takes its time: how long is told by a model's C. Not a program for users.
+"""`hinged serve` with a slow solver: a model's C sets how slow. Not a program for users.
 
-A model of the solver lasvm with C above SLOW learns (C - SLOW) CPU seconds longer each request, without Python's lock
-and with a rest every few milliseconds, as the solvers themselves rest; before that it adds a line to the file
-SLOW_BEGAN. With C as in BREAKS it raises what no `except Exception` takes.
+A model of the solver lasvm with C above SLOW computes for (C - SLOW) more CPU seconds in each request. It does so
+without Python's lock and rests every few milliseconds, as the solvers do. Before that it adds a line to the file that
+SLOW_BEGAN names. A model whose C is in BREAKS raises an exception that ordinary error handling may miss.
 """
 
 import hashlib

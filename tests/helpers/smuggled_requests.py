@@ -1,4 +1,4 @@
-"""Streams of bytes that parsers of HTTP may take for different requests, and what h11 takes them for."""
+"""Byte streams that HTTP parsers may split into different requests, and the requests that h11 finds in them."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ SMUGGLED = b"DELETE /smuggled HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r
 
 
 class Taken(tuple):
-    """A request as a parser took it: method, path with query, body."""
+    """A request as a parser read it: method, path with query, body."""
 
     __slots__ = ()
 
@@ -18,7 +18,7 @@ class Taken(tuple):
 
 
 def path_of(target):
-    """The path and the query of a target, without a fragment; of a whole URL what stands behind its host."""
+    """The path and query of a request target, without a fragment. Of a whole URL it is the part behind the host."""
     target = target.partition(b"#")[0]
     if b"://" in target and not target.startswith(b"/"):
         rest = target.partition(b"://")[2]
@@ -29,11 +29,11 @@ def path_of(target):
 
 @lru_cache(256)
 def as_h11_reads(stream):
-    """The requests that have come as a whole, each answered with 404, and their headers beside them; and whether
-    nothing was refused.
+    """The complete requests of a stream with their headers, and whether h11 refused nothing.
 
-    Empty lines before a request are passed over, as servers should (RFC 9112, section 2.2) and h11 does not. No
-    stream has several spaces in the first line of a request: h11 refuses them, nginx and the server read over them.
+    This function answers each request with 404. It skips empty lines before a request, as servers should (RFC 9112,
+    section 2.2) and h11 does not. No stream has several spaces in the first line of a request: h11 refuses such a
+    line, but nginx and the server accept it.
     """
     taken, rest, fine = [], stream, True
     while rest is not None:
@@ -43,7 +43,7 @@ def as_h11_reads(stream):
 
 
 def _first(stream):
-    """The first request of a stream; what is behind it, None where the connection ends; whether it was understood."""
+    """The first request of a stream; the bytes behind it, or None if the connection ends; whether h11 understood it."""
     connection, request, body = h11.Connection(h11.SERVER), None, b""
     connection.receive_data(stream)
     while True:
@@ -66,7 +66,7 @@ def _first(stream):
 
 
 def message(first, *lines, body=b"", host=b"localhost"):
-    """The bytes of a request, as they are given."""
+    """The bytes of a request with exactly these lines and this body."""
     return b"\r\n".join((first, b"host: " + host, *lines, b"", b"")) + body
 
 
@@ -175,7 +175,7 @@ METHODS = [b"POST"] * 4 + [b"GET"] * 3 + [b"PUT", b"DELETE", b"OPTIONS", b"CONNE
 
 
 def framed(lines, body):
-    """Lines that tell the length of a body, of which some want to know it."""
+    """Header lines that frame a body, with its length put in for %d and %x."""
     return [line.replace(b"%d", b"%d" % len(body)).replace(b"%x", b"%x" % len(body)) for line in lines]
 
 
@@ -199,12 +199,12 @@ KNOWN = [
     SMUGGLED.replace(b"\r\n", b"\n") + SMUGGLED,
     b"GET /\r\n" + SMUGGLED,
 ]
-"""Each kind of head by which parsers were ever taken in, with a request behind or inside."""
+"""A request with each kind of head that is known to mislead parsers, and a smuggled request behind it or inside."""
 
 
 @st.composite
 def _messages(draw, paths, always):
-    """A request of which at most two parts are unusual: of more most parsers would look at the first alone."""
+    """A request with at most two unusual parts: most parsers stop at the first, so more would test nothing."""
     odd = draw(st.sets(st.sampled_from(["first", "target", "offer", "framing", "other", "chunks"]), max_size=2))
     method, version = (draw(st.sampled_from(METHODS)), draw(st.sampled_from(VERSIONS))) if "first" in odd else (
         draw(st.sampled_from([b"POST", b"GET"])), b"HTTP/1.1")  # fmt: skip
@@ -225,5 +225,5 @@ def _messages(draw, paths, always):
 
 
 def streams(paths=(b"/models/b/predict",), always=()):
-    """A few requests, one behind the other. always: lines that each of them has."""
+    """One to three requests in a row. always: header lines that each request has."""
     return st.lists(_messages(paths, always), min_size=1, max_size=3).map(b"".join)

@@ -1,4 +1,4 @@
-"""Comparing models by what they have come to."""
+"""Compare the states of models."""
 
 import hashlib
 
@@ -9,13 +9,13 @@ from hinged.service.model.state import SNAPSHOT
 
 
 def digest_of(model, without=None):
-    """A hash of the whole state but positions and time: equal for equal folds, however they were batched.
+    """A hash of a model's state without positions and times: equal for equal folds, however they were batched.
 
-    Learning curves are left out: their points stand where micro-batches ended.
+    It leaves learning curves out, because their points depend on where micro-batches ended.
 
-    without: by solver, the parameters of a configuration that do not count; of an older version, which knew no
-    annotators and no revisions, nothing of how an x is shown, for whom a lease was skipped, who decides between labels
-    or what makes probabilities, and less of features than there is now.
+    without: for a state of an older version, the parameters of each solver's configuration to leave out. The hash then
+    also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, and the settings
+    of how an x is shown, of tie breakers, of calibration, and of features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -25,8 +25,8 @@ def digest_of(model, without=None):
             del learner["configuration"]["show"], learner["configuration"]["labels"]["tie_breakers"]
             del learner["configuration"]["calibration"]
             features = learner["configuration"]["features"]
-            said = {name: value for name, value in features.items() if value is not None and value is not False}
-            learner["configuration"]["features"] = said
+            given = {name: value for name, value in features.items() if value is not None and value is not False}
+            learner["configuration"]["features"] = given
     facts |= {"position": 0, "at_ms": 0, "undone": [], "reads_back_at": 0, "floor": 0, "set_aside": []}
     facts["jobs"] = Jobs().state()
     facts.pop("curves", None)
@@ -42,5 +42,5 @@ def digest_of(model, without=None):
 
 
 def load_model(store, name, *, cache_bytes, answers_kept):
-    """A model as its log says. Damaged, ValueError or Conflict where that cannot be read."""
+    """Load a model from its log. Raises Damaged, ValueError or Conflict if the log cannot be read."""
     return ModelHistory(store, name, cache_bytes=cache_bytes, answers_kept=answers_kept).newest()

@@ -1,11 +1,11 @@
-"""What tests of stores put in, and how they read it."""
+"""Events that tests put into stores, and short forms to read them."""
 
 from hinged.service.store.base import Event
 
 CREATED = Event("created", b"{}")
 ONE = Event("learned", b"1", ("a",))
 EMPTY = Event("redacted", b"")
-"""What stands in the place of a redacted one."""
+"""The event that replaces a redacted event."""
 SECRETS = ["secret-payload", "secret-id"]
 SECRET = Event("learned", b"secret-payload", ("secret-id",))
 OPEN = Event("learned", b"open", ("open-id",))
@@ -26,7 +26,7 @@ def with_a_secret(store):
 
 
 def redact(store):
-    """Take that secret out."""
+    """Redact the event SECRET at position 3, and its id."""
     store.redact("m", 4, {3: EMPTY}, ["secret-id"])
 
 
@@ -36,6 +36,6 @@ def now_and_reopened(store, reopen):
 
 
 def keys(server, pattern="*"):
-    """Those of a Redis server."""
+    """The keys of a Redis server that match a pattern, sorted."""
     with server.client() as client:
         return sorted(client.keys(pattern))

@@ -1,4 +1,4 @@
-"""Short forms for a running server's WebSockets and event streams."""
+"""Short forms for the WebSockets and event streams of a running server."""
 
 import contextlib
 import itertools
@@ -13,7 +13,7 @@ from tests.helpers.server import PATIENCE_S, PLAIN
 
 
 class Socket:
-    """One WebSocket: `say` sends a frame, `hear` is the next one, `ask` is the answer to a frame."""
+    """One WebSocket: `say` sends a frame, `hear` returns the next frame, `ask` sends a frame and returns its answer."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -38,7 +38,7 @@ class Socket:
 
 
 def hear_all(socket):
-    """Every frame until the socket is closed, which raises."""
+    """Read frames until the server closes the socket, then raise; the error's `heard` has the frames."""
     heard = []
     while True:
         try:
@@ -49,7 +49,7 @@ def hear_all(socket):
 
 
 def closed(socket):
-    """Code and reason with which the server closes."""
+    """Wait until the server closes the socket; return its code and reason."""
     with pytest.raises(ConnectionClosed) as caught:
         hear_all(socket)
     return caught.value.rcvd.code, caught.value.rcvd.reason
@@ -57,13 +57,13 @@ def closed(socket):
 
 @contextlib.contextmanager
 def opened(url, path, query="", **options):
-    """A WebSocket of a server."""
+    """Open a WebSocket to a server."""
     with connect(url.replace("http", "ws", 1) + path + query, proxy=None, max_size=None, **options) as connection:
         yield Socket(connection)
 
 
 def refused(frame, code):
-    """The error of a frame, which must have this code and the one shape."""
+    """Check that a frame is an error of this code in the standard shape; return the error."""
     assert list(frame) == ["ref", "ok", "error"], frame
     assert frame["ok"] is False
     error = frame["error"]
@@ -75,13 +75,13 @@ def refused(frame, code):
 
 
 def granted(frame):
-    """The answer of a frame without ref and ok, which must be true."""
+    """Check that a frame's `ok` is true; return the frame without `ref` and `ok`."""
     assert frame["ok"] is True, frame
     return {name: value for name, value in frame.items() if name not in ("ref", "ok")}
 
 
 class Lines:
-    """An event stream as it comes: `event()` is the next event, `block()` whatever comes next, a heartbeat too."""
+    """An event stream: `event()` returns the next event, `block()` the next block, which may be a heartbeat."""
 
     def __init__(self, response):
         self._lines = response.iter_lines()
@@ -104,7 +104,7 @@ class Lines:
 
 @contextlib.contextmanager
 def followed(url, path, timeout=PATIENCE_S, **request):
-    """An event stream of a server; AssertionError where it is refused."""
+    """Follow an event stream of a server; AssertionError if the server refuses it."""
     with httpx.Client(timeout=timeout, verify=PLAIN) as http, http.stream("GET", url + path, **request) as response:
         if response.status_code != 200:
             response.read()

@@ -1,4 +1,4 @@
-"""A TCP proxy that delays, holds, swallows and cuts what passes between a client and its server."""
+"""A TCP proxy that can delay, hold, drop and cut the traffic between a client and its server."""
 
 import socket
 import threading
@@ -37,7 +37,7 @@ class Link:
                 elif self.swallows:
                     continue
                 sink.sendall(data)
-        # What was held is delivered although its sender is gone, and the server gets to answer it.
+        # Even if the client is gone, the server gets the data that was held, and can answer it.
         for end, how in ((self.client, socket.SHUT_RDWR), (self.server, socket.SHUT_WR)):
             with suppress(OSError):
                 end.shutdown(how)
@@ -53,7 +53,7 @@ class Link:
 
 
 class Proxy:
-    """Listens on `port` and passes on to `target`, both on this machine."""
+    """Listens on `port` and forwards to the port `target`, both on this machine."""
 
     def __init__(self, target):
         self.target = target
@@ -73,18 +73,18 @@ class Proxy:
                     client.close()
 
     def hold(self):
-        """Keep back what clients send on the connections that there are."""
+        """Hold back what clients send on the open connections."""
         for link in self.links:
             link.open.clear()
 
     def keep(self):
-        """Keep back what clients send next on the connections that there are, and hang up on them when it has come."""
+        """Hold back what clients send next on the open connections, and hang up on each client once it has sent."""
         for link in self.links:
             link.leaves = True
         self.hold()
 
     def deliver(self):
-        """Pass on what was kept back. When this returns, the server has dealt with all whose sender was gone."""
+        """Deliver what was held back. When this returns, the server has handled all data whose sender was gone."""
         for link in self.links:
             link.open.set()
         for link in self.links:
@@ -92,17 +92,17 @@ class Proxy:
                 pump.join()
 
     def swallow(self):
-        """Drop what the server answers on the connections that there are."""
+        """Drop the server's answers on the open connections."""
         for link in self.links:
             link.swallows = True
 
     def lose(self):
-        """Drop what the server answers next on the connections that there are, and hang up on both."""
+        """Drop the server's next answer on each open connection, and hang up on both sides."""
         for link in self.links:
             link.loses = True
 
     def cut(self):
-        """Cut the connections that there are."""
+        """Cut the open connections."""
         links, self.links = self.links, []
         for link in links:
             link.cut()

@@ -16,6 +16,8 @@ from tests.helpers.server import ROOT
 
 WORDS_MAX = 35
 """Words of a sentence. A longer sentence has two ideas."""
+FSTRING = getattr(tokenize, "FSTRING_MIDDLE", None)
+"""Token of the text of an f-string, from Python 3.12 on."""
 START = r"(?:^|(?<=[.;:!?] ))"
 TELLS = {
     "name the noun again": r"\b(?:that|those) of\b",
@@ -23,10 +25,10 @@ TELLS = {
     "write 'invalid'": r"\bmakes? no sense\b",
     "write 'there is no ...' or 'not'": r"\b(?:is|are|was|were) none\b",
     "name the person's role, or write 'they'": r"\b(?:he|his|him)\b",
-    "name the noun instead of 'one'": r"\b(?:that|this|such a|another|a new|an old|each) one\b"
+    "name the noun instead of `one`": r"\b(?:that|this|such a|another|a new|an old|each) one\b"
     r"|\bthe one (?:that|which|of|with|in)\b"
     r"|\b\w+ ones\b",
-    "name the noun instead of 'others'": r"\bothers\b",
+    "name the noun instead of `others`": r"\bothers\b",
     "write 'because'": r", for (?:it|they|there|nobody|nothing|each|all) ",
     "begin with the subject, not with a clause": START
     + r"(?:Who|Whoever|What|Whatever|Whose|Which|To whom) [^?]*?(?:[.;]|$)",
@@ -35,7 +37,7 @@ TELLS = {
     "write 'at most N of ...'": r"\bso (?:many|much) (?:at most|of)\b",
     "write 'again'": r"\banew\b",
 }
-"""What to do, and the pattern that shows it is lacking."""
+"""Instructions, each with a pattern that shows where to follow it."""
 
 
 def of_text(text):
@@ -58,11 +60,12 @@ def _of_markdown(text):
     for number, line in enumerate([*text.split("\n"), ""], 1):
         if not line.strip() or re.match(r"[-|#>]|\d+\. ", line):
             yield start, " ".join(lines)
-            start, lines = number, []
+            lines = []
         if line.strip() and not line.startswith("#"):
             cells = line.strip("| ").split(" | ") if line.startswith("|") else [line.removeprefix("- ")]
             for cell in cells[:-1]:
                 yield number, cell
+            start = start if lines else number
             lines.append(re.sub(r"^\d+\. ", "", cells[-1]))
 
 
@@ -78,6 +81,8 @@ def _of_python(text):
                 comment = []
             if token.type == tokenize.STRING and len(token.string.split()) > 3:
                 yield from _of_string(token)
+            elif token.type == FSTRING and len(token.string.split()) > 3:
+                yield token.start[0], token.string
 
 
 def _of_string(token):

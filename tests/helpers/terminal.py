@@ -1,4 +1,4 @@
-"""A command in a terminal of its own, with somebody at the keys."""
+"""Run a command in a pseudoterminal, and type into it."""
 
 import os
 import re
@@ -13,8 +13,8 @@ from tests.helpers.server import PATIENCE_S, ROOT, about_to_start
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
 
-# Makes stdin the terminal that controls the process, so that Ctrl-C is a signal, and becomes the command. Where tests
-# run in the background the signal is ignored, which the command would go on with.
+# Makes stdin the controlling terminal, so that Ctrl-C is a signal, and then becomes the command. It resets SIGINT,
+# because tests that run in the background ignore it, and the command would inherit that.
 TAKE = """import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -23,7 +23,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class Terminal:
-    """`expect` waits for words behind those that were expected before; `text` is all that was written, uncoloured."""
+    """`expect` waits for words behind the words that it found before; `text` is the whole output without colours."""
 
     def __init__(self, command, env=None):
         about_to_start()
@@ -51,41 +51,41 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def expect(self, words, seconds=PATIENCE_S):
-        """What was written up to and with these words."""
+        """Wait for words; return the output up to and including them."""
         end = time.monotonic() + seconds
         while (found := self.text.find(words, self._seen)) < 0:
             if not self._read(end - time.monotonic()):
                 raise AssertionError(
-                    f"{words!r} did not come; after what was expected came {self.text[self._seen :]!r}"
+                    f"{words!r} did not come; the output since the last expected words is {self.text[self._seen :]!r}"
                 )
         begin, self._seen = self._seen, found + len(words)
         return self.text[begin : self._seen]
 
     def wait(self, seconds=PATIENCE_S):
-        """The exit code, once all has been read."""
+        """Read all output; return the exit code."""
         end = time.monotonic() + seconds
         while self._read(end - time.monotonic()):
             pass
         try:
             return self.process.wait(max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # it tells where its threads are
+            self.process.send_signal(signal.SIGABRT)  # Python then prints where its threads are
             while self._read(5.0):
                 pass
-            raise AssertionError(f"no end after {seconds} s: {self.text!r}") from None
+            raise AssertionError(f"the command has not ended after {seconds} s: {self.text!r}") from None
 
     def _read(self, seconds):
         if not select.select([self._ours], [], [], max(0.0, seconds))[0]:
             return False
         try:
             part = os.read(self._ours, 65536)
-        except OSError:  # Linux says so where everybody at the other end has gone
+        except OSError:  # on Linux: every process at the other end has gone
             return False
         self._bytes += part
         return bool(part)
 
     def close(self):
-        """Close the window: the system hangs up on the command."""
+        """Close the terminal: the system sends the command SIGHUP."""
         if self._ours is not None:
             os.close(self._ours)
         self._ours = None

@@ -1,4 +1,4 @@
-"""Vocabularies that were shown records, and what they made of them."""
+"""Feed records to vocabularies, and compare the rows that they make."""
 
 import json
 
@@ -15,7 +15,7 @@ def dense(rows, width):
 
 
 def streamed(vocabulary, records, sizes):
-    """All rows of a stream that comes in batches, the warm-up's once it is over."""
+    """All rows of a stream that comes in batches; the warm-up's rows come once it is over."""
     rows, at = [], 0
     while at < len(records):
         batch = records[at : at + next(sizes)]

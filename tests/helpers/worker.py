@@ -1,4 +1,4 @@
-"""A worker of a new model over a real store, without a server around it."""
+"""A worker of a new model with a real store, without a server around it."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 
 @asynccontextmanager
 async def working(store, sizes=SIZES, configuration=None, found=None, **changes):
-    """A worker of a new model "m", or of one that was `found` in the store, perhaps before an obstacle."""
+    """A worker of a new model "m", or of `found`: a model from the store and its obstacle or None."""
     model, obstacle = found or (begun(store, sizes, configuration or {}), None)
     with ThreadPoolExecutor(4) as executor:
         worker = Worker(model, store, Settings(**changes), executor, obstacle=obstacle)
@@ -48,7 +48,7 @@ def begun(store, sizes, changes):
 
 
 def with_worker(scenario, kind=SQLiteStore, **changes):
-    """Run an async scenario(worker, store) over a new model in a store of a kind."""
+    """Run an async scenario(worker, store) with a new model in a store of this kind."""
 
     async def main():
         with TemporaryDirectory() as folder, closing(kind(folder_of(folder))) as store:
@@ -63,7 +63,10 @@ def with_worker(scenario, kind=SQLiteStore, **changes):
 
 
 def on_worker(*told, **changes):
-    """A test that is async, of a `worker`, its `store` and fixtures. told: changes that are parameters of the test."""
+    """Turn an async function of `worker`, `store` and fixtures into a test.
+
+    told: parameters of the test that go to `with_worker`. changes: further arguments of `with_worker`.
+    """
 
     def decorated(scenario):
         asked = signature(scenario)
@@ -87,9 +90,9 @@ def on_worker(*told, **changes):
 
 
 async def until(true):
-    """Wait until something is true."""
+    """Wait until a function returns something true."""
     async with asyncio.timeout(PATIENCE_S):
-        while not true():  # noqa: ASYNC110  it may be true of a thread, or of a store
+        while not true():  # noqa: ASYNC110  it may ask for the state of a thread or a store
             await asyncio.sleep(0.005)
 
 
@@ -98,7 +101,7 @@ def folder_of(path):
 
 
 def learning(model, examples):
-    """A request as the model reads it now, and again should it have another configuration by its turn."""
+    """A learn request for a model. If the model's configuration changes first, the model reads the examples again."""
     return read_for(model.configuration, examples)
 
 
@@ -117,7 +120,7 @@ def examples_of(seed, n):
 
 
 def predictions_of(published, inputs):
-    """For each row the predicted label, None while no class is known, and the score of each class by name."""
+    """For each row the predicted label (None while no class is known) and the score of each class by name."""
     decided = published.decide(inputs)
     labels = [None if number == UNKNOWN else published.labels[number] for number in decided.numbers.tolist()]
     return list(zip(labels, published.scores(decided), strict=True))

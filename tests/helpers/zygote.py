@@ -1,10 +1,10 @@
-"""Servers forked from one process that has imported them already: two seconds less for each start of a test.
+"""Fork servers from a process that has imported the modules already: each start saves two seconds.
 
-With server.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
-signals of its own, but its modules and the usual kernels come with the fork; so does a script that serves in its place,
-and so do the processes that a supervisor starts.
-What wants another environment than the tests have, but for OTHERS, is started from nothing; but servers with a library
-before all others (LD_PRELOAD), which are started again and again, have a process of their own to be forked from.
+With server.forked = start, `hinged serve` still runs in a process with an environment, a log and signals of its own,
+but its modules and the usual kernels come with the fork. The same holds for a program that a test runs instead of
+`hinged serve`, and for the processes that a supervisor starts.
+A server whose environment differs from the tests' by more than the variables of OTHERS starts afresh. The exception
+are servers with LD_PRELOAD, which tests start again and again: they are forked from a second process.
 """
 
 import asyncio
@@ -25,13 +25,15 @@ from contextlib import suppress
 from pathlib import Path
 
 OTHERS = ("HINGED_", "OTEL_", "PYTEST_", "SLOW_")
-"""What begins so in an environment is read once a server runs, not as modules are imported; and a test's own name."""
+"""Prefixes of variables that may differ: a running server reads them, not the import of modules.
+pytest keeps the running test's name in one of PYTEST_*.
+"""
 HINGED = ("-m", "hinged")
 PROCESS = "hinged.service"
 
 
 class Forked:
-    """A server as subprocess.Popen would have it; its parent is the zygote, which knows how it ended."""
+    """A server with the interface of subprocess.Popen. Its parent is the zygote, which knows its exit code."""
 
     def __init__(self, zygote, pid):
         self._zygote = zygote
@@ -66,7 +68,7 @@ class Forked:
 
 
 class Zygote:
-    """The process that forks, ended with this one."""
+    """The process from which servers are forked. It ends with the test process."""
 
     def __init__(self, env):
         self._lock = threading.Lock()
@@ -90,16 +92,16 @@ class Zygote:
         self._process.wait()
 
 
-_zygotes = []  # the one for the tests' environment, and the last one for another
+_zygotes = []  # the zygote of the tests' environment, then perhaps the zygote of the newest LD_PRELOAD
 
 
 def plain(env):
-    """An environment without what differs from test to test."""
+    """An environment without the variables that differ from test to test."""
     return {name: value for name, value in env.items() if not name.startswith(OTHERS)}
 
 
 def start(program, env, log):
-    """The process of a server with this environment that appends to this log; None if it cannot come from a fork."""
+    """Fork a server with this environment that appends to this log; None if the environment rules a fork out."""
     if not _zygotes:
         _zygotes.append(Zygote(plain(os.environ)))
         atexit.register(_close)
@@ -119,10 +121,10 @@ def _close(begin=0):
 
 
 def _serve(request):
-    """What `python -m hinged serve`, or a module in its place, does in the process that was forked for it."""
+    """In a forked process, do what `python -m hinged serve` or another program does."""
     os.environ.clear()
     os.environ.update(request["env"])
-    with open(request["log"], "ab") as log:  # noqa: PTH123  as it was opened by whoever starts it
+    with open(request["log"], "ab") as log:  # noqa: PTH123  opened as the test opens it
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -133,7 +135,7 @@ def _serve(request):
 
 
 class _Popen(subprocess.Popen):
-    """Its processes are forked, too: from the supervisor, which has imported what they import and computes nothing."""
+    """Forks the server's processes from the supervisor, which has their modules imported and computes nothing."""
 
     def __init__(self, command, **how):
         if tuple(command[:3]) == (sys.executable, "-m", PROCESS):
@@ -142,15 +144,15 @@ class _Popen(subprocess.Popen):
 
 
 def _work(arguments, descriptors, env):
-    """Be one of them, in the process that was forked for it, instead of becoming another program."""
+    """In a forked process, run one of the server's processes instead of executing another program."""
     code = 1
     try:
         kept = {0, 1, 2, *descriptors}
-        for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - kept:  # noqa: PTH208  one is its own
+        for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - kept:  # noqa: PTH208  one descriptor belongs to the listing itself
             with suppress(OSError):
                 os.close(descriptor)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python begins; subprocess has undone it
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as at Python's start; subprocess has reset it
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
         asyncio._set_running_loop(None)
@@ -164,7 +166,7 @@ def _work(arguments, descriptors, env):
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001  it is the whole process that ends so
+    except BaseException:  # noqa: BLE001  the whole process ends with it
         traceback.print_exc()
     finally:
         atexit._run_exitfuncs()
@@ -173,7 +175,10 @@ def _work(arguments, descriptors, env):
 
 
 def _main(descriptor):
-    """Fork for each line that asks for it, and tell how the others ended. At the end of the lines all of them end."""
+    """Fork a server for each request, and answer a request about an ended server with its exit code.
+
+    At the end of the requests kill all running servers.
+    """
     running = set()
     line = socket.socket(fileno=descriptor)
     for text in line.makefile("r"):
@@ -193,7 +198,7 @@ def _main(descriptor):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; what is to be done, the tests say
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which end this process
     import hinged.commands.cli  # what `hinged serve` imports when it runs
     import hinged.service.app  # noqa: F401
     from hinged.solvers.warm import warm_up
@@ -201,5 +206,5 @@ if __name__ == "__main__":
     warm_up("auto")
     gc.collect()
     gc.freeze()
-    (only_thread,) = Path("/proc/self/task").iterdir()  # others would be missing after a fork
+    (only_thread,) = Path("/proc/self/task").iterdir()  # a fork keeps no other thread
     _main(int(sys.argv[1]))

@@ -26,7 +26,7 @@ def cancer():
 
 
 def figure(output, name):
-    """The numbers of one line of the closing table."""
+    """The numbers of a line of the table that the command prints last."""
     (line,) = re.findall(rf"^{name}\s+(.*)$", output, re.MULTILINE)
     return [float(v.replace(",", "")) for v in re.findall(r"[\d.,]+(?:e[+-]?\d+)?", line)]
 
@@ -60,7 +60,7 @@ def write_npz(path, X, y):
 
 
 @pytest.mark.parametrize(("suffix", "write"), [("csv", write_csv), ("libsvm", write_libsvm), ("npz", write_npz)])
-def test_a_file_of_each_kind_is_replayed_into_a_model(server, tmp_path, suffix, write):
+def test_replay_streams_a_file_of_each_kind_into_a_model(server, tmp_path, suffix, write):
     path = Path(tmp_path / f"cancer.{suffix}")
     write(path, *cancer())
     label = {"csv": "diagnosis", "libsvm": "ignored", "npz": "y_train"}[suffix]
@@ -74,7 +74,7 @@ def test_a_file_of_each_kind_is_replayed_into_a_model(server, tmp_path, suffix, 
     assert httpx.get(f"{server.url}/models/cancer-{suffix}").json()["examples"] == described["examples"]
 
 
-def test_without_a_server_replay_says_how_to_start_one(tmp_path):
+def test_replay_without_a_server_says_how_to_start_one(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("a,b\n1,2\n")
     done = hinged("replay", path, "--label", "b", "--model", "m", "--url", "http://127.0.0.1:9", code=1)

@@ -32,7 +32,7 @@ SMALL = encode("kind", {"n": 3, "word": "ä"}, {"a": np.arange(3, dtype=np.int32
 
 
 def frame_of(header, body=b""):
-    """A frame whose checksum is right, whatever stands in it."""
+    """A frame with a correct checksum and any contents."""
     data = header if isinstance(header, bytes) else json.dumps(header).encode()
     start = _PREFIX.size + len(data)
     content = data + bytes(_padded(start) - start) + body
@@ -45,7 +45,7 @@ def listing(*entries):
 
 @settings(max_examples=100, deadline=None)
 @given(facts=facts, arrays=arrays)
-def test_what_goes_in_comes_out_to_the_bit(facts, arrays):
+def test_decoding_returns_what_was_encoded_to_the_bit(facts, arrays):
     found, found_arrays = decode(encode("kind", facts, arrays), "kind")
     assert found == facts
     assert list(found_arrays) == list(arrays)
@@ -58,14 +58,14 @@ def test_what_goes_in_comes_out_to_the_bit(facts, arrays):
 
 @settings(max_examples=50, deadline=None)
 @given(facts=facts, arrays=arrays, piece=st.integers(1, 5))
-def test_what_is_written_in_pieces_has_the_same_bytes(facts, arrays, piece):
+def test_encoding_in_pieces_gives_the_same_bytes(facts, arrays, piece):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "PIECE", piece)
         patch.setattr(frames, "PIECE_BYTES", 8 * piece)
         assert encode("model", facts, arrays, long=True) == encode("model", facts, arrays)
 
 
-def test_no_long_list_and_no_large_array_is_written_in_one_go(monkeypatch):
+def test_long_lists_and_large_arrays_are_written_in_pieces(monkeypatch):
     written = []
     at_once = frames._json
 
@@ -84,19 +84,19 @@ def test_no_long_list_and_no_large_array_is_written_in_one_go(monkeypatch):
     assert encode("model", odd, {}, long=True) == encode("model", odd, {})
 
 
-def test_arrays_of_any_memory_order_come_out_equal():
+def test_arrays_of_any_memory_order_are_equal_after_decoding():
     array = np.arange(12, dtype=np.float64).reshape(3, 4)
     for given_array in (array.T, array[:, ::2], array.astype(">f8")):
         assert np.array_equal(decode(encode("kind", {}, {"a": given_array}), "kind")[1]["a"], given_array)
 
 
-def test_objects_and_other_dtypes_are_never_written():
+def test_encoding_refuses_objects_and_unsupported_dtypes():
     for array in (np.array([None]), np.array(["a"]), np.zeros(1, np.complex128), np.zeros(1, bool)):
         with pytest.raises(TypeError):
             encode("kind", {}, {"a": array})
 
 
-def test_each_flipped_bit_is_detected():
+def test_decoding_detects_each_flipped_bit():
     for place in range(len(SMALL)):
         for bit in range(8):
             data = bytearray(SMALL)
@@ -105,7 +105,7 @@ def test_each_flipped_bit_is_detected():
                 decode(bytes(data), "kind")
 
 
-def test_each_truncation_and_any_tail_is_detected():
+def test_decoding_detects_each_truncation_and_extra_bytes():
     for length in range(len(SMALL)):
         with pytest.raises(BadFrame):
             decode(SMALL[:length], "kind")
@@ -113,14 +113,14 @@ def test_each_truncation_and_any_tail_is_detected():
         decode(SMALL + bytes(8), "kind")
 
 
-def test_another_kind_is_refused():
+def test_decoding_refuses_a_frame_of_another_kind():
     with pytest.raises(BadFrame, match="expected a frame of kind 'learned', got 'kind'"):
         decode(SMALL, "learned")
 
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=60) | st.binary(max_size=60).map(lambda tail: MAGIC + tail))
-def test_bytes_that_are_no_frame_are_a_bad_frame(data):
+def test_decoding_random_bytes_raises_bad_frame(data):
     with pytest.raises(BadFrame):
         decode(data, "kind")
 
@@ -166,12 +166,12 @@ def test_bytes_that_are_no_frame_are_a_bad_frame(data):
     ],
     ids=lambda header: re.sub(r"(.)\1{20,}", r"\1...", str(header))[:60],
 )
-def test_a_malformed_header_under_a_right_checksum_is_a_bad_frame(header):
+def test_a_malformed_header_with_a_correct_checksum_raises_bad_frame(header):
     with pytest.raises(BadFrame):
         decode(frame_of(header, bytes(8)), "kind")
 
 
-def test_a_shape_is_checked_against_the_bytes_before_memory_is_taken():
+def test_decoding_checks_a_shape_against_the_bytes_before_it_allocates_memory():
     with pytest.raises(BadFrame, match="longer than the frame"):
         decode(frame_of(listing(["a", "float64", [2**45]])), "kind")
 
@@ -190,7 +190,7 @@ def test_a_shape_is_checked_against_the_bytes_before_memory_is_taken():
     ),
     body=st.binary(max_size=64),
 )
-def test_any_listing_is_read_or_is_a_bad_frame(header, body):
+def test_any_list_of_arrays_is_decoded_or_raises_bad_frame(header, body):
     try:
         found, found_arrays = decode(frame_of(header, body), "kind")
     except BadFrame:

@@ -1,4 +1,4 @@
-"""An operation is declared once: what cannot be meant is refused where it stands, before any server or client runs."""
+"""Each operation is declared once. An invalid declaration is refused at import, before a server or client runs."""
 
 import pytest
 
@@ -9,24 +9,24 @@ from hinged.operations.base import Call, Operation
 @pytest.mark.parametrize(
     ("method", "path", "facts", "problem"),
     [
-        ("LOOK", "/models", {"role": "reader"}, "a method is one of GET"),
-        ("GET", "models", {"role": "reader"}, "a path begins with a slash"),
-        ("GET", "/models", {"role": "owner"}, "a role is one of reader, .*, or None, got 'owner'"),
-        ("GET", "/models/{model}", {"role": "reader", "small": True}, "what takes a quick way is a POST"),
-        ("POST", "/models/{model}/{what}", {"role": "reader", "replicas": True}, "no parameter but the model"),
+        ("LOOK", "/models", {"role": "reader"}, "the method must be one of GET"),
+        ("GET", "models", {"role": "reader"}, "the path must begin with a slash"),
+        ("GET", "/models", {"role": "owner"}, "the role must be one of reader, .*, or None, got 'owner'"),
+        ("GET", "/models/{model}", {"role": "reader", "small": True}, "small and replicas are for a POST"),
+        ("POST", "/models/{model}/{what}", {"role": "reader", "replicas": True}, "no path parameter but the model"),
     ],
 )
-def test_a_declaration_that_cannot_be_meant_is_refused(method, path, facts, problem):
+def test_an_invalid_declaration_is_refused(method, path, facts, problem):
     with pytest.raises(ValueError, match=problem):
         Operation(method, path, **facts)
 
 
-def test_a_role_must_be_said():
+def test_a_declaration_needs_a_role():
     with pytest.raises(TypeError, match="role"):
         Operation("GET", "/models")
 
 
-def test_a_method_of_the_client_takes_every_part_of_the_path():
+def test_a_method_must_take_every_parameter_of_its_path():
     with pytest.raises(ValueError, match=r"POST /models/{model}/sing/{song}: .*sing takes no song"):
 
         @Operation("POST", "/models/{model}/sing/{song}", role="reader").asked
@@ -34,11 +34,11 @@ def test_a_method_of_the_client_takes_every_part_of_the_path():
             return Call()
 
 
-def test_what_is_asked_is_the_path_with_its_parts_and_the_rest_as_declared():
+def test_a_call_has_its_path_filled_in_and_its_body_as_declared():
     call = LabelOperations.skip.call("a b", "l/1", whom="all")
     assert (call.method, call.path, call.body) == ("POST", "/models/a%20b/queries/l%2F1/skip", {"for": "all"})
 
 
-def test_each_frame_asks_for_one_operation():
+def test_each_kind_of_frame_belongs_to_one_operation():
     assert list(FRAMES) == ["learn", "predict", "pool", "query", "subscribe"]
     assert len(FRAMES) == sum(found.frame is not None for found in DECLARED)

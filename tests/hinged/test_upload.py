@@ -1,4 +1,4 @@
-"""Estimators and the models of a server are the same machines: up, down, and going on in either place."""
+"""Estimators and the models of a server are equal: upload, export, and further learning on either side."""
 
 import json
 
@@ -35,13 +35,13 @@ def blobs(n=120, classes=3, seed=0):
 
 
 def scores(client, name, X):
-    """Decision values (m, classes) as a server tells them."""
+    """A server's decision values, of shape (m, classes)."""
     results = client.predict(name, [{"x": row.tolist()} for row in X])["results"]
     return np.array([list(result["scores"].values()) for result in results])
 
 
 def columns(model, X):
-    """The same of an estimator."""
+    """An estimator's decision values, of shape (m, classes)."""
     values = model.decision_function(X)
     return np.column_stack((-values, values)) if values.ndim == 1 else values
 
@@ -61,7 +61,7 @@ def test_an_estimator_becomes_a_model_and_an_estimator_again_to_the_bit(Estimato
 
 
 @pytest.mark.parametrize("model", [*(Estimator() for Estimator in ESTIMATORS), LASVMClassifier(C="auto")])
-def test_both_go_on_learning_the_same(model, client, name):
+def test_an_estimator_and_its_uploaded_model_continue_to_learn_the_same(model, client, name):
     X, y = blobs()
     model = clone(model).set_params(random_state=0, gamma=0.5).partial_fit(X[:60], y[:60], classes=[0, 1, 2])
     client.upload(name, model)
@@ -81,7 +81,7 @@ def test_both_go_on_learning_the_same(model, client, name):
         (LASVMClassifier(kernel="linear", C=0.5), sparse.csr_array),
     ],
 )
-def test_scales_weights_and_kernels_come_along(model, form, client, name):
+def test_uploads_and_exports_keep_scales_class_weights_and_kernels(model, form, client, name):
     X, y = blobs()
     X[:, 1] *= 1000.0 if model.scale else 1.0
     model.set_params(random_state=0).fit(form(X), y)
@@ -93,7 +93,7 @@ def test_scales_weights_and_kernels_come_along(model, form, client, name):
 
 
 @pytest.mark.parametrize("model", [LASVMClassifier(C=0.5), LASVMClassifier(C="auto"), ExactSVMClassifier(C=0.5)])
-def test_weights_of_examples_come_along_and_stay_where_a_label_is_corrected(model, client, name):
+def test_uploads_keep_the_weights_of_examples_even_if_a_label_is_corrected(model, client, name):
     X, y = blobs()
     weights = 1.0 + np.arange(120) % 4
     model.set_params(random_state=0, gamma=0.5).fit(X, y, sample_weight=weights)
@@ -110,7 +110,7 @@ def test_weights_of_examples_come_along_and_stay_where_a_label_is_corrected(mode
 
 
 @pytest.mark.parametrize(("form", "x"), [("named", {"a": 1}), ("text", "words are hashed")])
-def test_a_model_of_what_is_no_column_of_numbers_is_no_estimator(form, x, client, name):
+def test_a_model_of_named_or_text_features_cannot_become_an_estimator(form, x, client, name):
     client.create_model(name, kernel={"type": "linear"}, features={"type": form})
     client.learn(name, [{"x": x, "y": "b"}])
     with pytest.raises(ValueError, match=f"a model of {form} features is no estimator"):
@@ -128,7 +128,7 @@ def test_labels_are_strings_booleans_and_integers(labels, client, name):
     assert np.array_equal(back.predict(X), model.predict(X))
 
 
-def test_a_model_that_the_server_taught_becomes_an_estimator(client, name):
+def test_a_model_that_the_server_trained_becomes_an_estimator(client, name):
     X, y = blobs(200)
     X[:, 0] *= 50.0
     client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2})
@@ -144,7 +144,7 @@ def test_a_model_that_the_server_taught_becomes_an_estimator(client, name):
     assert model.score(X, labels) > 0.85
 
 
-def test_an_uploaded_model_is_a_model_as_any_other(client, name):
+def test_an_uploaded_model_works_like_any_other_model(client, name):
     X, y = blobs()
     model = LASVMClassifier(random_state=0).fit(X, y)
     client.upload(name, model)
@@ -159,7 +159,7 @@ def test_an_uploaded_model_is_a_model_as_any_other(client, name):
     assert np.array_equal(scores(client, f"{name}-copy", X), scores(client, name, X))
 
 
-def test_what_is_no_model_is_refused_in_words(client, server, name):
+def test_an_invalid_upload_is_refused_with_a_message(client, server, name):
     X, y = blobs(classes=2)
     with pytest.raises(TypeError, match=r"upload takes a fitted estimator of hinged.sklearn, got int"):
         client.upload(name, 7)
@@ -194,7 +194,7 @@ def test_what_is_no_model_is_refused_in_words(client, server, name):
         (lambda _, arrays: arrays.pop("solver.key"), "no array key"),
     ],
 )
-def test_a_file_that_claims_what_cannot_be_is_refused(change, problem, client, name):
+def test_a_file_with_impossible_contents_is_refused(change, problem, client, name):
     X, y = blobs(classes=2)
     facts, arrays = decode(LASVMClassifier().fit(X, y).to_model_file(), KIND)
     change(facts, arrays)

@@ -1,15 +1,15 @@
-"""A Label Studio project from its first task on, with a model as its ML backend: both servers are the real ones.
+"""Run a whole Label Studio project with a model as its ML backend, with a real Label Studio and a real server.
 
-    python -m venv /tmp/studio && /tmp/studio/bin/pip install label-studio==1.23.2
-    python -m tests.labelstudio.end_to_end /tmp/studio/bin/label-studio
+    python -m venv build/studio && build/studio/bin/pip install label-studio==1.23.2
+    python -m tests.labelstudio.end_to_end build/studio/bin/label-studio
 
-By hand, for Label Studio takes 850 MB: with SQLite in a folder that is gone afterwards, without a browser. Somebody
-annotates 100 texts by its API, always the one that it asks next, then changes an annotation, deletes one, and skips
-tasks. Each step says what was seen on either side; a step that differs from
-docs/reference/labelstudio.md ends the program with 1.
+The tests do not run this program, because Label Studio takes 850 MB. It needs no browser, and Label Studio uses SQLite
+in a temporary folder. An annotator annotates 100 texts through the API, always the text that Label Studio asks next.
+Then the annotator changes an annotation, deletes an annotation, and skips tasks. Each step prints the state of both
+sides. A step that differs from docs/reference/labelstudio.md ends the program with exit code 1.
 
---data FOLDER is where Label Studio has its database: the second time it is there at once. --bodies FOLDER keeps what it
-sends to webhooks, a file an action, as the tests have it.
+--data FOLDER keeps Label Studio's database in this folder, so that the next run starts at once. --bodies FOLDER keeps
+the bodies that Label Studio sends to webhooks, one file for each action, in the form that the tests use.
 """
 
 import argparse
@@ -43,11 +43,11 @@ CONFIG = f"""<View>
 TOKEN = "0123456789" * 4
 ANNOTATED, LATER, ROUND = 100, 100, 20
 FIRST_START_S = 1000
-"""Label Studio makes its tables first, in a minute of a processor's time."""
+"""Seconds to wait for Label Studio. Its first start creates tables, which takes a minute of processor time."""
 
 
 def texts():
-    """What Python's library says of its functions and classes, in a random order, and whose package each is."""
+    """The docstrings of functions and classes in Python's library, each with its package, in random order."""
     found = {}
     for package in PACKAGES:
         for file in sorted((Path(sysconfig.get_paths()["stdlib"]) / package).rglob("*.py")):
@@ -62,7 +62,7 @@ def texts():
 
 
 class Studio:
-    """Label Studio, asked as one of its users."""
+    """Label Studio, with requests in the name of one of its users."""
 
     def __init__(self, command, folder, port):
         self.port = port
@@ -96,7 +96,7 @@ class Studio:
                     return self
             except httpx.TransportError:
                 time.sleep(0.5)
-        raise RuntimeError(f"Label Studio is not there after {FIRST_START_S} s: {self.log.read_text()[-2000:]}")
+        raise RuntimeError(f"Label Studio is not ready after {FIRST_START_S} s: {self.log.read_text()[-2000:]}")
 
     def __exit__(self, *_):
         self._http.close()
@@ -110,7 +110,7 @@ class Studio:
 
 
 class Annotator:
-    """Somebody who knows the truth and annotates what the project asks."""
+    """An annotator who knows the correct labels and annotates the tasks that the project asks next."""
 
     def __init__(self, studio, project, truth):
         self.studio = studio
@@ -119,11 +119,11 @@ class Annotator:
         self.annotations = []
 
     def next(self):
-        """The task that the project asks next."""
+        """Ask for the project's next task."""
         return self.studio("GET", f"projects/{self.project}/next/")
 
     def annotate(self, task, choice=None, **more):
-        """Annotate a task with this choice, by default the right one."""
+        """Annotate a task with this choice, by default the correct choice."""
         made = self.studio(
             "POST",
             f"tasks/{task['id']}/annotations/",
@@ -140,7 +140,10 @@ def region(choice):
 
 @contextmanager
 def recording(folder):
-    """The address of a webhook that keeps the first body of each action, and of each with a skip, in a folder."""
+    """Start a webhook that keeps the first body of each action in a folder; yield its URL.
+
+    Bodies of skipped tasks have files of their own.
+    """
 
     class Recorder(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -163,8 +166,8 @@ def recording(folder):
     server.shutdown()
 
 
-def predicted_anew(studio, project):
-    """Predictions as the model is now: task, and of its prediction the score and the choice."""
+def predicted_again(studio, project):
+    """Delete all predictions, ask the model for new predictions, and return the tasks with them."""
     for action in ("delete_tasks_predictions", "retrieve_tasks_predictions"):
         selected = {"selectedItems": {"all": True, "excluded": []}}
         studio("POST", "dm/actions", params={"project": project, "id": action}, json=selected)
@@ -174,18 +177,18 @@ def predicted_anew(studio, project):
 
 
 def said(task):
-    """What the model says of a task."""
+    """The model's prediction for a task."""
     result = task["predictions"][0]["result"]
     return result[0]["value"]["choices"][0] if result else None
 
 
 def accuracy(tasks, truth):
-    """The part of the tasks that the model knows."""
+    """The share of the tasks that the model predicts correctly."""
     return sum(said(task) == truth[task["data"]["text"]] for task in tasks) / len(tasks)
 
 
 def connect(studio, server, keys, pairs, webhook):
-    """A project with these texts and the model as its backend; its number, the backend's, and its webhook."""
+    """Create a project with these texts and the model as its backend; return the ids of project and backend."""
     with Client(server.url, key=keys["admin"]) as client:
         client.create_model(MODEL, kernel={"type": "linear"}, features={"type": "text", "warmup": 40})
     parts = {"title": "Packages", "label_config": CONFIG, "sampling": "Uncertainty sampling"}
@@ -194,7 +197,7 @@ def connect(studio, server, keys, pairs, webhook):
     form = {"url": f"{server.url}/labelstudio/models/{MODEL}", "project": project, "title": MODEL}
     access = {"auth_method": "BASIC_AUTH", "basic_auth_user": "studio", "basic_auth_pass": keys["writer"]}
     backend = studio("POST", "ml/", json=form | access)
-    assert backend["state"] == "CO", backend  # connected: health and setup were answered
+    assert backend["state"] == "CO", backend  # connected: the server has answered /health and /setup
     studio("PATCH", f"projects/{project}/", json={"model_version": MODEL})
     (made,) = studio("GET", "webhooks/", params={"project": project})
     assert made["url"].endswith("/webhook")
@@ -206,20 +209,20 @@ def connect(studio, server, keys, pairs, webhook):
 
 
 def walk(studio, client, server, keys, webhook):
-    """All that docs/reference/labelstudio.md tells, a line a step."""
+    """Do everything that docs/reference/labelstudio.md describes, and print a line for each step."""
     truth = dict(texts())
     pairs = list(truth.items())[: ANNOTATED + LATER]
     project, backend = connect(studio, server, keys, pairs, webhook)
-    begin = len(server.log.read_text())  # before it had its key, the webhook was refused
-    print(f"connected: {len(pairs)} tasks, health and setup answered, the webhook has the key of a writer")
+    begin = len(server.log.read_text())  # the server refused webhooks before the webhook had its key
+    print(f"connected: {len(pairs)} tasks, /health and /setup have worked, the webhook has a writer's key")
     ann = Annotator(studio, project, truth)
     for done in range(0, ANNOTATED, ROUND):
         if done:
-            listed = predicted_anew(studio, project)
-            open_ones = [task for task in listed if not task["total_annotations"]]
-            ordered = sorted(open_ones, key=lambda task: task["predictions"][0]["score"])
-            right = accuracy(open_ones, truth)
-            print(f"{done} annotated: of the {len(open_ones)} open tasks {right:.0%} are predicted right")
+            listed = predicted_again(studio, project)
+            unlabelled = [task for task in listed if not task["total_annotations"]]
+            ordered = sorted(unlabelled, key=lambda task: task["predictions"][0]["score"])
+            right = accuracy(unlabelled, truth)
+            print(f"{done} annotated: {right:.0%} of the predictions for {len(unlabelled)} open tasks are correct")
             scores = [round(task["predictions"][0]["score"], 3) for task in ordered]
         for k in range(ROUND):
             task = ann.next()
@@ -228,11 +231,12 @@ def walk(studio, client, server, keys, webhook):
                 assert round(score, 3) == scores[k], (k, score, scores[: k + 1])
             ann.annotate(task)
         if done:
-            print(f"  asked next: scores {scores[0]} to {scores[ROUND - 1]}, the lowest, of up to {scores[-1]}")
+            print(f"  asked next: the lowest scores, {scores[0]} to {scores[ROUND - 1]}; the highest is {scores[-1]}")
     figures = client.model(MODEL)
     assert figures["examples"] == ANNOTATED, figures["examples"]
-    open_ones = [task for task in predicted_anew(studio, project) if not task["total_annotations"]]
-    print(f"{ANNOTATED} annotated, {figures['examples']} learned: {accuracy(open_ones, truth):.0%} are predicted right")
+    unlabelled = [task for task in predicted_again(studio, project) if not task["total_annotations"]]
+    right = accuracy(unlabelled, truth)
+    print(f"{ANNOTATED} annotated, {figures['examples']} learned: {right:.0%} of predictions are correct")
 
     changed, deleted = ann.annotations[3], ann.annotations[7]
     other = next(name for name in PACKAGES if name != label_of(client, changed))
@@ -248,7 +252,7 @@ def walk(studio, client, server, keys, webhook):
     assert f"ls-{deleted['id']}" not in kept
     again = ann.annotate({"id": deleted["task"], "data": data_of(studio, deleted["task"])})
     eventually(lambda: label_of(client, again) is not None)
-    print(f"annotation {deleted['id']} deleted: forgotten; its task annotated anew is ls-{again['id']}")
+    print(f"annotation {deleted['id']} deleted: forgotten; the new annotation of its task is ls-{again['id']}")
 
     skipped = ann.annotate(ann.next(), was_cancelled=True)
     taken_back = ann.annotations[11]
@@ -265,14 +269,14 @@ def walk(studio, client, server, keys, webhook):
     assert not refused, refused
     took = sorted(float(re.search(r" ms=([0-9.]+)", line)[1]) for line in of_webhooks)
     middle, slowest = took[len(took) // 2], took[-1]
-    print(f"{len(took)} webhooks answered, half of them within {middle:.0f} ms, all within {slowest:.0f} ms")
+    print(f"the server answered {len(took)} webhooks, half within {middle:.0f} ms, all within {slowest:.0f} ms")
     assert TOKEN not in log
     assert not any(TOKEN.encode() in path.read_bytes() for path in server.data_dir.rglob("*") if path.is_file())
-    print("the user's token is in neither log nor data")
+    print("neither the log nor the data contains the user's token")
 
 
 def away(studio, client, server, ann, backend):
-    """What is annotated while the server is away is there once training has started."""
+    """Annotate while the server is stopped; a training then brings the annotations to the model."""
     eventually(lambda: not client.model(MODEL)["jobs"])
     server.kill()
     missed = [ann.annotate(ann.next()) for _ in range(5)]
@@ -290,7 +294,7 @@ def away(studio, client, server, ann, backend):
     truth = [ann.truth[data_of(studio, annotation["task"])["text"]] for annotation in missed]
     assert [label_of(client, annotation) for annotation in missed] == truth
     assert label_of(client, changed) == other
-    print("the server was away: 5 annotations made, one changed, one deleted meanwhile; training brings them")
+    print("while the server was stopped: 5 annotations made, one changed, one deleted; training brings them")
     print("training started: the model is finished")
     done = client.reconcile(MODEL, ann.project)["outcomes"]
     assert done["known"] + done["forgotten"] + done["ignored"] == sum(done.values()), done
@@ -298,12 +302,12 @@ def away(studio, client, server, ann, backend):
 
 
 def data_of(studio, task):
-    """A task's data."""
+    """The data of a task."""
     return studio("GET", f"tasks/{task}/")["data"]
 
 
 def label_of(client, annotation):
-    """What the model knows of an annotation: its label, "forgotten", or None."""
+    """The label that the model has learned for an annotation, "forgotten", or None."""
     try:
         return client.example(MODEL, f"ls-{annotation['id']}")["label"]
     except HingedError as error:
@@ -311,11 +315,13 @@ def label_of(client, annotation):
 
 
 def main():
-    """Walk as the command line says."""
+    """Run the walk with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("label_studio", help="the command label-studio of an environment of its own")
-    parser.add_argument("--data", type=Path, help="a folder for the database; else it is gone afterwards")
-    parser.add_argument("--bodies", help="a folder for what webhooks are sent")
+    parser.add_argument("label_studio", help="the command label-studio in an environment of its own")
+    parser.add_argument(
+        "--data", type=Path, help="a folder that keeps Label Studio's database (default: a temporary folder)"
+    )
+    parser.add_argument("--bodies", help="a folder for the bodies of webhooks")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         keys = {role: create_key(Path(folder) / "keys.json", role, role) for role in ("writer", "admin")}

@@ -5,7 +5,8 @@ from tests.helpers.browser import ARGUMENTS, Tab, executable
 from tests.helpers.fixtures import server_with, speaking
 
 
-@pytest.fixture(scope="module")  # no longer: its event loop on this thread keeps others from having one
+# Module scope, not session: Playwright's event loop on this thread keeps other tests from having a loop of their own.
+@pytest.fixture(scope="module")
 def browser():
     path = executable()
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
@@ -22,7 +23,7 @@ client = speaking(Client)
 
 @pytest.fixture
 def tab(browser):
-    """Open a tab on a server. At the end nothing may have gone wrong in any, and nothing have come from elsewhere."""
+    """Open tabs on a server. After the test, no tab may have logged an error or loaded anything from another host."""
     opened = []
 
     def tab(url, **context):

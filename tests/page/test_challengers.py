@@ -1,4 +1,4 @@
-"""Challengers on the page: seen from the first moment, in their place, under names that the server takes."""
+"""Challengers on the page: shown at once, in a fixed place, with names that the server accepts."""
 
 import itertools
 import re
@@ -23,7 +23,7 @@ def taught(client, name, n=60, **configuration):
 
 
 def challenge(page, name, value="5"):
-    """By the dialog, which a name that is none does not leave."""
+    """Make a challenger in the dialog. The dialog stays open if the name is invalid."""
     page.get_by_role("button", name="Change C", exact=True).click()
     page.fill("dialog textarea", value)
     page.fill("dialog input[name=rival]", name)
@@ -35,7 +35,7 @@ def headings(page):
 
 
 @pytest.mark.parametrize("n", [0, 60])
-def test_a_challenger_that_has_learned_nothing_since_is_shown_at_once_and_after_a_reload(client, server, tab, n):
+def test_a_new_challenger_is_shown_before_it_learns_and_after_a_reload(client, server, tab, n):
     model = taught(client, f"rivals-{n}", n)
     page = tab(server.url).open(f"models/{model}", "dl.facts")
     challenge(page, "softer", "0.1")
@@ -45,8 +45,8 @@ def test_a_challenger_that_has_learned_nothing_since_is_shown_at_once_and_after_
     table.get_by_role("row", name=re.compile("^softer")).wait_for()
 
 
-def test_what_comes_and_goes_leaves_every_card_in_its_place(client, server, tab):
-    """A job is shown between the figures and the charts for as long as it goes on."""
+def test_cards_keep_their_order_while_jobs_and_challengers_come_and_go(client, server, tab):
+    """The card of a job stands between the figures and the charts until the job ends."""
     model = taught(client, "ordered", 300)
     page = tab(server.url).open(f"models/{model}", ".chart canvas")
     before = headings(page)
@@ -59,7 +59,7 @@ def test_what_comes_and_goes_leaves_every_card_in_its_place(client, server, tab)
         client.learn(model, examples_of(heaps(5, ["ham", "spam"], seed=k), f"more{k}-"))
     client.wait(client.challenge(model, "other", C=3.0))
     page.get_by_role("row", name=re.compile("^other")).wait_for()
-    page.wait_for_function("() => ![...document.querySelectorAll('h2')].some((h) => h.innerText === 'Under way')")
+    page.wait_for_function("() => ![...document.querySelectorAll('h2')].some((h) => h.innerText === 'Jobs')")
     live = headings(page)
     page.reload()
     page.wait_for_selector(".chart canvas")
@@ -68,19 +68,19 @@ def test_what_comes_and_goes_leaves_every_card_in_its_place(client, server, tab)
     assert [heading for heading in live if "challengers" not in heading] == before
 
 
-def test_making_a_challenger_swaps_nothing_and_changing_the_model_does(client, server, tab):
+def test_a_new_challenger_is_no_swap_but_a_changed_model_is(client, server, tab):
     model = taught(client, "unswapped")
     client.wait(client.challenge(model, "softer", C=0.1))
     assert client.history(model)["marks"] == []
     page = tab(server.url).open(f"models/{model}", ".chart canvas")
-    page.get_by_text("No drift, no finishing step, no change.").wait_for()
+    page.get_by_text("No events yet.").wait_for()
     client.wait(client.change_model(model, C=3.0))
     assert [mark["kind"] for mark in client.history(model)["marks"]] == ["swapped"]
     page.get_by_role("row", name=re.compile("swapped")).wait_for()
 
 
 @pytest.mark.parametrize("wrong", ["two words", "-a", "a/b", "ä"])
-def test_a_name_that_is_none_is_refused_where_it_is_typed(client, server, tab, tmp_path, wrong):
+def test_an_invalid_name_is_refused_in_its_field(client, server, tab, tmp_path, wrong):
     model = taught(client, f"named-{next(NUMBERS)}")
     one = tab(server.url)
     page = one.open(f"models/{model}", ".chart canvas")
@@ -96,7 +96,7 @@ def test_a_name_that_is_none_is_refused_where_it_is_typed(client, server, tab, t
     page.wait_for_selector(".preview")
     asked = []
     page.on("request", lambda request: asked.append(request.method))
-    page.get_by_label("named").fill(wrong)
+    page.get_by_label("Name", exact=True).fill(wrong)
     page.get_by_role("button", name="Send the rows").click()
-    assert page.get_by_label("named").evaluate("field => field.validity.patternMismatch")
+    assert page.get_by_label("Name", exact=True).evaluate("field => field.validity.patternMismatch")
     assert "PUT" not in asked

@@ -1,4 +1,4 @@
-"""What is drawn can be read: every word on every chart stands whole on it, and none over another."""
+"""The charts are legible: every word is whole, no two words overlap, and every line lies inside its axes."""
 
 import random
 
@@ -9,7 +9,7 @@ from tests.helpers.examples import examples_of, heaps
 pytestmark = pytest.mark.server
 
 WATCHING = """(() => {
-  // Of each canvas the words that were drawn since it was last wiped: text, and left, top, right, bottom in its pixels.
+  // By canvas, the words drawn since it was last cleared: their text, and left, top, right and bottom in pixels.
   const drawn = new Map();
   self.words_ = () => [...drawn].filter(([canvas]) => canvas.isConnected)
     .map(([canvas, words]) => ({ width: canvas.width, height: canvas.height, words,
@@ -30,7 +30,7 @@ def opened(tab, server, model, width=1280, scale=1):
     one = tab(server.url, viewport={"width": width, "height": 1600}, device_scale_factor=scale)
     one.page.add_init_script(WATCHING)
     page = one.open(f"models/{model}", ".chart canvas")
-    page.wait_for_timeout(300)  # the charts take their widths
+    page.wait_for_timeout(300)  # until the charts have their widths
     return page
 
 
@@ -60,7 +60,7 @@ def check(chart):
 
 @pytest.fixture(scope="module")
 def noisy(client):
-    """Of labels by chance the gap grows and grows; many things have happened, some at once."""
+    """A model with random labels, so that its duality gap keeps growing, and with many marks, some at one place."""
     rng = random.Random(1)
     client.create_model("noisy", kernel={"type": "rbf"}, C=10, features={"type": "dense", "dim": 2})
     for k in range(60):
@@ -77,10 +77,10 @@ def noisy(client):
 
 @pytest.mark.parametrize(("width", "scale"), [(1280, 1), (390, 2), (900, 1.5)])
 @pytest.mark.parametrize("over_time", [False, True])
-def test_no_word_on_a_chart_is_cut_or_lies_over_another(server, tab, noisy, width, scale, over_time):
+def test_no_word_on_a_chart_is_cut_or_overlaps_another_word(server, tab, noisy, width, scale, over_time):
     page = opened(tab, server, noisy, width, scale)
     if over_time:
-        page.get_by_label("Over time").check()
+        page.get_by_label("Plot over time").check()
         page.wait_for_timeout(300)
     for chart in charts(page):
         check(chart)
@@ -92,14 +92,14 @@ def number(text):
     return float(text.replace(",", "").replace(" %", "").replace("K", "e3"))
 
 
-def test_each_line_lies_between_the_least_and_the_largest_number_of_its_axis(client, server, tab, noisy):
+def test_each_line_stays_between_the_ends_of_its_axis(client, server, tab, noisy):
     client.create_model("easy", kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "dense", "dim": 2})
     for k in range(20):
         client.learn("easy", examples_of(heaps(20, ["ham", "spam"], seed=k), f"a{k}-"))
     for model in (noisy, "easy"):
         page = opened(tab, server, model)
         for name in ("Accuracy", "Log loss", "Points", "Duality gap", "Examples per second"):
-            page.get_by_role("region", name=name, exact=True).get_by_text("The same as a table").click()
+            page.get_by_role("region", name=name, exact=True).get_by_text("Show as a table").click()
         for chart in charts(page):
             table = page.get_by_role("region", name=chart["title"], exact=True).locator("tbody tr td")
             values = [number(cell) for cell in table.all_inner_texts() if cell != "\u2013"]
@@ -113,7 +113,7 @@ def test_each_line_lies_between_the_least_and_the_largest_number_of_its_axis(cli
 
 
 @pytest.mark.parametrize("side", [8, 400, 1024])
-def test_a_picture_of_any_size_that_a_model_may_have_is_drawn(server, tab, side):
+def test_a_picture_of_every_allowed_size_is_drawn(server, tab, side):
     page = tab(server.url).open("", "h1")
     found = page.evaluate(
         """async (side) => {

@@ -1,4 +1,4 @@
-"""The demonstration: what a newcomer sees first is a chart that moves, and there are pictures to label."""
+"""Test `hinged demo`: the page shows a chart that moves, and there are pictures to label."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from tests.helpers.terminal import Terminal
 pytestmark = pytest.mark.server
 
 
-def test_the_digits_begin_when_the_page_is_opened_and_some_are_left_to_label(tmp_path, tab):
+def test_the_stream_of_digits_starts_when_the_page_opens_and_leaves_digits_to_label(tmp_path, tab):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     demo = Terminal([sys.executable, "-m", "hinged", "demo", "--port", str(port), "--data-dir", str(tmp_path / "data")])
@@ -21,17 +21,17 @@ def test_the_digits_begin_when_the_page_is_opened_and_some_are_left_to_label(tmp
         one = tab(url)
         page = one.open("models/demo-digits", ".chart canvas")
         examples = [0]
-        while len(examples) < 4:  # it moves
+        while len(examples) < 4:  # the chart moves
             read = "n => { const now = document.querySelector('dd').innerText; return now !== n && now; }"
             examples.append(int(one.until(read, f"{examples[-1]:,}").replace(",", "")))
         assert examples == sorted(examples)
-        assert examples[1] < 1347, "it began before anybody looked"
+        assert examples[1] < 1347, "the stream started before anybody opened the page"
         page.get_by_text("1,347", exact=True).first.wait_for()
         demo.expect("digits wait for labels")
         page = one.label("demo-digits", "ann")
         assert page.locator(".question canvas.picture").count() == 1
-        assert page.locator(".answers button").count() == 11  # ten digits, and another label
-        answered = one.answer("7")  # a digit is its own key
+        assert page.locator(".answers button").count() == 11  # ten digits and "Another label"
+        answered = one.answer("7")  # a label of one character is its own key
         page.get_by_role("button", name=re.compile(f"7 {answered}")).wait_for()
         demo.send("\x03")
         demo.expect("server stopped")

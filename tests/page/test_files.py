@@ -1,4 +1,4 @@
-"""The page as files: what is served, how, and that the libraries are what they are said to be."""
+"""Test the files of the page: which files the server sends, with which headers, and the hashes of the libraries."""
 
 import gzip
 import hashlib
@@ -10,11 +10,11 @@ import pytest
 from hinged.service.page.files import POLICY, STATIC, files
 from tests.helpers.server import ROOT
 
-WEIGHT_MAX = 150_000  # bytes of all of the page, gzipped
+WEIGHT_MAX = 150_000  # bytes of the whole page, gzipped, without /docs
 DOCS = ("docs.html", "docs.js", "vendor/swagger-ui-bundle.js", "vendor/swagger-ui.css")
 
 
-def test_every_vendored_file_is_the_one_of_the_list_and_has_its_licence():
+def test_every_vendored_file_matches_its_listed_hash_and_has_a_licence():
     folder = STATIC / "vendor"
     listed = dict(reversed(line.split()) for line in (folder / "SHA256SUMS").read_text().splitlines())
     there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
@@ -23,14 +23,14 @@ def test_every_vendored_file_is_the_one_of_the_list_and_has_its_licence():
     assert {"htm.LICENSE", "preact.LICENSE", "uplot.LICENSE", "swagger-ui.LICENSE"} <= set(listed)
 
 
-def test_the_page_weighs_little():
+def test_the_page_is_small():
     page = {path: file for path, file in files().items() if path not in DOCS}
     assert sum(len(file.zipped or file.body) for file in page.values()) < WEIGHT_MAX
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("path", ["/ui", "/docs", "/ui/app.js", "/ui/style.css", "/ui/vendor/uplot.js", "/ui/icon.svg"])
-def test_each_file_comes_under_the_policy_compressed_and_only_when_it_changed(server, path):
+def test_each_file_is_sent_compressed_with_the_policy_and_only_if_it_has_changed(server, path):
     answer = httpx.get(server.url + path)
     assert answer.status_code == 200
     assert answer.headers["content-security-policy"] == POLICY
@@ -45,12 +45,12 @@ def test_each_file_comes_under_the_policy_compressed_and_only_when_it_changed(se
 
 
 @pytest.mark.server
-def test_what_is_no_file_of_the_page_is_not_served(server):
+def test_the_server_sends_only_files_of_the_page(server):
     for path in ("/ui/nothing.js", "/ui/../access.py", "/ui/vendor/SHA256SUMS", "/ui/%2e%2e/files.py", "/ui/vendor"):
         assert httpx.get(server.url + path).status_code == 404
 
 
-def test_every_file_that_a_file_names_is_there():
+def test_every_imported_or_linked_file_exists():
     for path, file in files().items():
         if path.startswith("vendor/"):
             continue

@@ -1,4 +1,4 @@
-"""Labelling in a browser: no question twice, no answer lost or doubled, every answer can be taken back."""
+"""Labelling in a browser: no question comes twice, no answer is lost or doubled, every answer can be changed."""
 
 import itertools
 import threading
@@ -17,7 +17,7 @@ NUMBERS = itertools.count()
 
 
 def pool(client, n=80, name=None, **configuration):
-    """A model that knows two heaps, and so many candidates between them."""
+    """A model that has learned two clusters, with n candidates between the clusters."""
     name = name or f"m{next(NUMBERS)}"
     client.create_model(name, **{"kernel": KERNEL, "C": 1, "features": FEATURES, **configuration})
     # The first class is ham: key 1.
@@ -28,27 +28,27 @@ def pool(client, n=80, name=None, **configuration):
 
 @pytest.fixture
 def ann(client, server, tab):
-    """Ann before the first question of a new pool: its model, her tab, and the page in it."""
+    """The annotator ann at the first question of a new pool: (model, tab, page)."""
     model, one = pool(client), tab(server.url)
     return model, one, one.label(model, "ann")
 
 
 def answers(client, model):
-    """What each annotator gave, by id; the log's own examples tell that no answer was learned twice."""
+    """The label of each answered example, by id. Asserts that no id was answered twice."""
     found = client.answers(model, n=1000)["answers"]
     assert len({a["id"] for a in found}) == len(found)
     return {a["id"]: a["label"] for a in found}
 
 
 def sent(one):
-    """Wait until no answer of a tab is on its way."""
+    """Wait until a tab has sent all its answers."""
     one.until(
         "() => Object.keys(sessionStorage).filter((k) => k.startsWith('hinged-answers-'))"
         ".every((k) => sessionStorage[k] === '[]')"
     )
 
 
-def test_two_label_thirty_each_by_keys_and_no_question_is_shown_twice(client, server, tab):
+def test_two_annotators_label_thirty_each_with_keys_and_no_question_is_shown_twice(client, server, tab):
     model = pool(client)
     tabs = {name: tab(server.url) for name in ("ann", "bob")}
     for name, one in tabs.items():
@@ -68,7 +68,7 @@ def test_two_label_thirty_each_by_keys_and_no_question_is_shown_twice(client, se
     assert {name: t["labelled"] for name, t in client.answers(model)["annotators"].items()} == {"ann": 30, "bob": 30}
 
 
-def test_tabs_and_browsers_of_one_annotator_are_never_asked_the_same(client, server, tab):
+def test_tabs_and_browsers_of_one_annotator_never_get_the_same_question(client, server, tab):
     model = pool(client)
     first = tab(server.url)
     tabs = [first, tab(server.url, beside=first), tab(server.url)]
@@ -83,7 +83,7 @@ def test_tabs_and_browsers_of_one_annotator_are_never_asked_the_same(client, ser
     assert client.answers(model)["annotators"]["ann"]["labelled"] == 30
 
 
-def test_a_page_that_is_loaded_anew_has_its_questions_at_once_and_a_copy_of_the_tab_has_others(client, ann):
+def test_a_reloaded_page_keeps_its_questions_and_a_copied_tab_gets_different_questions(client, ann):
     model, one, page = ann
     one.answer("1")
     sent(one)
@@ -93,7 +93,7 @@ def test_a_page_that_is_loaded_anew_has_its_questions_at_once_and_a_copy_of_the_
     page.wait_for_selector(".question .x")
     assert one.question() == asked
     assert {q["id"] for q in client.queries(model)["leased"]} == {q["id"] for q in leased}
-    # They were to end within seconds; the page has them for as long again as before.
+    # Leaving shortened the leases to seconds; the reloaded page has renewed them.
     eventually(lambda: all(q["expires_at"] > leased[0]["expires_at"] for q in client.queries(model)["leased"]))
     with page.expect_popup() as opened:
         page.evaluate("() => { open(location.href); }")  # with a copy of the tab's storage
@@ -102,7 +102,7 @@ def test_a_page_that_is_loaded_anew_has_its_questions_at_once_and_a_copy_of_the_
     opened.value.close()
 
 
-def test_two_questions_wait_behind_the_one_on_the_screen_and_go_back_on_leaving(client, ann):
+def test_two_questions_are_fetched_ahead_and_given_back_when_the_page_is_left(client, ann):
     model, one, _ = ann
     eventually(lambda: client.queries(model)["pool"]["leased"] == 3)
     one.open("", "table.models")
@@ -113,24 +113,24 @@ def test_two_questions_wait_behind_the_one_on_the_screen_and_go_back_on_leaving(
     eventually(lambda: client.queries(model)["pool"]["leased"] == 0)
 
 
-def test_what_an_answer_did_is_said(client, server, tab):
+def test_the_page_shows_the_effect_of_the_answers(client, server, tab):
     model = pool(client, labels={"explore": 1})
     one = tab(server.url)
     page = one.label(model, "ann")
     one.until("() => document.querySelector('.effect .changed').innerText.includes('in the pool')")
     for _ in range(22):
         one.answer("2")
-    page.get_by_text("predictions of the pool.").wait_for()
-    page.get_by_text("On questions drawn at random it is right").wait_for()
+    page.get_by_text("predictions in the pool.").wait_for()
+    page.get_by_text("The accuracy on random questions is between").wait_for()
     random = client.model(model)["metrics"]["sources"]["random"]
     page.get_by_text(f"{random['newest_half']['examples']} questions").wait_for()
 
 
-def test_skipping_and_not_being_sure(client, server, tab):
+def test_skipped_and_postponed_questions(client, server, tab):
     model = pool(client, 4)
     one = tab(server.url)
     page = one.label(model, "ann")
-    one.until("() => !document.querySelector('.others button:nth-child(3)').disabled")
+    one.until("() => !document.querySelector('.actions button:nth-child(3)').disabled")
     unsure = one.answer("d")
     mine = one.answer("s")
     nobodys = one.answer("x")
@@ -138,43 +138,43 @@ def test_skipping_and_not_being_sure(client, server, tab):
     remaining = {one.answer("1"), one.question()}
     assert unsure in remaining
     page.keyboard.press("1")
-    page.get_by_text("Nothing to ask").wait_for()
+    page.get_by_text("No question for you").wait_for()
     sent(one)
     assert set(answers(client, model)) == remaining
     assert [q["id"] for q in client.query(model, annotator="bob", n=5)["queries"]] == [mine]
 
 
-def test_what_comes_of_an_earlier_answer_hides_nothing_that_is_said_of_a_later_act(client, ann):
+def test_the_result_of_an_earlier_answer_does_not_hide_the_message_of_a_later_action(client, ann):
     model, one, page = ann
     held = []
 
     def hold(route):
-        """The answer is on its way for as long as the test wants."""
+        """Keep the answer under way until the test continues it."""
         held.append(route)
 
     page.route("**/learn", hold)
     answered, passed = one.answer("1"), one.answer("s")
     one.until("() => document.querySelectorAll('.question .x').length === 1")
     page.keyboard.press("u")
-    one.hears("the skip is taken back")
+    one.hears("the skip is undone")
     held[0].continue_()
     page.unroute("**/learn")
     sent(one)
     one.until("() => document.querySelector('.effect .changed') !== null")
-    assert "the skip is taken back" in page.locator(".question > p.soft").inner_text()
+    assert "the skip is undone" in page.locator(".question > p.soft").inner_text()
     assert one.answer("2") == passed
     sent(one)
-    one.hears("the model had said")
+    one.hears("the model predicted")
     assert answers(client, model) == {answered: "ham", passed: "spam"}
 
 
 @pytest.mark.parametrize("key", ["s", "x"])
-def test_a_skip_is_undone_and_its_question_is_there_again(client, ann, key):
+def test_an_undone_skip_brings_its_question_back(client, ann, key):
     model, one, page = ann
     answered, passed = one.answer("1"), one.answer(key)
     page.keyboard.press("u")
     one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
-    one.hears("the skip is taken back")
+    one.hears("the skip is undone")
     assert one.answer("2") == passed
     sent(one)
     assert answers(client, model) == {answered: "ham", passed: "spam"}
@@ -184,23 +184,23 @@ def test_a_skip_is_undone_and_its_question_is_there_again(client, ann, key):
     page.get_by_role("button", name="Undo").click()
     one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
     eventually(lambda: client.answers(model)["annotators"]["ann"]["skipped"] == 0)
-    page.keyboard.press("u")  # what came before the skip: an answer
-    page.get_by_text("You gave spam").first.wait_for()
+    page.keyboard.press("u")  # the action before the skip: an answer
+    page.get_by_text("You answered spam").first.wait_for()
 
 
-def test_a_skip_that_is_anothers_turn_by_now_stays_and_the_page_says_so(client, server, tab):
+def test_a_skip_stays_if_another_annotator_has_the_question_by_now(client, server, tab):
     model = pool(client, 1)
     one = tab(server.url)
     page = one.label(model, "ann")
     page.keyboard.press("s")
-    page.get_by_text("Nothing to ask").wait_for()
+    page.get_by_text("No question for you").wait_for()
     eventually(lambda: len(client.query(model, annotator="bob")["queries"]) == 1)
     page.keyboard.press("u")
-    one.hears("others work on it by now")
-    page.get_by_text("Nothing to ask").wait_for()
+    one.hears("skipped for all")
+    page.get_by_text("No question for you").wait_for()
 
 
-def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, ann):
+def test_undo_goes_back_one_answer_at_a_time_and_each_answer_can_be_changed(client, ann):
     model, one, page = ann
     first, second = one.answer("1"), one.answer("1")
     sent(one)
@@ -215,7 +215,7 @@ def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, ann):
     assert one.question() == second
     page.keyboard.press("Escape")
     page.locator(".question.again").wait_for(state="detached")
-    page.get_by_role("button", name=first).first.click()  # in the list of my answers
+    page.get_by_role("button", name=first).first.click()  # in the list of answers
     page.locator(".question.again").wait_for()
     assert one.question() == first
     page.keyboard.press("2")
@@ -226,7 +226,7 @@ def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, ann):
     eventually(lambda: first not in answers(client, model))
 
 
-def test_an_answer_that_is_fetched_to_be_changed_takes_the_place_of_none_that_was_chosen_after_it(client, ann):
+def test_a_slowly_fetched_answer_does_not_replace_an_answer_chosen_after_it(client, ann):
     model, one, page = ann
     first, second = one.answer("1"), one.answer("1")
     sent(one)
@@ -237,14 +237,14 @@ def test_an_answer_that_is_fetched_to_be_changed_takes_the_place_of_none_that_wa
     page.locator(".question.again").wait_for()
     with page.expect_response(f"**/examples/{first}"):
         held[0].continue_()
-    page.wait_for_timeout(200)  # in which the page could show it
+    page.wait_for_timeout(200)  # the page would show the first answer within this time
     assert one.question() == second
     page.keyboard.press("2")
     one.hears("Changed to spam")
     assert answers(client, model) == {first: "ham", second: "spam"}
 
 
-def test_while_a_changed_answer_is_taught_one_goes_on_labelling(client, server, tab):
+def test_labelling_goes_on_while_a_changed_answer_retrains_the_model(client, server, tab):
     model = pool(client, solver="lasvm")
     client.learn(model, examples_of(heaps(2000, ["ham", "spam"], seed=1), "more"))
     one = tab(server.url)
@@ -253,16 +253,16 @@ def test_while_a_changed_answer_is_taught_one_goes_on_labelling(client, server, 
     page.keyboard.press("u")
     page.locator(".question.again").wait_for()
     page.keyboard.press("2")
-    page.locator(".question.again").wait_for(state="detached")  # at once, whatever the model does
-    page.get_by_text("The model is being taught anew with your change").wait_for()
+    page.locator(".question.again").wait_for(state="detached")  # at once, before the model is retrained
+    page.get_by_text("Retraining the model with your change").wait_for()
     shown = [one.answer("1") for _ in range(3)]
-    one.hears("The model is taught anew")
+    one.hears("The model is retrained")
     sent(one)
     assert answers(client, model) == {changed: "spam"} | dict.fromkeys(shown, "ham")
     assert client.example(model, changed)["label"] == "spam"
 
 
-def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learned(client, server, tab):
+def test_a_vote_can_be_changed_before_the_model_learns_the_labels(client, server, tab):
     model = pool(client, 1, labels={"overlap": 2, "tie_breakers": 0, "explore": 0})
     one = tab(server.url)
     page = one.label(model, "ann")
@@ -275,14 +275,14 @@ def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learne
     (query,) = client.query(model, annotator="bob")["queries"]
     (result,) = client.learn(model, [{"id": "c0", "y": "ham", "lease": query["lease"]}])["results"]
     assert result["votes"] == [{"label": "spam", "count": 1}, {"label": "ham", "count": 1}]
-    assert client.example(model, "c0")["label"] == "spam"  # of two that differ the first
+    assert client.example(model, "c0")["label"] == "spam"  # of two different labels the first wins
     figures = client.answers(model)["annotators"]
     assert [(figures[name]["compared"], figures[name]["agreed"]) for name in ("ann", "bob")] == [(1, 1), (1, 0)]
-    page.get_by_text("Everyone's figures").click()
-    page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob 1 0 % 0.00").wait_for()
+    page.get_by_text("All annotators").click()
+    page.get_by_role("group", name="Agreement by pair").get_by_role("row", name="ann, bob 1 0 % 0.00").wait_for()
 
 
-def test_a_question_is_there_with_its_answers_and_not_before_them(client, server, tab):
+def test_a_question_is_shown_only_together_with_its_answers(client, server, tab):
     model = pool(client)
     one = tab(server.url)
     held = one.hold(f"**/models/{model}")  # the figures, which name the classes
@@ -290,8 +290,8 @@ def test_a_question_is_there_with_its_answers_and_not_before_them(client, server
     one.page.fill("form.sign-in input", "ann")
     with one.page.expect_response("**/queries"):
         one.page.click("text=Begin")
-    eventually(lambda: one.page.get_by_text("One moment").is_visible())
-    one.page.keyboard.press("1")  # for nothing that could be seen
+    eventually(lambda: one.page.get_by_text("Loading").is_visible())
+    one.page.keyboard.press("1")  # before any question is visible
     assert one.page.locator(".question .x, .answers input").count() == 0
     for route in held:
         route.continue_()
@@ -302,7 +302,7 @@ def test_a_question_is_there_with_its_answers_and_not_before_them(client, server
     assert answers(client, model) == {asked: "ham"}
 
 
-def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, ann):
+def test_keys_do_nothing_in_a_field_and_can_be_changed_but_never_clash(client, ann):
     model, one, page = ann
     asked = one.question()
     page.focus("#goal")
@@ -311,9 +311,9 @@ def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, ann
     assert one.question() == asked
     page.locator("h1").first.evaluate("h => document.activeElement.blur()")
     page.keyboard.press("?")
-    field = page.get_by_label("key of ham")
+    field = page.get_by_label("key for ham")
     field.press("s")
-    page.get_by_text("s is taken: Skip for me.").wait_for()
+    page.get_by_text("s is already used for: Skip for me.").wait_for()
     field.press("h")
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="detached")
@@ -325,7 +325,7 @@ def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, ann
     assert page.locator(".answers button", has_text="ham").locator("kbd").inner_text() == "h"
 
 
-def test_a_key_right_behind_the_one_that_opens_a_dialog_is_not_for_the_page_behind_it(client, server, tab):
+def test_a_key_pressed_right_after_a_dialog_opens_does_not_act_on_the_page_behind_it(client, server, tab):
     one = tab(server.url)
     page = one.label(pool(client), "ann")
     asked = one.question()
@@ -333,7 +333,7 @@ def test_a_key_right_behind_the_one_that_opens_a_dialog_is_not_for_the_page_behi
         """async () => {
             const press = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
             press("?");
-            for (let turn = 0; turn < 9; turn++) await Promise.resolve(); // before the next picture is drawn
+            for (let turn = 0; turn < 9; turn++) await Promise.resolve(); // before the next frame
             press("s");
         }"""
     )
@@ -341,7 +341,7 @@ def test_a_key_right_behind_the_one_that_opens_a_dialog_is_not_for_the_page_behi
     assert one.question() == asked
 
 
-def test_a_label_that_was_not_there_before_is_typed(client, ann):
+def test_a_new_label_can_be_typed(client, ann):
     model, one, page = ann
     asked = one.question()
     page.keyboard.press("n")
@@ -353,17 +353,17 @@ def test_a_label_that_was_not_there_before_is_typed(client, ann):
     assert page.locator(".answers button", has_text="eggs").locator("kbd").inner_text() == "3"
 
 
-def test_a_lost_connection_loses_no_answer_and_doubles_none(client, ann):
+def test_a_lost_connection_neither_loses_nor_doubles_an_answer(client, ann):
     model, one, page = ann
     shown = [one.answer("1")]
     sent(one)
     one.context.set_offline(True)
     shown.append(one.answer("1"))
     shown.append(one.answer("2"))
-    page.get_by_text("will be sent when it is back").wait_for()
+    page.get_by_text("will be sent when the server is back").wait_for()
     page.get_by_role("alert").wait_for()
     last = one.question()
-    page.keyboard.press("1")  # nothing is fetched meanwhile: no question follows
+    page.keyboard.press("1")  # no question follows, because none can be fetched
     one.context.set_offline(False)
     sent(one)
     page.get_by_role("alert").wait_for(state="detached")
@@ -373,11 +373,11 @@ def test_a_lost_connection_loses_no_answer_and_doubles_none(client, ann):
     assert one.question() not in {*shown, last}
 
 
-def test_answers_that_wait_survive_a_page_that_is_loaded_anew(client, ann):
+def test_waiting_answers_survive_a_reload(client, ann):
     model, one, page = ann
     page.route("**/learn", lambda route: route.abort())
     first = one.answer("2")
-    page.get_by_text("will be sent when it is back").wait_for()
+    page.get_by_text("will be sent when the server is back").wait_for()
     page.unroute("**/learn")
     page.reload()
     page.wait_for_selector(".question .x")
@@ -385,13 +385,13 @@ def test_answers_that_wait_survive_a_page_that_is_loaded_anew(client, ann):
     assert answers(client, model) == {first: "spam"}
 
 
-def test_an_answer_whose_acknowledgement_is_lost_is_learned_once(client, ann):
+def test_an_answer_is_learned_once_though_its_acknowledgement_is_lost(client, ann):
     model, one, page = ann
     lost = []
 
     def lose(route):
         if not lost:
-            lost.append(route.fetch().status)  # the server has it, the page does not hear so
+            lost.append(route.fetch().status)  # the server has the answer, the page does not know
             route.abort()
         else:
             route.continue_()
@@ -404,7 +404,7 @@ def test_an_answer_whose_acknowledgement_is_lost_is_learned_once(client, ann):
     assert client.model(model)["examples"] == 21
 
 
-def test_the_server_is_killed_while_somebody_labels(tmp_path, tab):
+def test_no_answer_is_lost_when_the_server_is_killed(tmp_path, tab):
     with RunningServer(tmp_path / "data") as server, Client(server.url, tries_max=20) as client:
         model = pool(client, name="killed")
         one = tab(server.url)
@@ -422,7 +422,7 @@ def test_the_server_is_killed_while_somebody_labels(tmp_path, tab):
         assert client.model(model)["examples"] == 44
 
 
-def test_what_a_candidate_is_shown_as_takes_the_place_of_its_x(client, server, tab):
+def test_a_candidates_show_is_displayed_instead_of_its_x(client, server, tab):
     model = f"m{next(NUMBERS)}"
     client.create_model(model, kernel=KERNEL, C=1, features=FEATURES, show={"origins": ["https://ok.example"]})
     client.learn(model, [{"x": [4, 0], "y": "ham"}, {"x": [0, 4], "y": "spam"}])
@@ -451,33 +451,33 @@ def test_a_text_is_shown_as_text(client, server, tab):
     assert tab(server.url).label(model, "ann").locator(".x.text").inner_text() == "Is <i>this</i> spam?"
 
 
-def test_what_was_answered_is_counted_at_once_though_the_servers_figures_come_later(client, ann):
+def test_answers_are_counted_before_the_servers_figures_arrive(client, ann):
     model, one, page = ann
-    counted = page.get_by_role("region", name="What your answers did")
-    counted.get_by_text("0 answered, 0 by you now").wait_for()
-    page.route("**/pool?*", lambda route: route.abort())  # with which the figures are read
+    counted = page.get_by_role("region", name="Effect of your answers")
+    counted.get_by_text("0 answered, 0 by you in this session").wait_for()
+    page.route("**/pool?*", lambda route: route.abort())  # the page reads the figures together with the pool
     for k in range(1, 24):
         one.answer("1" if k % 2 else "2")
-        counted.get_by_text(f"{k} answered, {k} by you now").wait_for()
+        counted.get_by_text(f"{k} answered, {k} by you in this session").wait_for()
     page.unroute("**/pool?*")
     sent(one)
-    page.keyboard.press("u")  # to change an answer is no answer more
+    page.keyboard.press("u")  # a changed answer does not count again
     page.locator(".question.again").wait_for()
-    counted.get_by_text("23 answered, 23 by you now").wait_for()
+    counted.get_by_text("23 answered, 23 by you in this session").wait_for()
     page.keyboard.press("1")
-    counted.get_by_text("23 answered, 23 by you now").wait_for()
+    counted.get_by_text("23 answered, 23 by you in this session").wait_for()
     client.learn(model, [lease_of(client, model, "bob") | {"y": "ham"}])
     one.answer("2")
-    counted.get_by_text("25 answered, 24 by you now").wait_for()
+    counted.get_by_text("25 answered, 24 by you in this session").wait_for()
 
 
 def lease_of(client, model, annotator):
-    """The id and the lease of a question."""
+    """Lease a question to an annotator: its id and lease."""
     (query,) = client.query(model, n=1, annotator=annotator)["queries"]
     return {name: query[name] for name in ("id", "lease")}
 
 
-def test_of_several_labels_the_page_tells_labels_and_questions_apart_and_no_conflict_is_agreement(client, server, tab):
+def test_with_several_labels_per_question_labels_and_questions_are_counted_apart(client, server, tab):
     model = pool(client, 4, labels={"overlap": 2, "tie_breakers": 1, "explore": 0})
     for _ in range(4):
         client.learn(model, [lease_of(client, model, "bob") | {"y": "ham"}])
@@ -486,10 +486,10 @@ def test_of_several_labels_the_page_tells_labels_and_questions_apart_and_no_conf
     for key in "112":
         one.answer(key)
     page.keyboard.press("2")
-    page.get_by_text("2 questions with all their labels; 4 labels by you now").wait_for()
-    page.get_by_text("Everyone's figures").click()
+    page.get_by_text("2 questions with all their labels; 4 labels by you in this session").wait_for()
+    page.get_by_text("All annotators").click()
     for name in ("ann", "bob"):
         row = page.get_by_role("group", name="Annotators").get_by_role("row", name=name)
         row.get_by_role("cell", name="50 %").wait_for()
-    both = page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob")
+    both = page.get_by_role("group", name="Agreement by pair").get_by_role("row", name="ann, bob")
     assert both.get_by_role("cell").all_inner_texts()[:2] == ["4", "50 %"]

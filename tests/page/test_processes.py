@@ -1,4 +1,4 @@
-"""Several processes serve the same page as one, whoever answers: with a key, and tickets for its streams."""
+"""The page works the same with several server processes: keys, tickets and event streams work in every process."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def guarded(tmp_path_factory):
         yield server, client, key
 
 
-def test_all_models_are_shown_and_followed_whoever_has_them(guarded, tab):
+def test_the_page_shows_and_follows_all_models_whichever_process_owns_them(guarded, tab):
     server, client, key = guarded
     for name in NAMES:
         client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "dense", "dim": 2})
@@ -42,5 +42,5 @@ def test_all_models_are_shown_and_followed_whoever_has_them(guarded, tab):
         page.get_by_role("heading", name=name).first.wait_for()
         page.get_by_text("100", exact=True).first.wait_for()
         client.learn(name, examples_of(heaps(11, ["ham", "spam"], seed=2), "live"))
-        page.get_by_text("111", exact=True).first.wait_for()  # told by its events, which a ticket opened
+        page.get_by_text("111", exact=True).first.wait_for()  # through the event stream, which a ticket opened
         page.go_back()

@@ -1,9 +1,9 @@
-"""Stores as a version of the server left them, to be opened by every later one.
+"""Write the stores of a version of the server, which every later version must open.
 
     .venv/bin/python -m tests.upgrades.old_stores VERSION
 
-writes tests/upgrades/VERSION: the embedded store's file, what a Redis held as the commands that put it there, and what
-the models answered. Once a version is out its folder stays as it is.
+writes the folder tests/upgrades/VERSION: the file of the embedded store, the contents of a Redis as commands, and the
+models' answers. After the release of a version its folder does not change.
 """
 
 import gzip
@@ -38,7 +38,7 @@ MODELS = {
 
 
 def inputs(name, n, seed):
-    """So many x of a model, of numbers that are the same everywhere."""
+    """`n` x for a model, equal on every machine."""
     X = np.random.default_rng(seed).integers(-1000, 1001, (n, 3)) / 500.0
     if name == "small":
         return [{"indices": [1, 70, 900], "values": row} for row in X.tolist()]
@@ -58,7 +58,7 @@ def examples(name, n, seed, ids=None):
 
 
 def fill(client):
-    """A history with every kind of event that a log can hold."""
+    """Give the models a history with every kind of event."""
     for name, configuration in MODELS.items():
         client.create_model(name, **configuration)
         client.learn(name, examples(name, 40, 1, "a"))
@@ -84,7 +84,7 @@ def fill(client):
 
 
 def answers(client):
-    """What models answer that is to stay."""
+    """The answers of the models that later versions must give, too."""
     found = {}
     for name in MODELS:
         predicted = client.predict(name, [{"x": x} for x in inputs(name, 8, 9)])["results"]
@@ -97,12 +97,12 @@ def answers(client):
 
 
 def digests(store, without=None):
-    """The state of each model, as its history says."""
+    """A hash of each model's state, as its log and snapshots give it."""
     return {name: digest_of(ModelHistory(store, name, **SIZES).newest(), without) for name in MODELS}
 
 
 def dumped(url):
-    """What a Redis holds, a command a line."""
+    """The contents of a Redis as commands, one on each line."""
     lines = []
     with redis.Redis.from_url(url) as client:
         for key in sorted(client.scan_iter()):
@@ -127,7 +127,7 @@ def put_back(dump, url):
 
 @contextmanager
 def server_on(kind, folder, given=None):
-    """A server on a store of a kind, which holds what a version left, if that is given; and how to open its store."""
+    """A server on a store of this kind, and a function that opens the store. given: the store's contents, or None."""
     if kind == "sqlite":
         data = folder / "data"
         data.mkdir(parents=True)

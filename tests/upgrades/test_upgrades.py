@@ -1,4 +1,4 @@
-"""What earlier versions wrote is opened, and goes on: tests/upgrades/old_stores.py says how their stores were made."""
+"""This version opens the stores of earlier versions and continues. tests/upgrades/old_stores.py wrote the stores."""
 
 import gzip
 import json
@@ -19,15 +19,15 @@ pytestmark = pytest.mark.server
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name[0].isdigit())
 LATER = {
     "0.1.0": {"lasvm": ["idle_max", "delta_min", "half_life"], "exact": ["half_life"], "bsca": ["half_life", "nearest"]}
-}  # parameters that a version did not know, by solver
+}  # by version and solver: parameters that the version did not know
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
 
 
 @pytest.fixture(params=[(version, kind) for version in VERSIONS for kind in ("sqlite", "redis")], ids="-".join)
 def left(request, tmp_path):
-    """A store that a version left, a server on it that has not started, how to open it, and what its models said.
+    """A server on the store of an earlier version, not yet started; a function that opens the store; the answers.
 
-    later: parameters that the version did not know, by solver.
+    "later" of the answers: parameters that the version did not know, by solver.
     """
     version, kind = request.param
     place = HERE / version
@@ -37,7 +37,7 @@ def left(request, tmp_path):
         yield server, opened, told | {"later": LATER.get(version)}
 
 
-def test_its_states_are_the_same_to_the_bit_and_answer_the_same(left):
+def test_an_old_store_gives_the_same_states_and_answers_to_the_bit(left):
     server, opened, told = left
     with closing(opened()) as store:
         assert digests(store, told.pop("later")) == told.pop("digests")
@@ -45,7 +45,7 @@ def test_its_states_are_the_same_to_the_bit_and_answer_the_same(left):
         assert answers(client) == told
 
 
-def test_its_models_learn_on_forget_and_go_back_and_are_the_same_after_a_crash(left):
+def test_models_of_an_old_store_learn_forget_roll_back_and_survive_a_crash(left):
     server, _, _ = left
     with server, Client(server.url) as client:
         for name in MODELS:
@@ -66,7 +66,7 @@ def test_its_models_learn_on_forget_and_go_back_and_are_the_same_after_a_crash(l
             client.rollback("precise", 1)
 
 
-def test_an_event_of_a_later_version_is_told_of_and_the_state_before_it_serves(left):
+def test_an_event_of_a_later_version_is_reported_and_the_state_before_it_serves(left):
     server, opened, told = left
     with closing(opened()) as store:
         end = store.end("plain")
@@ -78,7 +78,7 @@ def test_an_event_of_a_later_version_is_told_of_and_the_state_before_it_serves(l
         client.learn("small", examples("small", 1, 13))
 
 
-def test_a_snapshot_of_a_later_version_is_told_of_and_the_log_is_read(left, caplog):
+def test_a_snapshot_of_a_later_version_is_reported_and_the_log_is_read(left, caplog):
     _, opened, told = left
     with closing(opened()) as store:
         newest = store.snapshots("named")[0]
@@ -88,4 +88,4 @@ def test_a_snapshot_of_a_later_version_is_told_of_and_the_log_is_read(left, capl
             store.put_snapshot("named", position, later)
         model = ModelHistory(store, "named", **SIZES).newest()
     assert digest_of(model, told["later"]) == told["digests"]["named"]
-    assert f"the snapshot has format {FORMAT + 1}, this version reads {FORMAT}" in caplog.text
+    assert f"the snapshot must have format {FORMAT}, got {FORMAT + 1}" in caplog.text

@@ -1,1 +1,1 @@
-"""What labels have come to: answers, examples, the pool as the model sees it."""
+"""Routes for the results of labelling: answers, examples, and the pool's predictions."""

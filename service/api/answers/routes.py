@@ -1,4 +1,4 @@
-"""Routes of what labels have come to: answers and their changes, single examples, what is predicted of the pool."""
+"""Routes for the results of labelling: answers and their changes, single examples, and the pool's predictions."""
 
 from __future__ import annotations
 
@@ -44,10 +44,12 @@ group = Group("labels")
 async def list_answers(
     model: str,
     request: Request,
-    annotator: Annotated[str | None, Query(min_length=1, max_length=256, description="whose; all by default")] = None,
-    n: Annotated[int, Query(ge=1, le=1000, description="answers, at most")] = 50,
+    annotator: Annotated[
+        str | None, Query(min_length=1, max_length=256, description="whose answers; everyone's by default")
+    ] = None,
+    n: Annotated[int, Query(ge=1, le=1000, description="the most answers to return")] = 50,
 ) -> Response:
-    """The newest answers to questions, and each annotator in numbers."""
+    """List answers: the newest first, with each annotator's figures."""
     worker = registry_of(request).get(model)
     found = await worker.read(partial(given_answers, annotator=annotator, most=n))
     return JSON({"model": model, "position": worker.published.position, **found})
@@ -57,7 +59,7 @@ async def list_answers(
     LabelOperations.change_answer, CHANGED, Gone, QueueFull, StoreUnavailable, takes=ANSWER_BODY, statuses=(200, 202)
 )
 async def change_answer(model: str, example: str, request: Request) -> Response:
-    """Give another label than before: 200, or 202 with a job where the model is taught anew with it."""
+    """Replace an annotator's answer with another label: 200, or 202 with a job that retrains the model."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body: AnswerChange = parsed(CHANGE_ANSWER, await read_command(request))
@@ -70,9 +72,11 @@ async def forget_answer(
     model: str,
     example: str,
     request: Request,
-    annotator: Annotated[str, Query(min_length=1, max_length=256, description="who gave the answer")],
+    annotator: Annotated[str, Query(min_length=1, max_length=256, description="the annotator who gave the answer")],
 ) -> Response:
-    """Forget what one annotator alone has answered; the key of an annotator, what was answered under its name."""
+    """Forget an example that only this annotator has answered: 200, or 202 with a job. An annotator's key may do so
+    only under its own name.
+    """
     worker = registry_of(request).get(model)
     check_name(request, annotator)
     return await changed(model, worker, await worker.change(ForgetAnswer(example, annotator=annotator)))
@@ -82,14 +86,16 @@ async def forget_answer(
 async def list_examples(
     model: str,
     request: Request,
-    label: Annotated[str | None, Query(description="as it stands in scores; all by default")] = None,
-    annotator: Annotated[str | None, Query(min_length=1, max_length=256, description="one who answered")] = None,
-    begin: Annotated[str | None, Query(alias="from", pattern=DATE, description="learned then or later")] = None,
-    end: Annotated[str | None, Query(alias="to", pattern=DATE, description="learned before")] = None,
-    cursor: Annotated[str | None, Query(pattern=CURSOR, description="the next of the page before")] = None,
-    n: Annotated[int, Query(ge=1, le=1000, description="examples, at most")] = 100,
+    label: Annotated[str | None, Query(description="a label as it stands in scores; all labels by default")] = None,
+    annotator: Annotated[
+        str | None, Query(min_length=1, max_length=256, description="an annotator who gave a label")
+    ] = None,
+    begin: Annotated[str | None, Query(alias="from", pattern=DATE, description="learned at this time or later")] = None,
+    end: Annotated[str | None, Query(alias="to", pattern=DATE, description="learned before this time")] = None,
+    cursor: Annotated[str | None, Query(pattern=CURSOR, description="`next` of the page before")] = None,
+    n: Annotated[int, Query(ge=1, le=1000, description="the most examples to return")] = 100,
 ) -> Response:
-    """Learned examples, oldest first, a page at a time: labels, answers, what was predicted, and when."""
+    """List learned examples: oldest first, a page at a time, with labels, answers, predictions and times."""
     worker = registry_of(request).get(model)
     from_ms, to_ms = (
         None if text is None else milliseconds(text, name) for text, name in ((begin, "from"), (end, "to"))
@@ -100,7 +106,7 @@ async def list_examples(
 
 @group.serves(ExampleOperations.example, EXAMPLE, Gone)
 async def show_example(model: str, example: str, request: Request) -> Response:
-    """One example, learned or in the pool: its x and its label, as far as model or log have them."""
+    """Show one example, learned or in the pool: its x and its label, as far as model or log have them."""
     worker = registry_of(request).get(model)
     found = await worker.example(example)
     return JSON({"model": model, "position": worker.published.position, **found})
@@ -108,9 +114,11 @@ async def show_example(model: str, example: str, request: Request) -> Response:
 
 @group.serves(LabelOperations.candidates, CANDIDATES)
 async def list_candidates(
-    model: str, request: Request, n: Annotated[int, Query(ge=1, le=1000, description="candidates, at most")] = 100
+    model: str,
+    request: Request,
+    n: Annotated[int, Query(ge=1, le=1000, description="the most candidates to return")] = 100,
 ) -> Response:
-    """The candidates that were offered first, and what the model says of each."""
+    """List the candidates of the pool: the oldest first, each with the model's prediction."""
     worker = registry_of(request).get(model)
     published, candidates, size = await worker.read(partial(first_candidates, most=n))
     shown = []

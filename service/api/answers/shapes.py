@@ -1,4 +1,4 @@
-"""What the routes of answers take and answer."""
+"""The bodies and answers of the answer routes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Changes of what was learned: forgetting, correcting, another configuration, challengers, and their jobs."""
+"""Changes to what was learned: forget, correct, reconfigure, challengers, and their jobs."""

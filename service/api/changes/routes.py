@@ -1,4 +1,4 @@
-"""Routes that change what was learned: forgetting, correcting, another configuration, challengers, and their jobs."""
+"""Routes that change what was learned: forget, correct, reconfigure, challengers, and their jobs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ from hinged.service.errors import (
 )
 
 CHANGE_WAIT_S = 5.0
-"""So long an answer waits until what is forgotten has left the store, which a large one takes minutes for."""
+"""Seconds that an answer waits for a forgotten example to leave the store. After that, the client gets a job: in a
+large store erasing takes minutes."""
 
 group = Group("changes")
 
 
 @group.serves(ExampleOperations.forget, CHANGED, QueueFull, StoreUnavailable, statuses=(200, 202))
 async def forget(model: str, example: str, request: Request) -> Response:
-    """Forget an example: 200 when it is gone, 202 with a job where that takes its time."""
+    """Forget an example: 200 when it is gone, 202 with a job if that takes longer."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.change(Forget(example)))
 
@@ -61,7 +62,7 @@ async def forget(model: str, example: str, request: Request) -> Response:
     ExampleOperations.correct, CHANGED, Gone, QueueFull, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202)
 )
 async def correct(model: str, example: str, request: Request) -> Response:
-    """Give a learned example another label: 200, or 202 with a job where the model is taught anew with it."""
+    """Correct the label of a learned example: 200, or 202 with a job that retrains the model."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = parsed(CORRECTION, await read_command(request))
@@ -74,7 +75,9 @@ async def correct(model: str, example: str, request: Request) -> Response:
     ModelOperations.change_model, CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)
 )
 async def change_model(model: str, request: Request) -> Response:
-    """Change parts of a model's configuration: 200, or 202 with a job where it is taught anew; the old one serves."""
+    """Change parts of a model's configuration: 200, or 202 with a job that retrains the model; until then the old state
+    serves.
+    """
     registry = registry_of(request)
     worker = registry.get(model)
     changes = await _read_changes(request)
@@ -82,7 +85,7 @@ async def change_model(model: str, request: Request) -> Response:
 
 
 async def changed(model: str, worker: Worker, answer: dict[str, Any]) -> Response:
-    """What a change answers: 200 when it is made, 202 with the job that makes it."""
+    """Return the answer to a change: 200 when it is done, 202 with the job that does it."""
     if "at" not in answer:
         return JSON({"model": model, "position": answer["position"], "certificate": answer["certificate"]})
     at = answer["at"]
@@ -104,7 +107,7 @@ async def _read_changes(request: Request) -> dict[str, Any]:
 
 @group.serves(ServerOperations.job, JOB, NotFound)
 async def show_job(job: str, request: Request) -> Response:
-    """What became of a change that takes its time."""
+    """Show the state of a job: running, done or failed."""
     model, _, at = job.rpartition(".")
     if not MODEL_NAME.fullmatch(model) or not at.isascii() or not at.isdigit() or len(at) > 18:
         raise NotFound(f"there is no job {job[:80]!r}")
@@ -114,14 +117,14 @@ async def show_job(job: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.certificate, CERTIFICATE)
 async def certificate(model: str, request: Request) -> Response:
-    """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
+    """Report how good the solution is: gap, violation of the optimality conditions, what the budget cost."""
     position, found = await registry_of(request).get(model).read(figures.certificate)
     return JSON({"model": model, "position": position, "certificate": found})
 
 
 @group.serves(ModelOperations.leave_one_out, LEFT_OUT, Conflict)
 async def leave_one_out(model: str, request: Request) -> Response:
-    """The exact solver's leave-one-out error: each example predicted by the machine without it."""
+    """Compute the exact solver's leave-one-out error: each example predicted by the machine without it."""
     registry = registry_of(request)
     position, copy = await registry.get(model).read(figures.copy_of_exact)
     examples, errors = await registry.beside(figures.left_out, copy)
@@ -134,7 +137,7 @@ async def leave_one_out(model: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.shadows, CHALLENGERS, tag="challengers")
 async def list_shadows(model: str, request: Request, full: Full = False) -> Response:
-    """The model and its challengers, each with the metrics of its own predictions."""
+    """List the challengers: the model and each challenger, with the metrics of their own predictions."""
     return JSON(await registry_of(request).get(model).read(partial(figures.challengers, full=full)))
 
 
@@ -149,7 +152,9 @@ async def list_shadows(model: str, request: Request, full: Full = False) -> Resp
     tag="challengers",
 )
 async def challenge(model: str, shadow: str, request: Request) -> Response:
-    """A challenger: the model's configuration with these changes. 202 with a job, after which it learns along."""
+    """Start a challenger: the model's configuration with these changes. 202 with a job, after which the challenger
+    learns along with the model.
+    """
     registry = registry_of(request)
     worker = registry.get(model)
     command = Challenge(shadow, await _read_changes(request), registry.settings)
@@ -158,12 +163,12 @@ async def challenge(model: str, shadow: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.retire, RETIRED, QueueFull, StoreUnavailable, tag="challengers")
 async def retire(model: str, shadow: str, request: Request) -> Response:
-    """Give a challenger up."""
+    """Retire a challenger."""
     return JSON(await registry_of(request).get(model).command(Retire(shadow)))
 
 
 @group.serves(ModelOperations.promote, CHANGED, Conflict, QueueFull, StoreUnavailable, tag="challengers")
 async def promote(model: str, shadow: str, request: Request) -> Response:
-    """Let a challenger take the model's place."""
+    """Promote a challenger: it takes the model's place."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.command(Promote(shadow)))

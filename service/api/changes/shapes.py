@@ -1,4 +1,4 @@
-"""What the routes of changes take and answer."""
+"""The bodies and answers of the routes for changes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Routes of several servers that share a store."""
+"""Routes for servers that share a store."""

@@ -1,4 +1,4 @@
-"""Routes of several servers that share a store: who owns what, and moves."""
+"""Routes for servers that share a store: which server owns which model, and moves."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ group = Group("cluster")
 
 
 class NodeFace(Protocol):
-    """This server as one of several (service/cluster/node.py)."""
+    """This server as a node of a cluster (service/cluster/node.py)."""
 
     async def overview(self, request: Request) -> dict[str, Any]:
-        """The servers and the models."""
+        """Return the servers and the models."""
 
     def figures(self) -> dict[str, Any]:
-        """This server and its models."""
+        """Return this server and its models."""
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
-        """Let the server at `to` have a model."""
+        """Move a model to the server at `to`."""
 
     async def claim(self, model: str) -> dict[str, Any]:
         """Take a model that was released for this server."""
@@ -36,19 +36,21 @@ class NodeFace(Protocol):
 
 @group.serves(ServerOperations.cluster, CLUSTER, Conflict, StoreUnavailable)
 async def show_cluster(request: Request) -> Response:
-    """The servers that share the store, and what each takes; each model's owner, epoch, position, lag and memory."""
+    """List the servers that share the store: the memory and load of each; and each model's owner, epoch, position, lag
+    and memory.
+    """
     return JSON(await _node(request).overview(request))
 
 
 @group.serves(Operation("GET", "/cluster/node", role="admin", covers=EVERY), NODE, Conflict)
 async def show_node(request: Request) -> Response:
-    """This server's own models: state, position, memory and load of each."""
+    """List this server's own models: state, position, memory and load of each."""
     return JSON(_node(request).figures())
 
 
 @group.serves(ServerOperations.move, STANDING, Conflict, StoreUnavailable, takes=MOVE_BODY)
 async def move_model(model: str, request: Request) -> Response:
-    """Let another server have a model. Who asks for it meanwhile waits; nothing acknowledged is lost."""
+    """Move a model to another server. Requests for the model wait meanwhile; nothing acknowledged is lost."""
     node = _node(request)
     body = parsed(MOVE, await read_command(request))
     return JSON(await node.move(model, body["to"], request))
@@ -61,7 +63,7 @@ async def move_model(model: str, request: Request) -> Response:
     StoreUnavailable,
 )
 async def claim_model(model: str, request: Request) -> Response:
-    """Take a model that nobody owns, or that was released for this server: the other half of a move."""
+    """Claim a model: no server owns it, or it was released for this server. This is the second half of a move."""
     return JSON(await _node(request).claim(model))
 
 

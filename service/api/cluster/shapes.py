@@ -1,4 +1,4 @@
-"""What the routes of a cluster take and answer."""
+"""The bodies and answers of the cluster routes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hinged.service.api.openapi import Shape
 
 @with_config({"extra": "forbid", "strict": True})
 class MoveBody(TypedDict):
-    """To which server."""
+    """The server that a model moves to."""
 
     to: str
 

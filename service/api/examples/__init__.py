@@ -1,1 +1,1 @@
-"""Examples: learned, predicted, and the finishing step."""
+"""Routes for examples: learn, predict, and the finishing step."""

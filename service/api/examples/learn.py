@@ -1,4 +1,4 @@
-"""Requests to learn: bodies are read and checked, and told what came of them."""
+"""Requests to learn: read and check their bodies, and make their answers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from hinged.service.errors import ServiceError, attempted
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
-"""Numbers and texts of a result beside the classes, about."""
+"""Values of a result besides the classes, roughly. Decides whether an answer is made at once or in parts."""
 
 
 async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
     """Learn the examples of each body."""
     requests: Sequence[LearnRequest | ServiceError]
-    if isinstance(bodies[0], Packed) or is_long(bodies[0]):  # and alone
+    if isinstance(bodies[0], Packed) or is_long(bodies[0]):  # such a body is alone
         try:
             requests = [await sliced(_read_slowly(context, bodies[0]))]
         except ServiceError as error:
@@ -52,7 +52,7 @@ async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Ou
 
 
 def may_bring_x(context: Context, _: Raw) -> bool:
-    """Whether who asks may send an x: then nothing has to be looked at but the examples."""
+    """Return whether the key may send an x. If so, a body's examples are all that has to be checked."""
     return context.key.plays("writer")
 
 
@@ -62,13 +62,15 @@ LEARNING = Handling(learn, may_bring_x)
 def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
     configuration, settings = context.worker.published.configuration, context.settings
     if isinstance(body, Packed):
-        check_role(context.key, "writer")  # each brings an x
+        check_role(context.key, "writer")  # each row has an x
         return _batch_request(body.data, configuration, settings)
     return read_request(body, configuration, settings, context.key)
 
 
 def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
-    """The request of each body, or why it is refused: read as one, where nothing is wrong with that."""
+    """Return the request of each body, or the error that refuses it. Bodies are read as one if nothing is wrong with
+    them.
+    """
     configuration, settings = context.worker.published.configuration, context.settings
     features, most, brings_x = configuration.features, settings.batch_examples_max, context.key.plays("writer")
 
@@ -88,7 +90,7 @@ def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnReques
 def _as_one(
     read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
 ) -> list[LearnRequest]:
-    """The requests of bodies whose examples were parsed; none where they cannot be made of one."""
+    """Return the requests of parsed bodies, made in one step; none if they have to be made one by one."""
     if len(read) < 2:
         return []
     every = [*chain.from_iterable(examples for _, examples in read)]
@@ -121,7 +123,7 @@ def read_request(
     key: Key | None = None,
     elsewhere: Sequence[Provenance] = (),
 ) -> Slices[LearnRequest]:
-    """The request of a body. Invalid; Forbidden where this key may not send what it brings."""
+    """Read the request of a body. Invalid; Forbidden if the key may not send its contents."""
     features, parts = configuration.features, []
 
     def read(portion: Body) -> Slices[None]:
@@ -141,7 +143,7 @@ def read_request(
 
 
 def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], LearnRequest]) -> Slices[LearnRequest]:
-    """Requests one after the other as one, which is read again as a whole."""
+    """Join requests into one, which is read again as a whole."""
     inputs = [part.inputs for part in parts if part.inputs is not None]
     leased = any(part.leases for part in parts)
     return LearnRequest(
@@ -175,7 +177,7 @@ def learn_request(
     settings: Settings,
     elsewhere: Sequence[Provenance] = (),
 ) -> LearnRequest:
-    """The request of a body whose examples were parsed, checked. Invalid."""
+    """Make a checked request from a body's parsed examples. Invalid."""
     ids = [example.get("id") for example in examples]
     check_ids(ids)
     labels = [example["y"] for example in examples]
@@ -189,7 +191,7 @@ def learn_request(
     if len(places) < len(examples):
         of_place = dict(zip(places, contents, strict=True))
         contents = [of_place.get(index) for index in range(len(examples))]
-    # What is kept for another reading is the body, a fraction of the size of what was parsed.
+    # The body is kept for reading it again: it is a fraction of the size of the parsed examples.
     reread = reader(body, settings, elsewhere)
     return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
 
@@ -197,7 +199,7 @@ def learn_request(
 def reader(
     body: Body, settings: Settings, elsewhere: Sequence[Provenance] = ()
 ) -> Callable[[Configuration], LearnRequest]:
-    """What reads the request of a body once more, for another configuration."""
+    """Return a function that reads the request of a body again, for another configuration."""
     return partial(_read_again, body, settings=settings, elsewhere=elsewhere)
 
 
@@ -208,7 +210,7 @@ def _read_again(
 
 
 def shown_learned(worker: Worker, answer: LearnAnswer) -> Answer:
-    """What is told of examples that were learned."""
+    """Return the answer for examples that were learned."""
     results = Parts(len(answer.results), RESULT_VALUES, partial(_learned, answer.results))
     shown = results.all() if results.short else results
     return {"model": worker.model.name, "position": answer.position, "results": shown}

@@ -1,4 +1,4 @@
-"""Requests to predict: bodies are read and checked, and told what a model says of them."""
+"""Requests to predict: read and check their bodies, and make their answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITH_ALL = Details(probabilities=True)
 
 
 async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
-    """Predict the examples of each body, all of them from one state where they are read as one."""
+    """Predict the examples of each body; bodies that are read as one are predicted from one state."""
     worker, settings = context.worker, context.settings
     if len(bodies) > 1:
         return [*await _predict_together(worker, settings, cast("Sequence[Body]", bodies))]
@@ -55,9 +55,9 @@ async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | 
 
 
 def is_short(context: Context, body: Raw) -> bool:
-    """Whether the answer to a small body is short: each example has a brace, and each class two values."""
+    """Return whether the answer to a small body is short: each example has a brace, and each class two values."""
     size = answer_size(context.worker.published, WITH_ALL)
-    # An example has eight characters at least; of most bodies that says enough.
+    # An example has at least eight characters; for most bodies this first estimate is enough.
     return len(body) * size <= 8 * VALUES_MAX or body.count(b"{") * size <= VALUES_MAX
 
 
@@ -83,15 +83,15 @@ async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence
 async def _as_one(
     worker: Worker, published: Published, read: Sequence[tuple[list[UnlabelledExample], Details]]
 ) -> list[Outcome]:
-    """What is answered to bodies that were parsed; nothing where they cannot be made of one."""
+    """Return the answers to parsed bodies, made in one step; none if they have to be made one by one."""
     features, every = published.configuration.features, [*chain.from_iterable(examples for examples, _ in read)]
-    tells_since = features.in_order  # how long it is since the x before it, in its own request
+    tells_since = features.in_order  # values depend on the time since the previous x of the same request
     is_much = answer_size(published, Details()) * len(every) > VALUES_MAX
     if len(read) < 2 or tells_since or is_much or any(any(details) for _, details in read):
         return []
     try:
         answer = await predict_examples(worker, published, every, Details())
-    except Invalid:  # of what was sent, before anything was done
+    except Invalid:  # refused before anything was done: read one by one
         return []
     except ServiceError as error:
         return [error] * len(read)
@@ -107,7 +107,7 @@ async def _as_one(
 def _read_predict(
     body: Body, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[list[str | None], Inputs, Details]]:
-    """The ids and the x of a long body, and what is to be said besides."""
+    """Return the ids and the x of a long body, and the details that the answer shall have."""
     ids: list[str | None] = []
     parts: list[Inputs] = []
     details = Details()
@@ -129,7 +129,7 @@ def _read_predict(
 async def predict_examples(
     worker: Worker, published: Published, examples: list[UnlabelledExample], details: Details
 ) -> Answer:
-    """Predict examples that were parsed for a state from it. Invalid before anything else is done."""
+    """Predict parsed examples; they were parsed for the state `published`. Invalid before anything else is done."""
     ids = _ids(examples)
     _check_explained(details, len(examples))
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
@@ -145,7 +145,9 @@ def _ids(examples: list[UnlabelledExample]) -> list[str | None]:
 def _check_explained(details: Details, count: int) -> None:
     explain = details.explain
     if explain > EXPLAINED_MAX or explain * count > EXPLAINED_MAX * 10:
-        raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
+        raise Invalid(
+            f"explain must be at most {EXPLAINED_MAX}, and {EXPLAINED_MAX * 10} over all examples, got {explain}"
+        )
 
 
 async def _predict(
@@ -159,7 +161,7 @@ async def _predict(
 
 
 def answer_size(published: Published, details: Details) -> int:
-    """About how many values the answer for one example has."""
+    """Return roughly how many values the answer for one example has."""
     return RESULT_VALUES + len(published.names) * (2 if details.probabilities else 1) + 3 * details.explain
 
 

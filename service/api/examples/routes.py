@@ -1,4 +1,4 @@
-"""Routes of examples: learning and predicting."""
+"""Routes for examples: learn and predict."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ from hinged.service.errors import (
     StoreUnavailable,
 )
 
-MinPosition = Annotated[
-    int, Query(ge=0, description="position that the state must have reached, as an answer to learn told it")
-]
+MinPosition = Annotated[int, Query(ge=0, description="position that the state must have reached, as returned by learn")]
 LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
 
 group = Group("examples")
@@ -65,13 +63,13 @@ group = Group("examples")
 
 @group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
-    """Predict, then learn, each example in order. Answered when all are durable and learned."""
+    """Learn examples; each is predicted right before it is learned. Answers when all are durable and learned."""
     return await examples_dispatched(request, ExampleOperations.learn, model)
 
 
 @group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn_default(request: Request) -> Response:
-    """The same on the model "default", which the first call creates."""
+    """Learn examples with the default model; the first call creates it, under the name "default"."""
     registry = registry_of(request)
     try:
         registry.get(DEFAULT)
@@ -84,11 +82,11 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     settings = registry.settings
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
-        raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
+        raise Invalid("the first examples of the default model must be JSON: their form determines its features")
     xs, lacking = await sliced(_xs_of(body, registry.default_template().features, request))
     require(request, "admin")
     if lacking:
-        raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
+        raise Invalid("the first examples of the default model need x: there is no pool and no pending prediction")
 
     async def read(configuration: Configuration) -> LearnRequest:
         return await sliced(read_request(body, configuration, settings))
@@ -98,7 +96,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
 
 
 def _xs_of(body: Body, features: Features, request: Request) -> Slices[tuple[list[Any], int]]:
-    """The x of the first example, and how many examples have none."""
+    """Return the x of the first example, and how many examples have none."""
     settings = registry_of(request).settings
     xs: list[Any] = []
     lacking = 0
@@ -121,7 +119,9 @@ def _xs_of(body: Body, features: Features, request: Request) -> Slices[tuple[lis
 
 @group.serves(ModelOperations.finish, FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True)
 async def finish(model: str, request: Request) -> Response:
-    """Optimise over the points held until no pair violates by more than tol; before that, learn the log again."""
+    """Finish the model: optimise over its points until no pair violates by more than tol; before that, learn the log
+    again `epochs` times.
+    """
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, FINISH)
@@ -133,7 +133,7 @@ async def finish(model: str, request: Request) -> Response:
 
 @group.serves(ExampleOperations.predict, PREDICTED, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
-    """Predict each example, from what was published last; one with an id waits for its label."""
+    """Predict examples: from the state published last; an example with an id waits for its label."""
     _check_position(registry_of(request).get(model), min_position)
     return await examples_dispatched(request, ExampleOperations.predict, model)
 
@@ -142,7 +142,7 @@ async def predict(model: str, request: Request, min_position: MinPosition = 0) -
 async def predict_one(
     model: str, request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
 ) -> Response:
-    """The same for one example."""
+    """Predict one example."""
     registry = registry_of(request)
     worker = registry.get(model)
     _check_position(worker, min_position)
@@ -153,7 +153,7 @@ async def predict_one(
 
 @group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict_default(request: Request, min_position: MinPosition = 0) -> Response:
-    """The same on the model "default"."""
+    """Predict examples with the default model."""
     return await predict(DEFAULT, request, min_position)
 
 
@@ -161,12 +161,12 @@ async def predict_default(request: Request, min_position: MinPosition = 0) -> Re
 async def predict_one_default(
     request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
 ) -> Response:
-    """The same for one example on the model "default"."""
+    """Predict one example with the default model."""
     return await predict_one(DEFAULT, request, x, min_position)
 
 
 def _check_position(worker: Worker, wanted: int) -> None:
-    """Invalid for a position that nothing has been acknowledged with."""
+    """Raise Invalid for a position beyond the newest that was acknowledged."""
     newest = worker.published.position
     if wanted > newest:
-        raise Invalid(f"min_position must be at most {newest}, where model {worker.model.name} is, got {wanted}")
+        raise Invalid(f"min_position must be at most {newest}, the position of model {worker.model.name}, got {wanted}")

@@ -1,4 +1,4 @@
-"""What the routes of examples take and answer."""
+"""The bodies and answers of the example routes."""
 
 from __future__ import annotations
 

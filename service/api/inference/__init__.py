@@ -1,1 +1,1 @@
-"""The Open Inference Protocol (version 2 of KServe's), for platforms that speak it."""
+"""The routes of the Open Inference Protocol (KServe's version 2), for platforms that speak it."""

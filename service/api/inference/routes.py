@@ -1,9 +1,10 @@
-"""The Open Inference Protocol (version 2 of KServe's): health, metadata and prediction, for platforms that speak it.
+"""Routes of the Open Inference Protocol (KServe's version 2): health, metadata and prediction, for platforms that speak
+it.
 
-A model takes one tensor x of shape [n, dim], of texts [n, 1] or, with named features, a tensor a name; it gives the
-predicted class of each row, the scores, the classes that the columns of the scores stand for, and what of each row lies
-outside of what was learned. It has one version, 1. An example that is predicted here waits for no label: the protocol
-has no ids of examples.
+A model takes one tensor x of shape [n, dim]; of shape [n, 1] for texts; or, with named features, one tensor per name.
+It returns the predicted class of each row, the scores, the classes that the columns of the scores stand for, and which
+values of each row lie outside everything learned. Its only version is 1. The protocol has no ids of examples, so an
+example that is predicted here waits for no label.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ REFUSAL = Refusal(
     {
         "type": "object",
         "title": "ProtocolError",
-        "description": "An error as the Open Inference Protocol has it.",
+        "description": "An error in the form of the Open Inference Protocol.",
         "required": ["error"],
         "additionalProperties": False,
         "properties": {"error": {"type": "string"}},
@@ -87,8 +88,8 @@ VERSION = "1"
 LENGTH_HEADER = "Inference-Header-Content-Length"
 EXTENSIONS = ["binary_tensor_data"]
 RECORDS = 50
-"""That are made of columns at once: a millisecond of wide ones."""
-WANTED = "the input is one tensor of numbers 'x' of shape [n, {}]"
+"""Records that are made of columns before the event loop gets a turn; wide records take about a millisecond."""
+WANTED = "the input must be one tensor of numbers 'x' of shape [n, {}]"
 
 
 # -- health and metadata ----------------------------------------------------------------------------------------------
@@ -96,12 +97,12 @@ WANTED = "the input is one tensor of numbers 'x' of shape [n, {}]"
 
 @group.serves(Operation("GET", "/v2/health/live", role=None, probe=True), SERVER_LIVE)
 async def server_live() -> Response:
-    """The process runs."""
+    """Report that the process runs."""
     return JSON({"live": True})
 
 
 def _put_ready(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response:
-    """Ready when all processes are."""
+    """Report the server as ready if all its processes are."""
     late = [answer.number for answer in (mine, *others) if answer.status != HTTPStatus.OK]
     if late:
         raise Invalid(f"the server is starting: process {late[0]} is not ready")
@@ -112,7 +113,7 @@ def _put_ready(mine: ProcessAnswer, others: Sequence[ProcessAnswer]) -> Response
     Operation("GET", "/v2/health/ready", role=None, probe=True), SERVER_READY, Invalid, put_together=_put_ready
 )
 async def server_ready(request: Request) -> Response:
-    """200 once models are loaded, 400 before, as the protocol wants it."""
+    """Report whether models are loaded: 200 once they are, 400 before, as the protocol demands."""
     if not registry_of(request).ready:
         raise Invalid("the server is starting: it compiles kernels and loads models")
     return JSON({"ready": True})
@@ -120,14 +121,14 @@ async def server_ready(request: Request) -> Response:
 
 @group.serves(Operation("GET", "/v2", role=None), SERVER_METADATA)
 async def server_metadata(request: Request) -> Response:
-    """Name, version and extensions of the server."""
+    """Describe the server: name, version and extensions."""
     return JSON({"name": request.app.title, "version": request.app.version, "extensions": EXTENSIONS})
 
 
 @group.serves(Operation("GET", "/v2/models/{model}", role="reader"), MODEL_METADATA)
 @group.serves(Operation("GET", "/v2/models/{model}/versions/{version}", role="reader"), MODEL_METADATA)
 async def model_metadata(model: str, request: Request) -> Response:
-    """The tensors that a model takes and gives."""
+    """Describe the tensors that a model takes and returns."""
     worker = _worker(request, model)
     configuration = worker.model.configuration
     return JSON(
@@ -149,7 +150,7 @@ async def model_metadata(model: str, request: Request) -> Response:
 @group.serves(Operation("GET", "/v2/models/{model}/ready", role="reader"), MODEL_READY)
 @group.serves(Operation("GET", "/v2/models/{model}/versions/{version}/ready", role="reader"), MODEL_READY)
 async def model_ready(model: str, request: Request) -> Response:
-    """200 if the model is loaded and has learned an example, 400 if it has not yet."""
+    """Report whether a model can predict: 200 if it is loaded and has learned an example, 400 if not."""
     if not _worker(request, model).published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
     return JSON({"name": model, "ready": True})
@@ -164,7 +165,7 @@ def _worker(request: Request, model: str) -> Worker:
     worker = registry_of(request).get(model)
     version = request.path_params.get("version", VERSION)
     if version != VERSION:
-        raise NotFound(f"model {model!r} has one version, {VERSION!r}, got {version[:80]!r}")
+        raise NotFound(f"model {model!r} has only version {VERSION!r}, got {version[:80]!r}")
     return worker
 
 
@@ -176,7 +177,7 @@ def _worker(request: Request, model: str) -> Worker:
     Operation("POST", "/v2/models/{model}/versions/{version}/infer", role="reader"), INFERRED, takes=INFER_BODY
 )
 async def infer(model: str, request: Request) -> Response:
-    """Predict the rows of tensors, from what was published last."""
+    """Predict the rows of tensors: from the state published last."""
     worker = _worker(request, model)
     settings = registry_of(request).settings
     text, binary = await _read(request, settings.body_bytes_max)
@@ -210,10 +211,10 @@ async def infer(model: str, request: Request) -> Response:
 
 
 async def _read(request: Request, bytes_max: int) -> tuple[memoryview, memoryview]:
-    """The JSON of a request, and the bytes behind it."""
+    """Return the JSON of a request, and the bytes behind it."""
     length = request.headers.get(LENGTH_HEADER)
     media_type = media_type_of(request)
-    # Clients that send no content type at all are common here; a page of a foreign origin is refused by its Origin.
+    # Many clients send no content type here. A page of a foreign origin is refused by its Origin instead.
     if media_type not in ("", JSON_TYPE, *([BINARY] if length is not None else [])):
         raise UnsupportedMediaType(f"Content-Type must be {JSON_TYPE}, got {media_type!r}")
     data = await read_bytes(request, bytes_max)
@@ -229,7 +230,7 @@ async def _read(request: Request, bytes_max: int) -> tuple[memoryview, memoryvie
 def _read_infer(
     text: memoryview, binary: memoryview, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[InferBody, Inputs]]:
-    """What a request says, and the inputs in it. Invalid."""
+    """Return the parsed request, and its inputs. Invalid."""
     long = len(text) > SMALL_BYTES
     body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER, bytes(text))
     _wanted(body)
@@ -249,12 +250,12 @@ def _let_go(body: InferBody) -> Slices[None]:
 
 
 def _read_long(text: memoryview, configuration: Configuration, settings: Settings) -> Slices[Any]:
-    """A long body: its tensors are checked without their data, which is a matter of each tensor."""
+    """Parse a long body. Its tensors are checked without their data, which is checked tensor by tensor."""
     rows = settings.batch_examples_max
     most = rows * (configuration.features.dim if configuration.features.IN_ROWS else 1)
     told = yield from long_body(text, {"": ELEMENTS_MAX, "inputs": FIELDS_MAX, "data": most})
     if not isinstance(told, dict):
-        raise Invalid(f"body: an object is expected, got {shown(told)}")
+        raise Invalid(f"body must be an object, got {shown(told)}")
     given = told.get("inputs")
     data: list[Any] = []
     if isinstance(given, list):
@@ -265,19 +266,19 @@ def _read_long(text: memoryview, configuration: Configuration, settings: Setting
         if isinstance(data[place], list):
             tensor["data"] = data[place]
         elif data[place] is not None:
-            raise Invalid(f"inputs[{place}].data: a list is expected, got {shown(data[place])}")
+            raise Invalid(f"inputs[{place}].data must be a list, got {shown(data[place])}")
     return body | lists
 
 
 def _wanted(body: InferBody) -> dict[str, bool]:
-    """The outputs that are to be given, in order, and whether as bytes."""
+    """Return the wanted outputs, in order, and for each whether it is sent as bytes."""
     as_bytes = body.get("parameters", {}).get("binary_data_output") is True
     if not body.get("outputs"):
         return dict.fromkeys(OUTPUTS, as_bytes)
     wanted = {}
     for output in body["outputs"]:
         if output["name"] not in OUTPUTS:
-            raise Invalid(f"outputs are {', '.join(OUTPUTS)}, got {output['name'][:80]!r}")
+            raise Invalid(f"outputs must be among {', '.join(OUTPUTS)}, got {output['name'][:80]!r}")
         wanted[output["name"]] = output.get("parameters", {}).get("binary_data", as_bytes) is True
     return wanted
 
@@ -290,7 +291,7 @@ def _inputs(
     for tensor in tensors:
         name = tensor["name"]
         if name in values:
-            raise Invalid(f"input {name[:80]!r} is there twice")
+            raise Invalid(f"input {name[:80]!r} is given twice")
         if not 1 <= tensor["shape"][0] <= rows_max:
             raise Invalid(f"input {name[:80]!r} must have 1 to {rows_max} rows, got {tensor['shape'][0]}")
         size = tensor.get("parameters", {}).get("binary_data_size")
@@ -330,13 +331,13 @@ def _records(
 ) -> Slices[Records]:
     if features.LONE is not None:
         if list(values) != [X] or tensors[0]["datatype"] != "BYTES":
-            raise Invalid(f"the input is one tensor of BYTES {X!r} of shape [n, 1]")
+            raise Invalid(f"the input must be one tensor of BYTES {X!r} of shape [n, 1]")
         values = {features.LONE: values[X]}
     rows = tensors[0]["shape"][0]
     for tensor in tensors:
         if tensor["shape"][0] != rows or tensor["shape"][1:] not in ([], [1]):
             raise Invalid(
-                f"input {tensor['name'][:80]!r}: each has one column and as many rows, "
+                f"input {tensor['name'][:80]!r}: all inputs must have one column and the same number of rows, "
                 f"got shapes {tensors[0]['shape']} and {tensor['shape']}"
             )
     columns = [column.ravel().tolist() if isinstance(column, np.ndarray) else column for column in values.values()]

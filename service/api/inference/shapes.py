@@ -1,4 +1,4 @@
-"""What the routes of the Open Inference Protocol take and answer."""
+"""The bodies and answers of the Open Inference Protocol's routes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTPUTS = ("prediction", "scores", "classes", "outside")
 
 @with_config(ConfigDict(strict=True))
 class WantedOutput(TypedDict):
-    """An output that a request names."""
+    """An output that a request asks for."""
 
     name: str
     parameters: NotRequired[Parameters]
@@ -35,7 +35,7 @@ class InferBody(TypedDict):
 
 
 class ServerLive(TypedDict):
-    """The process runs."""
+    """Whether the process runs."""
 
     live: bool
 
@@ -47,7 +47,7 @@ class ServerReady(TypedDict):
 
 
 class ServerMetadata(TypedDict):
-    """Name, version, extensions."""
+    """Name, version and extensions of the server."""
 
     name: str
     version: str
@@ -55,7 +55,7 @@ class ServerMetadata(TypedDict):
 
 
 class TensorMetadata(TypedDict):
-    """A tensor that is taken or given; -1 in its shape is any number."""
+    """A tensor that a model takes or returns; -1 in its shape means any number."""
 
     name: str
     datatype: str
@@ -73,7 +73,7 @@ class ModelMetadata(TypedDict):
 
 
 class ModelReady(TypedDict):
-    """Whether a model predicts."""
+    """Whether a model can predict."""
 
     name: str
     ready: bool

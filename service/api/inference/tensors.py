@@ -1,6 +1,7 @@
-"""Tensors of the Open Inference Protocol: JSON, or bytes behind the JSON (the binary extension), to and from NumPy.
+"""Tensors of the Open Inference Protocol, as JSON or as bytes behind the JSON (the binary extension), to and from
+NumPy.
 
-A tensor has a name, a datatype, a shape and its data: row by row, flat or nested as the shape is.
+A tensor has a name, a datatype, a shape and its data: row by row, flat or nested like the shape.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _CLOSED = ConfigDict(strict=True)
 
 
 def _check_parameters(found: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what is no parameter, one complaint for all of them."""
+    """Refuse values that are not parameters, with one error for all of them."""
     if len(found) > PARAMETERS_MAX:
         raise PydanticCustomError("parameters", "at most {most} are allowed", {"most": PARAMETERS_MAX})
     for name, value in found.items():
@@ -65,7 +66,7 @@ Number = Annotated[float, Field(strict=True)]
 
 @with_config(_CLOSED)
 class InputTensor(TypedDict):
-    """A tensor of a request. data is missing where `parameters.binary_data_size` says how many bytes it has."""
+    """A tensor of a request. data is absent if `parameters.binary_data_size` gives the number of its bytes."""
 
     name: str
     datatype: Datatype
@@ -91,11 +92,11 @@ def _data_of(kind: Any) -> TypeAdapter[Any]:
 
 _FLOATS, _INTEGERS, _TRUTHS, _TEXTS = (_data_of(kind) for kind in (float, int, bool, str))
 AT_ONCE, TEXTS_AT_ONCE = 20_000, 2_000
-"""Elements that are checked at once: a millisecond."""
+"""Elements that are checked, and texts that are decoded, before the event loop gets a turn: about a millisecond."""
 
 
 def read_tensor(tensor: InputTensor, binary: memoryview | None) -> Slices[Array | list[str]]:
-    """The values of a tensor in its shape, or its strings in a row. Invalid says what is wrong with it."""
+    """Return a tensor's values in its shape, or its strings as a list. Invalid says what is wrong."""
     name, datatype, shape = tensor["name"], tensor["datatype"], tensor["shape"]
     size = math.prod(shape)
     where = f"input {name[:80]!r}"
@@ -136,11 +137,13 @@ def read_tensor(tensor: InputTensor, binary: memoryview | None) -> Slices[Array 
 
 
 def _in_a_row(data: list[Any], shape: list[int], where: str) -> Iterator[list[Any]]:
-    """The elements, of nested data some rows at a time. Invalid where it is nested otherwise than its shape says."""
+    """Yield the elements as flat lists, of nested data some rows at a time. Invalid if the nesting contradicts the
+    shape.
+    """
     if not (data and isinstance(data[0], list)):
         yield data
         return
-    problem = Invalid(f"{where}: data is nested otherwise than its shape {shape} says")
+    problem = Invalid(f"{where}: the nesting of data does not match its shape {shape}")
     if len(shape) != 2 or len(data) != shape[0]:
         raise problem
     rows = max(1, AT_ONCE // max(1, shape[1]))
@@ -177,17 +180,17 @@ def _from_bytes(data: memoryview, datatype: str, shape: Sequence[int], where: st
         try:
             texts.append(bytes(data[at + _LENGTH.size : end]).decode())
         except UnicodeDecodeError:
-            raise Invalid(f"{where}: element {len(texts)} is no UTF-8") from None
+            raise Invalid(f"{where}: element {len(texts)} is not UTF-8") from None
         at = end
     if at != len(data) or len(texts) != size:
-        raise Invalid(f"{where}: shape {list(shape)} has {size} strings, each behind its length in 4 bytes")
+        raise Invalid(f"{where}: shape {list(shape)} must have {size} strings, each preceded by its length in 4 bytes")
     return texts
 
 
 def write_tensor(
     name: str, datatype: Datatype, values: Array | list[str], *, binary: bool
 ) -> tuple[OutputTensor, bytes]:
-    """A tensor of an answer, and its bytes where they go behind the JSON."""
+    """Return a tensor of an answer, and its bytes if they go behind the JSON."""
     shape = list(values.shape) if isinstance(values, np.ndarray) else [len(values)]
     tensor: OutputTensor = {"name": name, "datatype": datatype, "shape": shape}
     if not binary:

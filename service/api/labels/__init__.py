@@ -1,1 +1,1 @@
-"""Labels: the pool, questions and leases, ranking, suspects."""
+"""Routes for labels: the pool, questions and leases, ranking, suspects."""

@@ -1,4 +1,4 @@
-"""Routes of labels: the pool, questions and leases, ranking, suspects."""
+"""Routes for labels: the pool, questions and leases, ranking, suspects."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ from hinged.service.settings import Settings
 from hinged.solvers.scores.selection import ACTIVE
 
 LEASE_S = 600.0
-"""Seconds that a lease lasts where the request does not say. A question whose annotator has gone waits for so long; one
-who thinks for longer finds it asked of somebody else."""
+"""Default duration of a lease, in seconds. If an annotator leaves, the question waits this long; if an annotator thinks
+for longer, somebody else is asked the same question."""
 SEARCHED = 1_000
-"""Candidates that a question looks at where the request does not say. More take longer, fewer make worse questions."""
+"""Candidates that a question looks at by default. More take longer, fewer make worse questions."""
 
 group = Group("labels")
 
@@ -117,7 +117,7 @@ async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[
     takes_batch=True,
 )
 async def offer(model: str, request: Request) -> Response:
-    """Offer candidates for a label. What is in the pool or learned already is not added again."""
+    """Offer candidates to the pool. A candidate that is in the pool or learned already is not added again."""
     return await examples_dispatched(request, LabelOperations.offer, model)
 
 
@@ -126,10 +126,12 @@ def _change(worker: Worker, command: Command) -> Change:
 
 
 def _checked(offer: Offer) -> Offer:
-    """An offer whose ids are none of the server's own. Invalid."""
+    """Return an offer after checking that no id is reserved for the server. Invalid."""
     for index, given in enumerate(offer.ids):
         if given.startswith(SERVER_ID):
-            raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
+            raise Invalid(
+                f"examples[{index}].id: ids that begin with {SERVER_ID} are reserved for the server", index=index
+            )
     return offer
 
 
@@ -213,7 +215,9 @@ async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Cha
     takes=ASK_BODY,
 )
 async def ask(model: str, request: Request) -> Response:
-    """Lease the candidates whose labels are worth most; leases that the annotator holds already come first."""
+    """Ask for labels: leases the candidates whose labels are worth most; leases that the annotator already holds come
+    first.
+    """
     worker = registry_of(request).get(model)
     return JSON(await dispatched(request, LabelOperations.query, worker, await read_command(request)))
 
@@ -240,16 +244,16 @@ def _read_ask(body: Body) -> Ask:
 async def peek(
     model: str,
     request: Request,
-    n: Annotated[int, Query(ge=1, le=1000, description="questions")] = 1,
-    strategy: Annotated[Strategy, Query(description="how they are chosen")] = "active",
+    n: Annotated[int, Query(ge=1, le=1000, description="the most questions to return")] = 1,
+    strategy: Annotated[Strategy, Query(description="how candidates are chosen")] = "active",
 ) -> Response:
-    """What would be asked next, and what is leased. Changes nothing."""
+    """Show the next questions; with the leases and the pool's size. Nothing changes."""
     return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
 
 
 @group.serves(LabelOperations.heartbeat, RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
 async def heartbeat(model: str, lease: str, request: Request) -> Response:
-    """Let a lease last `lease_s` from now."""
+    """Extend a lease: it lasts `lease_s` from now."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, HEARTBEAT)
@@ -259,13 +263,13 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
 
 @group.serves(LabelOperations.release, RELEASED, QueueFull, StoreUnavailable)
 async def release(model: str, lease: str, request: Request) -> Response:
-    """Give a lease back."""
+    """Release a lease: the candidate may be asked again."""
     return JSON(await registry_of(request).get(model).command(Release(lease)))
 
 
 @group.serves(LabelOperations.skip, SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True)
 async def skip(model: str, lease: str, request: Request) -> Response:
-    """Give a lease back, for good: not to me again, or to nobody."""
+    """Skip a leased candidate: it is not asked again of this annotator (me), or of any annotator (all)."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, SKIP)
@@ -280,7 +284,7 @@ async def unskip(model: str, lease: str, request: Request) -> Response:
 
 @group.serves(ExampleOperations.rank, RANKED, takes=RANK)
 async def rank_examples(model: str, request: Request) -> Response:
-    """The examples of the body in the order in which their labels are wanted. Changes nothing."""
+    """Rank examples by how much their labels are wanted; nothing changes."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body = await read_json(request, settings.body_bytes_max)
@@ -294,7 +298,7 @@ async def rank_examples(model: str, request: Request) -> Response:
 def _read_rank(
     body: Raw, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[RankBody, list[str | None], Inputs, list[Label | None]]]:
-    """What a body says besides its examples, and of these the ids, the x and the labels."""
+    """Return a body without its examples, and the examples' ids, x and labels."""
     ids: list[str | None] = []
     labels: list[Label | None] = []
     inputs: list[Inputs] = []
@@ -321,9 +325,13 @@ def _read_rank(
 
 @group.serves(ExampleOperations.suspects, SUSPECTS)
 async def suspects(
-    model: str, request: Request, n: Annotated[int, Query(ge=1, le=10_000, description="examples, at most")] = 10
+    model: str,
+    request: Request,
+    n: Annotated[int, Query(ge=1, le=10_000, description="the most examples to return")] = 10,
 ) -> Response:
-    """The stored examples that contradict their label most, or that the ramp set aside."""
+    """List learned examples whose labels look wrong: those that contradict their label most, or that the ramp set
+    aside.
+    """
     worker = registry_of(request).get(model)
     found = await worker.read(partial(reasons.suspects, most=n))
     return JSON({"model": model, "position": worker.published.position, "suspects": found})

@@ -1,4 +1,4 @@
-"""What the routes of labels take and answer."""
+"""The bodies and answers of the label routes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ LeaseTime = Annotated[float, Field(ge=0.001, le=limits.LEASE_S_MAX)]
 
 @with_config(STRICT)
 class AskBody(TypedDict):
-    """A request for labels: how many, for whom, chosen how, for how long; a request_id is answered once.
+    """A request for labels: how many, for whom, chosen how, for how long. A request_id is answered once; a retry gets
+    the same answer.
 
-    held: leases that whoever asks holds still; those alone come back. null: all that the annotator has open.
+    held: leases that the client still holds; only these are repeated. null: all leases that the annotator has open.
     """
 
     n: NotRequired[Annotated[int, Field(ge=1)]]
@@ -37,7 +38,7 @@ class AskBody(TypedDict):
 
 @with_config(STRICT)
 class HeartbeatBody(TypedDict):
-    """How long a lease is to last from now, seconds."""
+    """How long a lease shall last from now, in seconds."""
 
     lease_s: NotRequired[LeaseTime]
 

@@ -1,1 +1,1 @@
-"""Label Studio's protocol of ML backends: predictions for its tasks, and its annotations as labels."""
+"""Routes for Label Studio as an ML backend: predictions for its tasks, and its annotations as labels."""

@@ -1,8 +1,9 @@
-"""Annotations of Label Studio as examples: each is one of its own, named after it, so that it can be found again.
+"""Annotations of Label Studio as examples: each annotation becomes an example, with an id made from the annotation's
+id.
 
-A deletion names annotations and nothing else. So the id of an example is that of its annotation, and no table of tasks
-is kept; two annotators of one task are two examples with one x. Annotations have no second life under their id, as
-forgotten examples have none.
+A deletion in Label Studio names only annotations. Because the example's id is the annotation's, no table of tasks is
+needed. Two annotators of one task make two examples with the same x. An annotation whose example was forgotten is not
+learned again, like any forgotten example.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ from hinged.service.settings import Settings
 log = logging.getLogger(__name__)
 
 SOON_S = 0.08
-"""A webhook is a part of the annotator's own request: after so long it is answered, whatever is still to be done."""
+"""Seconds after which a webhook is answered, even if its work goes on. A webhook is part of the annotator's own
+request, so a longer wait slows the annotator down."""
 WAITING_MAX = 1_000
 
 
 class Annotation(NamedTuple):
-    """An annotation. label, data: None where nothing was chosen, or it is no more; source: as in metrics.py.
+    """An annotation as last seen in Label Studio.
 
-    changed_ms: when it became so, REMOVED_MS of one that is no more; None where that is not known.
+    label, data: None if nothing was chosen, or the annotation is deleted.
+    source: as in metrics.py.
+    changed_ms: time of its last change; REMOVED_MS if it is deleted, None if unknown.
     """
 
     id: int
@@ -48,12 +52,12 @@ class Annotation(NamedTuple):
 
     @property
     def given(self) -> str:
-        """The id of its example."""
+        """The id of the annotation's example."""
         return f"ls-{self.id}"
 
 
 class Inbox:
-    """What webhooks have brought and is still under way."""
+    """Webhooks whose work is still under way."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[list[str]]] = set()
@@ -61,11 +65,13 @@ class Inbox:
         self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
     def alone(self, model: str, annotation: Annotation) -> asyncio.Lock:
-        """Held while this annotation is taken in: of two changes the later one is what stays."""
+        """Return the lock to hold while this annotation is taken in, so that the later of two changes stands."""
         return self._locks.setdefault((model, annotation.id), asyncio.Lock())
 
     async def once(self, key: tuple[str, int], work: Callable[[], Coroutine[Any, Any, Counter[str]]]) -> Counter[str]:
-        """What work comes to, begun unless that of this key is under way; it goes on though nobody waits any more."""
+        """Return the result of `work`, which starts unless work for this key is under way. It goes on even if nobody
+        waits.
+        """
         task = self._under_way.get(key)
         if task is None:
             task = self._under_way[key] = asyncio.create_task(work())
@@ -75,24 +81,24 @@ class Inbox:
     def _ended(self, key: tuple[str, int], task: asyncio.Task[Counter[str]]) -> None:
         del self._under_way[key]
         if not task.cancelled():
-            task.exception()  # who waits is told; where nobody does any more, it is no error of the event loop
+            task.exception()  # read, so that the event loop does not report an error that nobody waits for
 
     async def soon(self, work: Coroutine[Any, Any, list[str]]) -> list[str] | None:
-        """What work comes to, with its errors; None where it takes longer, and goes on. QueueFull."""
+        """Return the result of `work` or raise its error; None if it goes on for longer than SOON_S. QueueFull."""
         if len(self._tasks) >= WAITING_MAX:
             work.close()
-            raise QueueFull(f"{WAITING_MAX} webhooks wait already")
+            raise QueueFull(f"{WAITING_MAX} webhooks are already waiting")
         task = asyncio.create_task(work)
         self._tasks.add(task)
         done, _ = await asyncio.wait({task}, timeout=SOON_S)
         if not done:
-            task.add_done_callback(_tell)
+            task.add_done_callback(_log_failure)
         task.add_done_callback(self._tasks.discard)
         return task.result() if done else None
 
 
-def _tell(task: asyncio.Task[list[str]]) -> None:
-    """Log what nobody waits for any more."""
+def _log_failure(task: asyncio.Task[list[str]]) -> None:
+    """Log an error that no request waits for any more."""
     error = None if task.cancelled() else task.exception()
     if isinstance(error, ServiceError):
         log.warning("an annotation was not taken in: %s", error.message)
@@ -101,7 +107,7 @@ def _tell(task: asyncio.Task[list[str]]) -> None:
 
 
 async def take_in(worker: Worker, settings: Settings, inbox: Inbox, annotations: Iterable[Annotation]) -> list[str]:
-    """Learn, correct or forget annotations, one after another; what became of each that was not heard of later."""
+    """Learn, correct or forget annotations one by one; pass over those that have changed since. Return the outcomes."""
     outcomes = []
     for annotation in annotations:
         async with inbox.alone(worker.name, annotation):
@@ -130,7 +136,7 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
         elsewhere = [Provenance(annotation.annotator, annotation.source, changed_ms)]
         try:
             answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
-        except Conflict:  # it has another label now, or another task
+        except Conflict:  # the example has another label now, or another task
             if not same_label(label, (await worker.example(given))["label"]):
                 by = annotation.annotator
                 await worker.change(Correct(given, label, settings.classes_max, annotator=by, changed_ms=changed_ms))
@@ -138,7 +144,7 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
             if changed_ms is not None:
                 await worker.command(Hear(given, changed_ms))
             return "known"
-    except Gone:  # deleted before
+    except Gone:  # forgotten before
         return "ignored"
     except NotFound:  # never learned
         if changed_ms is not None:

@@ -1,4 +1,6 @@
-"""Choices of Label Studio: the control of a labelling configuration by which a task gets one label, and its results."""
+"""Choices of Label Studio: the <Choices> tag by which a labelling configuration gives a task one label, and its
+results.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,14 @@ from hinged.service.data.classes import Label, score_name
 from hinged.service.errors import Invalid
 
 CONFIGURATION_CHARS_MAX, TAGS_MAX = 2**18, 5_000
-"""Of a labelling configuration: 1,024 choices of 200 characters. So much is read in 10 ms."""
+"""Characters and tags of a labelling configuration; enough for 1,024 choices of 200 characters. Reading this much takes
+10 ms of the event loop."""
 SINGLE = ("single", "single-radio", "")
 
 
 @dataclass(slots=True)
 class Control:
-    """A <Choices> tag. values: what can be chosen; none where they come from the task."""
+    """A <Choices> tag. values: the possible choices; empty if they come from the task."""
 
     name: str
     to: str
@@ -25,7 +28,7 @@ class Control:
 
 
 class _Controls:
-    """The <Choices> of one label each, as expat comes upon them."""
+    """Collects the <Choices> tags for a single label as expat finds them."""
 
     def __init__(self) -> None:
         self.found: list[Control] = []
@@ -33,10 +36,10 @@ class _Controls:
         self._tags = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """A tag begins."""
+        """Handle the start of a tag."""
         self._tags += 1
         if self._tags > TAGS_MAX:
-            raise Invalid(f"a labelling configuration has at most {TAGS_MAX} tags, got more")
+            raise Invalid(f"a labelling configuration may have at most {TAGS_MAX} tags, got more")
         tag = tag.lower()
         if tag not in ("choices", "choice"):
             return
@@ -49,24 +52,25 @@ class _Controls:
             self.found[-1].values.append(given.get("alias") or given.get("value", ""))
 
     def end(self, tag: str) -> None:
-        """A tag ends."""
+        """Handle the end of a tag."""
         if tag.lower() == "choices":
             self._open = False
 
 
 def _refuse_declarations(*_: object) -> None:
-    """Nothing is declared in a labelling configuration: an entity might grow to any size."""
-    raise Invalid("a labelling configuration has no <!DOCTYPE>")
+    """Refuse declarations: an entity could expand to any size."""
+    raise Invalid("a labelling configuration must not have a <!DOCTYPE>")
 
 
 def control_of(configuration: str) -> Control | None:
-    """The first control of a labelling configuration that gives one label; None where there is none, or no XML.
+    """Return the first control of a labelling configuration for a single label; None if it has no such control, or is
+    not XML.
 
-    Invalid for more than the event loop can read in some milliseconds.
+    Invalid for a configuration that would keep the event loop busy for longer than some milliseconds.
     """
     if len(configuration) > CONFIGURATION_CHARS_MAX:
         raise Invalid(
-            f"a labelling configuration has at most {CONFIGURATION_CHARS_MAX} characters, got {len(configuration)}"
+            f"a labelling configuration may have at most {CONFIGURATION_CHARS_MAX} characters, got {len(configuration)}"
         )
     controls, parser = _Controls(), ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = controls.start, controls.end
@@ -79,13 +83,16 @@ def control_of(configuration: str) -> Control | None:
 
 
 def chosen(result: Sequence[Mapping[str, Any]], control: Control | None) -> str | None:
-    """What an annotation's result chooses in this control, or in its only one; None where it is not one thing."""
+    """Return the choice of an annotation's result in this control, or in its only control; None unless it is a single
+    choice.
+    """
     by_name: dict[str, list[str]] = {}
     for region in result:
         value = region.get("value")
         choices = value.get("choices") if isinstance(value, Mapping) else None
         if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices[:2]):
-            by_name.setdefault(str(region.get("from_name")), []).extend(choices[:2])  # of two none is it
+            # Two choices already mean no label.
+            by_name.setdefault(str(region.get("from_name")), []).extend(choices[:2])
     if control is not None:
         choices = by_name.get(control.name, [])
     else:
@@ -94,14 +101,14 @@ def chosen(result: Sequence[Mapping[str, Any]], control: Control | None) -> str 
 
 
 def label_of(choice: str, known: Sequence[Label]) -> Label:
-    """The label of a choice: the text itself, unless it names a number or a boolean that the model knows."""
+    """Return the label of a choice: the text itself, unless it names a number or a boolean that the model knows."""
     if choice in [label for label in known if isinstance(label, str)]:
         return choice
     return next((label for label in known if not isinstance(label, str) and score_name(label) == choice), choice)
 
 
 def region_of(label: Label | None, control: Control, score: float) -> list[dict[str, Any]]:
-    """A predicted label as a result; empty where it is none that could be chosen."""
+    """Return a predicted label as a Label Studio result; empty if the control has no such choice."""
     choice = label if isinstance(label, str) or label is None else score_name(label)
     if choice is None or (control.values and choice not in control.values):
         return []

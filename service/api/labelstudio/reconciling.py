@@ -1,8 +1,8 @@
-"""A model brought level with a project of Label Studio: what webhooks did not bring, for they are sent but once.
+"""Reconciling: bring a model level with a project of Label Studio. Webhooks are sent only once, so some may be lost.
 
-What Label Studio has goes the way of a webhook, so that what is known already changes nothing. An example whose
-annotation is in none of the project's tasks is forgotten only where Label Studio says that there is no such annotation,
-for it may be of another project.
+Annotations are taken in as if a webhook had brought them, so known annotations change nothing. An example whose
+annotation is in none of the project's tasks may belong to another project. So it is forgotten only if Label Studio says
+that there is no such annotation.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ OF_AN_ANNOTATION = re.compile(r"ls-([0-9]{1,19})")
 
 
 async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: int) -> Reconciled:
-    """What became of the project's annotations. Conflict where it has nothing to do with the model, or no Label Studio
-    is known; LabelStudioFailed. Who asks while it is under way already waits for the same.
+    """Return what became of the project's annotations.
+
+    Conflict if the project is not connected to the model, or no Label Studio is configured. LabelStudioFailed. A second
+    caller waits for the run that is under way.
     """
     url, token = settings.labelstudio_url, settings.labelstudio_token
     if url is None or token is None:
         raise Conflict(
-            "the server knows no Label Studio: start it with HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN"
+            "no Label Studio is configured: start the server with HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN"
         )
     studio = Studio(url, token.get_secret_value(), limits.IMPORT_BYTES_MAX)
     run = partial(_reconcile, worker, settings, inbox, studio, project)
@@ -92,21 +94,21 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
 
 
 async def _aside(function: Callable[..., T], *args: Any) -> T:
-    """What this comes to on a thread that nobody waits for when the server ends, whatever Label Studio does."""
+    """Run a function on a daemon thread, so that a Label Studio that hangs does not hold up the server's end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
     def settle(result: Callable[[], None]) -> None:
-        if not done.done():  # the one who waited may be gone
+        if not done.done():  # the caller may have been cancelled
             result()
 
     def run() -> None:
         try:
             found = function(*args)
             result = partial(done.set_result, found)
-        except Exception as error:  # noqa: BLE001  it is raised where it is waited for
+        except Exception as error:  # noqa: BLE001  the caller gets it
             result = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(settle, result)
 
     threading.Thread(target=run, name="labelstudio", daemon=True).start()
@@ -116,7 +118,7 @@ async def _aside(function: Callable[..., T], *args: Any) -> T:
 async def _take_task(
     worker: Worker, settings: Settings, inbox: Inbox, task: AnnotatedTask, project: Project
 ) -> Counter[str]:
-    """Take in the annotations of one task, each by itself: what the model cannot take is in no other's way."""
+    """Take in the annotations of one task; an annotation that the model refuses does not stop the next."""
     counts: Counter[str] = Counter()
     for annotation in task["annotations"]:
         one = {"id": task["id"], "data": task["data"]}
@@ -131,7 +133,7 @@ async def _take_task(
 
 
 async def _annotations(worker: Worker) -> set[int]:
-    """Those of Label Studio that the model has learned from, and not forgotten."""
+    """Return the annotations of Label Studio that the model has learned and not forgotten."""
     found: set[int] = set()
     listing, at = worker.listing(), Cursor()
     while True:
@@ -144,7 +146,7 @@ async def _annotations(worker: Worker) -> set[int]:
 
 
 async def reconciled_if_known(worker: Worker, settings: Settings, inbox: Inbox, project: int | None) -> None:
-    """As `reconciled`, where a Label Studio is known; what goes wrong is logged."""
+    """Reconcile if a Label Studio is configured; log errors instead of raising them."""
     if project is None or settings.labelstudio_url is None or settings.labelstudio_token is None:
         return
     try:

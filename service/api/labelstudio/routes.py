@@ -1,4 +1,4 @@
-"""Routes for Label Studio, below one address for each model: what its ML backends answer."""
+"""Routes for Label Studio as an ML backend, under one address per model."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ from hinged.service.errors import Conflict, Invalid, QueueFull, StoreUnavailable
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
-"""Numbers and texts of a prediction, about."""
+"""Values of a prediction, roughly. Decides whether an answer is made at once or in parts."""
 
 group = Group("labelstudio", state={"labelstudio": Inbox})
 
 
 @group.serves(Operation("GET", "/labelstudio/models/{model}/health", role="reader", basic=True), HEALTH)
 async def labelstudio_health(model: str, request: Request) -> Response:
-    """There is such a model, and it serves."""
+    """Report that the model exists and serves."""
     registry_of(request).get(model)
     return JSON({"status": "UP", "model_class": "hinged"})
 
@@ -67,7 +67,7 @@ async def labelstudio_health(model: str, request: Request) -> Response:
     Operation("POST", "/labelstudio/models/{model}/setup", role="reader", basic=True), VERSION, takes=SETUP_BODY
 )
 async def labelstudio_setup(model: str, request: Request) -> Response:
-    """A project is connected: refused where its labels are none of a classifier."""
+    """Check a project that is being connected; a labelling configuration without single-label choices is refused."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_lists(request, SETUP, {})
@@ -78,7 +78,7 @@ async def labelstudio_setup(model: str, request: Request) -> Response:
 
 @group.serves(Operation("GET", "/labelstudio/models/{model}/versions", role="reader", basic=True), VERSIONS)
 async def labelstudio_versions(model: str, request: Request) -> Response:
-    """The one version that there is."""
+    """List the model's versions: there is only one."""
     return JSON({"versions": [_version(registry_of(request).get(model))]})
 
 
@@ -86,7 +86,7 @@ async def labelstudio_versions(model: str, request: Request) -> Response:
     Operation("POST", "/labelstudio/models/{model}/predict", role="reader", basic=True), PREDICTED, takes=TASKS_BODY
 )
 async def labelstudio_predict(model: str, request: Request) -> Response:
-    """Predict tasks: of each the label, and a score that is lowest where a label is worth most."""
+    """Predict tasks: for each the label, and a score that is lowest where a label is worth most."""
     registry = registry_of(request)
     worker, most = registry.get(model), registry.settings.batch_examples_max
     published, version = worker.published, _version(worker)
@@ -118,7 +118,7 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
 
 
 def _inputs(data: dict[str, Any], configuration: Configuration) -> Inputs | None:
-    """The x of a task; None where it is none of the model's, for others are asked about with it."""
+    """Return the x of a task, or None if it does not fit the model: the request's other tasks are still predicted."""
     features = configuration.features
     try:
         (example,), _ = parse_predict({"x": features.of_fields(data)}, 1, features)
@@ -144,7 +144,7 @@ def _prediction(found: dict[str, Any] | None, control: Control, version: str) ->
     statuses=(200, 202),
 )
 async def labelstudio_webhook(model: str, request: Request) -> Response:
-    """Something happened in a project: annotations are learned, corrected, forgotten; 202 where that goes on."""
+    """Take in a project's event: annotations are learned, corrected or forgotten; 202 while that goes on."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body: WebhookBody = await read_lists(request, WEBHOOK, LISTS)
@@ -168,7 +168,7 @@ async def _train(worker: Worker, settings: Settings, inbox: Inbox, project: int 
     LabelOperations.reconcile, RECONCILED, Conflict, LabelStudioFailed, StoreUnavailable, takes=RECONCILE_BODY
 )
 async def labelstudio_reconcile(model: str, request: Request) -> Response:
-    """Bring the model level with a project: what webhooks did not bring is learned, corrected, forgotten."""
+    """Reconcile a model with a project: learn, correct or forget what webhooks did not bring."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body: ReconcileBody = parsed(RECONCILE, await read_command(request))
@@ -183,7 +183,7 @@ def _control(configuration: str) -> Control:
 
 
 def _version(worker: Worker) -> str:
-    """Always the model's name: by uncertainty Label Studio samples only tasks whose predictions bear the name that the
-    backend has in the project.
+    """Return the model's name as its version. Sampling by uncertainty, Label Studio considers only tasks whose
+    predictions carry the name that the backend has in the project.
     """
     return worker.name

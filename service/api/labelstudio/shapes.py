@@ -1,4 +1,6 @@
-"""What the routes for Label Studio take and answer. Of what it sends, only what is used is told: versions add more."""
+"""The bodies and answers of the routes for Label Studio. Bodies declare only the fields that are used, because Label
+Studio's versions add fields.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from typing_extensions import TypedDict
 from hinged.service.api.openapi import Shape
 
 SENT = ConfigDict(strict=True)
-"""Of what Label Studio sends: no other type will do, but there may be more."""
+"""For bodies from Label Studio: types are strict, but further fields are allowed."""
 Id = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Health(TypedDict):
-    """There is such a model."""
+    """The model exists."""
 
     status: Literal["UP"]
     model_class: str
@@ -25,26 +27,26 @@ class Health(TypedDict):
 
 @with_config(SENT)
 class SetupBody(TypedDict):
-    """A project is connected. The token that comes along is not read."""
+    """A project that is being connected. The token that comes with it is not read."""
 
     schema: NotRequired[str | None]
 
 
 class Version(TypedDict):
-    """The version of the model: its name."""
+    """The model's version, which is its name."""
 
     model_version: str
 
 
 class Versions(TypedDict):
-    """All that there are."""
+    """All versions of the model."""
 
     versions: list[str]
 
 
 @with_config(SENT)
 class Task(TypedDict):
-    """What is to be labelled."""
+    """A task to be labelled."""
 
     id: NotRequired[Id | None]
     data: dict[str, Any]
@@ -52,14 +54,14 @@ class Task(TypedDict):
 
 @with_config(SENT)
 class TasksBody(TypedDict):
-    """Tasks to predict, and how they are labelled."""
+    """Tasks to predict, and their labelling configuration."""
 
     tasks: list[Task]
     label_config: str
 
 
 class TaskPrediction(TypedDict):
-    """What a task would be labelled. score: from 0 on the boundary towards 1; the lowest is asked first."""
+    """The label predicted for a task. score: from 0 on the boundary towards 1; the lowest is asked first."""
 
     result: list[dict[str, Any]]
     score: float
@@ -75,7 +77,7 @@ class TaskPredictions(TypedDict):
 
 @with_config(SENT)
 class SentAnnotation(TypedDict):
-    """An annotation as it is now; was_cancelled: the task was skipped."""
+    """An annotation as it is now. was_cancelled: whether the task was skipped."""
 
     id: Id
     result: NotRequired[list[dict[str, Any]] | None]
@@ -87,14 +89,14 @@ class SentAnnotation(TypedDict):
 
 @with_config(SENT)
 class DeletedAnnotation(TypedDict):
-    """An annotation that is no more."""
+    """An annotation that was deleted."""
 
     id: Id
 
 
 @with_config(SENT)
 class Project(TypedDict):
-    """Where an annotation belongs."""
+    """The project of an annotation."""
 
     id: NotRequired[Id | None]
     label_config: NotRequired[str | None]
@@ -103,7 +105,7 @@ class Project(TypedDict):
 
 @with_config(SENT)
 class WebhookBody(TypedDict):
-    """Something happened in a project."""
+    """An event in a project."""
 
     action: str
     annotation: NotRequired[SentAnnotation | list[SentAnnotation] | None]
@@ -113,7 +115,7 @@ class WebhookBody(TypedDict):
 
 
 class Heard(TypedDict):
-    """What became of it, an annotation at a time; none while it is still under way."""
+    """The outcome for each annotation; empty while the work goes on."""
 
     model: str
     outcomes: list[Literal["learned", "known", "corrected", "forgotten", "ignored"]]
@@ -121,7 +123,7 @@ class Heard(TypedDict):
 
 @with_config(SENT)
 class AnnotatedTask(TypedDict):
-    """A task of a project, as Label Studio's API has it."""
+    """A task of a project, in the form of Label Studio's API."""
 
     id: Id
     data: dict[str, Any]
@@ -130,7 +132,7 @@ class AnnotatedTask(TypedDict):
 
 @with_config(SENT)
 class TasksPage(TypedDict):
-    """Some of a project's tasks, and how many there are."""
+    """A page of a project's tasks, and the number of all tasks."""
 
     tasks: list[AnnotatedTask]
     total: int

@@ -1,7 +1,7 @@
-"""Label Studio's own API, as much of it as tells which annotations there are.
+"""A client for the part of Label Studio's API that lists annotations.
 
-It is asked at the address of the settings alone, never at one that a request names; a redirect is an error. Reading
-blocks, and belongs on a thread.
+It asks only the address of the settings, never an address from a request; a redirect is an error. Its methods block, so
+they are called on a thread.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ ANNOTATED = {
         ],
     }
 }
-"""Tasks that have an annotation, or were skipped."""
+"""Filter for tasks that have an annotation, or were skipped."""
 
 
 class LabelStudioFailed(ServiceError):
-    """Label Studio, which was asked for its annotations, does not answer as it should."""
+    """Label Studio did not answer as it should when the server asked for its annotations."""
 
     code = "labelstudio_failed"
     status = 502
 
 
 class Studio:
-    """A Label Studio, asked as one of its users; LabelStudioFailed where it does not answer as it should.
+    """Asks Label Studio as one of its users. LabelStudioFailed if it does not answer as it should.
 
-    token: one that lasts ("legacy"), or a personal access token, which is good for short ones.
+    token: a lasting ("legacy") token, or a personal access token, with which short-lived tokens are obtained.
     """
 
     def __init__(self, url: str, token: str, bytes_max: int) -> None:
@@ -54,32 +54,32 @@ class Studio:
         self._authorization = ""
 
     def open(self) -> None:
-        """Before it is asked anything."""
-        import httpx  # noqa: PLC0415  a quarter of a second, which only who asks Label Studio has to wait for
+        """Connect, before the first request."""
+        import httpx  # noqa: PLC0415  importing takes a quarter of a second, and few servers need it
 
         self._http = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
         self._authorize()
 
     def close(self) -> None:
-        """When all has been asked."""
+        """Disconnect, after the last request."""
         if self._http is not None:
             self._http.close()
 
     def project(self, project: int) -> Project:
-        """How a project is labelled."""
+        """Return how a project is labelled."""
         found: Project = self._read(PROJECT, f"/api/projects/{project}/")
         return found
 
     def connected(self, project: int, model: str) -> bool:
-        """Whether this model is one of the project's."""
+        """Return whether this model is connected to the project."""
         backends = self._read(BACKENDS, "/api/ml/", project=project)
         ends = f"/labelstudio/models/{model}"
         return any(urlsplit(backend["url"]).path.rstrip("/").endswith(ends) for backend in backends)
 
     def pages(self, project: int) -> Iterator[TasksPage]:
-        """The project's tasks with their annotations, of those that have any; a task may come twice.
+        """Yield the project's tasks that have annotations; a task may come twice.
 
-        Where tasks leave meanwhile others move to pages that were read already, so all are read once more.
+        If tasks are deleted meanwhile, other tasks move to pages that were read already. Then all pages are read again.
         """
         more = {"project": project, "page_size": PAGE_TASKS, "fields": "all", "query": json.dumps(ANNOTATED)}
         again = True
@@ -95,7 +95,7 @@ class Studio:
                     break
 
     def is_deleted(self, annotation: int) -> bool:
-        """Whether there is no such annotation. What stands between may say 404 too, but not as Label Studio does."""
+        """Return whether the annotation does not exist. A proxy may answer 404 too, but without Label Studio's body."""
         path = f"/api/annotations/{annotation}/"
         status, body = self._get(path)
         if status == HTTPStatus.NOT_FOUND and _json(body).get("status_code") == HTTPStatus.NOT_FOUND:
@@ -109,10 +109,10 @@ class Studio:
         try:
             return parsed(shape, body)
         except Invalid:
-            raise self._failed(f"{path} answers what is none of Label Studio's") from None
+            raise self._failed(f"{path} gave an answer that is not Label Studio's") from None
 
     def _get(self, path: str, **query: Any) -> tuple[int, bytes]:
-        """Status and body of an answer, once with another short token where the first has ended."""
+        """Return status and body of an answer. If a short-lived token has expired, get another and ask once more."""
         status, body = self._send("GET", path, params=query)
         if status == HTTPStatus.UNAUTHORIZED and self._lasts_shortly:
             self._authorize()
@@ -121,7 +121,7 @@ class Studio:
 
     @property
     def _lasts_shortly(self) -> bool:
-        return self._token.count(".") == 2  # as a JSON Web Token has them
+        return self._token.count(".") == 2  # a JSON Web Token
 
     def _authorize(self) -> None:
         if not self._lasts_shortly:
@@ -132,13 +132,13 @@ class Studio:
         self._check(path, status)
         access = _json(body).get("access")
         if not isinstance(access, str):
-            raise self._failed(f"{path} answers what is none of Label Studio's")
+            raise self._failed(f"{path} gave an answer that is not Label Studio's")
         self._authorization = f"Bearer {access}"
 
     def _send(self, method: str, path: str, **request: Any) -> tuple[int, bytes]:
         import httpx  # noqa: PLC0415
 
-        assert self._http is not None  # noqa: S101  it was entered
+        assert self._http is not None  # noqa: S101  open() was called
         headers = {"authorization": self._authorization} if self._authorization else {}
         try:
             with self._http.stream(method, self._url + path, headers=headers, **request) as answer:
@@ -146,23 +146,23 @@ class Studio:
                 for piece in answer.iter_bytes():
                     content += piece
                     if len(content) > self._bytes_max:
-                        raise self._failed(f"{path} answers more than {self._bytes_max} bytes")
+                        raise self._failed(f"{path} gave an answer of more than {self._bytes_max} bytes")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failed(f"{path}: {str(error) or type(error).__name__}") from None
         return answer.status_code, bytes(content)
 
     def _check(self, path: str, status: int) -> None:
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            raise self._failed(f"{path} answers {status}: HINGED_LABELSTUDIO_TOKEN is good for no user who may see it")
+            raise self._failed(f"{path} answered {status}: HINGED_LABELSTUDIO_TOKEN belongs to no user who may see it")
         if status != HTTPStatus.OK:
-            raise self._failed(f"{path} answers {status}")
+            raise self._failed(f"{path} answered {status}")
 
     def _failed(self, reason: str) -> LabelStudioFailed:
         return LabelStudioFailed(f"Label Studio at {self._url}: {reason}")
 
 
 def _json(body: bytes) -> dict[str, Any]:
-    """An object of JSON; an empty one where it is none."""
+    """Return a JSON object, or an empty object if the body is anything else."""
     try:
         found = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a webhook's body says of annotations."""
+"""Reads the annotations in a webhook's body."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from hinged.service.model.metrics import QUERIED, RANDOM, STREAMED
 from hinged.service.model.revisions import REMOVED_MS
 
 SAMPLINGS = {"Uncertainty sampling": QUERIED, "Uniform sampling": RANDOM}
-"""How a project chooses its tasks; otherwise they are a stream."""
+"""The source of a label by how the project chooses its tasks; any other way counts as a stream."""
 AHEAD_S = 86_400.0
-"""What the clock of Label Studio may be ahead. A later time would silence an annotation until then."""
+"""Seconds that Label Studio's clock may be ahead. A later time is refused, because it would make the model ignore the
+annotation's changes until then."""
 UPSERTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 
 
 def told(body: WebhookBody, labels: Sequence[Label]) -> Slices[list[Annotation]]:
-    """The annotations that it tells of, none for most actions. labels: those that the model knows. Invalid."""
+    """Return the annotations in a webhook's body; most actions have no annotations. labels: those that the model knows.
+    Invalid.
+    """
     if body["action"] == "ANNOTATIONS_DELETED":
         return [Annotation(annotation["id"], changed_ms=REMOVED_MS) for annotation in body.get("annotations") or []]
     return (yield from _changed(body, labels)) if body["action"] in UPSERTS else []
@@ -44,7 +47,9 @@ def _changed(body: WebhookBody, labels: Sequence[Label]) -> Slices[list[Annotati
             data = tasks[place]["data"]
         choice = None if annotation.get("was_cancelled") else chosen(annotation.get("result") or [], control)
         if choice is not None and data is None:
-            raise Invalid(f"annotation {annotation['id']}: its task is missing; the webhook must send the payload")
+            raise Invalid(
+                f"annotation {annotation['id']}: its task is missing; configure the webhook to send the payload"
+            )
         label = None if choice is None else label_of(choice, labels)
         changed_ms = _changed_ms(annotation)
         found.append(Annotation(annotation["id"], label, data, _annotator(annotation), source, changed_ms))
@@ -68,7 +73,7 @@ def _changed_ms(annotation: SentAnnotation) -> int | None:
 
 
 def _annotator(annotation: SentAnnotation) -> str | None:
-    """Who made it: the number of the user, which is no name and no address."""
+    """Return who made the annotation, as the user's number: neither name nor address."""
     by = annotation.get("completed_by")
     number = by.get("id") if isinstance(by, dict) else by
     return f"ls-user-{number}" if isinstance(number, int) and not isinstance(number, bool) else None

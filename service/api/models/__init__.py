@@ -1,1 +1,1 @@
-"""Models: made, listed, described, deleted."""
+"""Routes for models: create, list, describe, delete."""

@@ -1,4 +1,4 @@
-"""Routes of models."""
+"""Routes for models: create, list, describe, delete, overview and history."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ group = Group("models")
 
 @group.serves(ModelOperations.models, MODELS, put_together=put_models)
 async def list_models(request: Request, full: Full = False) -> Response:
-    """All models in short: state, configuration, position in the log, examples, classes."""
+    """List all models in short: state, configuration, position in the log, examples, classes."""
     return JSON({"models": visible(request, registry_of(request).opened().summaries(full=full))})
 
 
 @group.serves(ModelOperations.create_model, CREATED, Conflict, StoreUnavailable, takes=MODEL, statuses=(200, 201))
 async def create_model(model: str, request: Request) -> Response:
-    """Create a model. 201; 200 if it is there with this configuration; 409 if with another.
+    """Create a model: 201; 200 if it exists with this configuration, 409 if with another.
 
-    `state` is `compiling` where its solver is to be compiled first.
+    `state` is `compiling` if the model's solver has to be compiled first.
     """
     registry = registry_of(request)
     body = await read_command(request)
@@ -44,7 +44,9 @@ async def create_model(model: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.model, DESCRIBED)
 async def describe_model(model: str, request: Request, full: Full = False) -> Response:
-    """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
+    """Describe a model: configuration, position in the log, examples, classes, support vectors, duality gap, metrics,
+    memory.
+    """
     registry = registry_of(request)
     worker = registry.get(model)
     state, error = registry.roster.state(model)
@@ -56,7 +58,7 @@ async def describe_model(model: str, request: Request, full: Full = False) -> Re
 
 @group.serves(ModelOperations.overview, OVERVIEW, put_together=put_models)
 async def overview(request: Request) -> Response:
-    """All models in the figures that cost nothing, from what each published last: waits for none of them."""
+    """List all models with a few figures: from the state that each published last, without waiting for any model."""
     roster = registry_of(request).opened()
     found = visible(request, [*roster.summaries(configured=False), *roster.compiling()])
     workers = dict(roster.workers())
@@ -68,9 +70,9 @@ async def overview(request: Request) -> Response:
 async def show_history(
     model: str,
     request: Request,
-    after: Annotated[int, Query(alias="from", ge=0, lt=2**63, description="points behind this position alone")] = 0,
+    after: Annotated[int, Query(alias="from", ge=0, lt=2**63, description="only points after this position")] = 0,
 ) -> Response:
-    """The model's learning curve, those of its challengers, and what happened on the way."""
+    """Return learning curves: of the model and its challengers, with the marks on them."""
     worker = registry_of(request).get(model)
     kept = await worker.snapshots()
     return JSON({**await worker.read(partial(curves_of, after=after)), "snapshots": kept})
@@ -78,6 +80,6 @@ async def show_history(
 
 @group.serves(ModelOperations.delete_model, DELETED, StoreUnavailable)
 async def delete_model(model: str, request: Request) -> Response:
-    """Remove a model with its log and its snapshots."""
+    """Delete a model with its log and its snapshots."""
     await registry_of(request).delete(model)
     return JSON({"model": model, "deleted": True})

@@ -1,4 +1,4 @@
-"""What the routes of models take and answer."""
+"""The bodies and answers of the model routes."""
 
 from __future__ import annotations
 

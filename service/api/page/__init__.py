@@ -1,1 +1,1 @@
-"""The page in a browser, and the description of the routes."""
+"""Routes for the page in a browser, and for the description of the routes."""

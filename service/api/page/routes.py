@@ -1,4 +1,4 @@
-"""Routes of the page in a browser: its files, and the description of the routes. They hold no data, so need no key."""
+"""Routes for the page in a browser and the description of the routes. The files hold no data, so they need no key."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ group = Group()
 
 @group.serves(Operation("GET", "/ui", role=None))
 async def page(request: Request) -> Response:
-    """The page on which people watch and label."""
+    """Return the page on which people watch and label."""
     return await _file(request, PAGE)
 
 
 @group.serves(Operation("GET", "/docs", role=None))
 async def docs(request: Request) -> Response:
-    """The routes, described."""
+    """Return the page that describes the routes."""
     return await _file(request, DOCS)
 
 
 @group.serves(Operation("GET", "/ui/", role=None))
 @group.serves(Operation("GET", "/docs/", role=None))
 async def without_slash(request: Request) -> Response:
-    """Its links are relative, so a page has one path."""
+    """Redirect to the path without a slash: the page's links are relative, so it has only one path."""
     return RedirectResponse(f"../{request.url.path.strip('/').rpartition('/')[2]}")
 
 
 @group.serves(Operation("GET", "/ui/{path:path}", role=None))
 async def page_file(path: str, request: Request) -> Response:
-    """A file of either."""
+    """Return a file of either page."""
     return await _file(request, path)
 
 

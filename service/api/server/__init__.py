@@ -1,1 +1,1 @@
-"""The server itself: health, metrics, tickets."""
+"""Routes for the server itself: health, metrics, tickets."""

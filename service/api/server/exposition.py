@@ -1,7 +1,7 @@
-"""The server in the text format of Prometheus: what each model stands at, and how requests went.
+"""The server's metrics in the text format of Prometheus: the figures of each model, and how requests went.
 
-Nothing is collected but counts of requests. All else is read when somebody scrapes, without waiting for a model that
-learns: its figures may then be of the moment before or after its newest example, or of both.
+Only requests are counted as they happen. All other figures are read at the scrape, without waiting for a model that is
+learning. They may therefore be from before or after its newest example, or mixed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from hinged.service.model.metrics import ALL, EXPOSED
 from hinged.service.store.times import BOUNDS_S, Seen, Times
 from hinged.version import __version__
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series, and nobody reads them
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series to no use
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS")
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 
 
 def support_vectors(worker: Worker) -> int:
-    """Points with a coefficient in what was published last."""
+    """Return the number of points with a coefficient in the state published last."""
     alpha = getattr(worker.published.view, "alpha", None)
     return 0 if alpha is None else int(np.count_nonzero(alpha.any(axis=0)))
 
@@ -52,8 +52,16 @@ def _now_ms() -> int:
 COUNTERS: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_examples_learned", "Examples learned.", lambda w: w.model.learned),
     ("hinged_predictions_served", "Examples predicted for clients since the start.", lambda w: w.predictions_served),
-    ("hinged_drifts", "Times that the errors of streamed examples rose.", lambda w: w.model.metrics.drift.count),
-    ("hinged_snapshots_failed", "Snapshots since the start that were not kept.", lambda w: w.journal.snapshots.failed),
+    (
+        "hinged_drifts",
+        "Times that drift was detected in the errors of streamed examples.",
+        lambda w: w.model.metrics.drift.count,
+    ),
+    (
+        "hinged_snapshots_failed",
+        "Snapshots that could not be kept since the start.",
+        lambda w: w.journal.snapshots.failed,
+    ),
 )
 GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_log_position", "Position of the newest event in the model's log.", lambda w: w.published.position),
@@ -65,7 +73,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_pool_candidates", "Candidates in the pool.", lambda w: len(w.model.pool)),
     (
         "hinged_pool_leased",
-        "Candidates that somebody works on.",
+        "Candidates under a lease.",
         lambda w: w.model.pool.leased(_now_ms()),
     ),
     (
@@ -75,7 +83,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ),
     (
         "hinged_snapshot_age_seconds",
-        "Time for which changes have been in no snapshot.",
+        "Age of the oldest change that is in no snapshot.",
         lambda w: w.journal.snapshots.age_s(w.published.position),
     ),
     ("hinged_queue_examples", "Examples that wait to be learned.", lambda w: w.queue.examples),
@@ -84,64 +92,67 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
 
 
 class Exposition:
-    """Counts requests, and writes everything down when it is asked."""
+    """Counts requests, and writes all figures at a scrape."""
 
     def __init__(self, streams: Streams) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        build = Info("hinged_build", "Of what is running.", registry=self._registry)
+        build = Info("hinged_build", "Version of the server and of Python.", registry=self._registry)
         build.info({"version": __version__, "python": platform.python_version()})
         opened = Gauge("hinged_open_streams", "WebSockets and event streams that are open.", registry=self._registry)
         opened.set_function(lambda: len(streams))
-        most = Gauge("hinged_open_streams_max", "So many may be.", registry=self._registry)
+        most = Gauge(
+            "hinged_open_streams_max", "WebSockets and event streams that may be open.", registry=self._registry
+        )
         most.set(streams.most)
         self._requests = Requests()
         self._registry.register(self._requests)
 
     def watch(self, registry: Registry) -> None:
-        """Tell of the models of this registry and of its store."""
+        """Add the figures of this registry's models and of its store."""
         self._registry.register(ModelFigures(registry))
         self._registry.register(Disk(registry.store))
 
     def add(self, collector: Collector) -> None:
-        """Tell of something else that is there only sometimes."""
+        """Add another collector, for figures that not every server has."""
         self._registry.register(collector)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One request to a route, which is its template: there are only so many of them."""
+        """Count a request to a route. The route is its template, so that the number of series stays bounded."""
         self._requests.count(method if method in METHODS else "other", route, status, seconds)
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
-        """Everything as of now, and its Content-Type, in the newest form that an Accept header allows."""
+        """Return all figures as of now and their Content-Type, in the newest format that an Accept header allows."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
 
 class Requests(Collector):
-    """Requests that were answered, and the time that they took. Counted on the event loop, read in any thread.
+    """Answered requests and their durations. Counted on the event loop, read in any thread.
 
-    A counter of Prometheus takes a lock each time, and a histogram two and a search: in all as long as some answers.
+    Prometheus' own counter takes a lock at each count, and its histogram takes two and a search: together as long as
+    some answers.
     """
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, int], Times] = {}
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One more."""
+        """Count a request."""
         times = self._seen.get((method, route, status))
         if times is None:
             times = self._seen[method, route, status] = Times(BUCKETS_S)
         times.add(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """All so far; the time is that of a route, whatever was answered."""
+        """Yield the metrics; a duration is counted per route, whatever the status."""
         names = ("method", "route")
         requests = CounterMetricFamily("hinged_requests", "Requests answered.", labels=(*names, "status"))
         lengths = HistogramMetricFamily(
             "hinged_request_duration_seconds", "Time to the end of the answer.", labels=names
         )
         of_routes: dict[tuple[str, str], list[Seen]] = {}
-        for (method, route, status), times in self._seen.copy().items():  # more may come meanwhile
+        for (method, route, status), times in self._seen.copy().items():  # the event loop may add requests meanwhile
             seen = times.seen()
             requests.add_metric((method, route, str(status)), seen.counts[-1])
             of_routes.setdefault((method, route), []).append(seen)
@@ -152,23 +163,23 @@ class Requests(Collector):
 
 
 class ModelFigures(Collector):
-    """What Prometheus is told of each model, read at that moment."""
+    """The metrics of each model, read at the scrape."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def describe(self) -> list[Metric]:
-        """Nothing before it is asked: models come and go."""
+        """Return no metrics in advance: models come and go."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric with one sample a model."""
+        """Yield every metric with a sample per model."""
         roster, ready = self._registry.roster, float(self._registry.ready)
         workers = roster.workers()
-        yield GaugeMetricFamily("hinged_ready", "1 once all models are loaded that can be.", ready)
+        yield GaugeMetricFamily("hinged_ready", "1 once all models that can be loaded are loaded.", ready)
         states = GaugeMetricFamily("hinged_models", "Models in each state.", labels=["state"])
         for state, models in roster.progress().items():
-            if state != "total":  # a sum over the states is what they are together
+            if state != "total":  # summing over the states gives the total
                 states.add_metric([state], float(models))
         yield states
         up = GaugeMetricFamily(
@@ -180,7 +191,7 @@ class ModelFigures(Collector):
                 up.add_metric([name], float(state == SERVING))
         yield up
         waited = CounterMetricFamily(
-            "hinged_turn_wait_seconds", "Time that the model's work has waited for a processor.", labels=["model"]
+            "hinged_turn_wait_seconds", "Time for which the model's work has waited for a processor.", labels=["model"]
         )
         for name, seconds in roster.waited():
             waited.add_metric([name], seconds)
@@ -196,28 +207,32 @@ class ModelFigures(Collector):
 
 
 class Disk(Collector):
-    """What Prometheus is told of the store."""
+    """The metrics of the store."""
 
     def __init__(self, store: Yielding) -> None:
         self._store = store
 
     def describe(self) -> list[Metric]:
-        """Nothing before it is asked: which there are depends on the store."""
+        """Return no metrics in advance: they depend on the store."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """How long it takes, and what it takes of the disk."""
+        """Yield how long appends take, and how much disk the store takes."""
         yield _histogram(
             "hinged_store_append_duration_seconds", "Time until an append is durable.", self._store.appends
         )
         if self._store.commits is not None:
             meaning = "Time of a commit, with its fsync; appends of several models may share one."
             yield _histogram("hinged_store_commit_duration_seconds", meaning, self._store.commits)
-        with suppress(OSError):  # it was moved away, or the disk is gone
+        with suppress(OSError):  # the folder was moved away, or the disk is gone
             room = self._store.room()
             if room is not None:
-                yield GaugeMetricFamily("hinged_store_bytes", "Of the store on disk.", float(room.used_bytes))
-                yield GaugeMetricFamily("hinged_store_free_bytes", "Left on that disk.", float(room.free_bytes))
+                yield GaugeMetricFamily(
+                    "hinged_store_bytes", "Bytes that the store takes on disk.", float(room.used_bytes)
+                )
+                yield GaugeMetricFamily(
+                    "hinged_store_free_bytes", "Bytes that are free on the store's disk.", float(room.free_bytes)
+                )
 
 
 def _histogram(title: str, meaning: str, times: Times) -> Metric:
@@ -226,14 +241,14 @@ def _histogram(title: str, meaning: str, times: Times) -> Metric:
 
 
 def _buckets(bounds_s: Sequence[float], every: Sequence[Seen]) -> tuple[list[tuple[str, float]], float]:
-    """How many took at most so long, of all that were seen, and their seconds together."""
+    """Return the number of durations up to each bound, over all that were seen, and the sum of their seconds."""
     counts = [float(sum(column)) for column in zip(*(seen.counts for seen in every), strict=True)]
     return list(zip([*map(str, bounds_s), "+Inf"], counts, strict=True)), sum(seen.seconds for seen in every)
 
 
 @contextmanager
 def _of_whole(worker: Worker) -> Iterator[None]:
-    """What cannot be read of a model that stopped is left out: its state may be torn."""
+    """Skip what cannot be read from a model that has stopped: its state may be inconsistent."""
     try:
         yield
     except Exception:
@@ -249,7 +264,7 @@ def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
         with _of_whole(worker):
             for glance in worker.model.metrics.glance():
                 where = [name, glance.source]
-                if glance.source != ALL:  # a sum over the sources is what they are together
+                if glance.source != ALL:  # summing over the sources gives the total
                     scored.add_metric(where, glance.predicted)
                 for figure, family in gauges.items():
                     value = getattr(glance, figure)

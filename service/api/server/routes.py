@@ -1,4 +1,4 @@
-"""Routes of the server itself: health, metrics, tickets."""
+"""Routes for the server itself: health, metrics, keys, tickets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINKS = {
 
 @group.serves(Operation("GET", "/", role=None))
 async def root(request: Request) -> Response:
-    """Where to go from here: a browser to the page, a program by links."""
+    """Point to the page (a browser is redirected) or to the routes (a program gets links)."""
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("ui")
     return JSON({"name": request.app.title, "version": request.app.version, **LINKS})
@@ -43,7 +43,7 @@ async def root(request: Request) -> Response:
 
 @group.serves(Operation("GET", "/healthz", role=None, probe=True), ALIVE)
 async def healthz() -> Response:
-    """The process runs."""
+    """Report that the process runs."""
     return JSON({"status": "ok"})
 
 
@@ -51,7 +51,9 @@ async def healthz() -> Response:
     Operation("GET", "/readyz", role=None, probe=True), READINESS, statuses=(200, 503), put_together=put_readiness
 )
 async def readyz(request: Request) -> Response:
-    """200 once kernels are compiled and all models loaded that can be, 503 before; how many of them do what."""
+    """Report whether the server is ready: 200 once kernels are compiled and all models that can be loaded are, 503
+    before; with the number of models by state.
+    """
     registry = registry_of(request)
     ready, models = registry.ready, registry.roster.progress()
     return JSON({"status": "ready" if ready else "starting", "models": models}, 200 if ready else 503)
@@ -65,7 +67,7 @@ async def readyz(request: Request) -> Response:
     put_together=put_metrics,
 )
 async def metrics(request: Request) -> Response:
-    """Models and requests in the text format of Prometheus."""
+    """Return metrics in the text format of Prometheus: the figures of models, and how requests went."""
     exposition: Exposition = request.app.state.exposition
     text, content_type = await asyncio.to_thread(exposition.text, request.headers.get("accept", ""))
     return Response(text, media_type=None, headers={"Content-Type": content_type})
@@ -76,12 +78,12 @@ async def metrics(request: Request) -> Response:
 
 @group.serves(ServerOperations.key, KEY, tag="access")
 async def show_key(request: Request) -> Response:
-    """Who asks: the name of the key, what it may do, on which models."""
+    """Show the caller's key: its name, its role and its models."""
     key = caller(request)
     return JSON({"name": key.name, "role": key.role, "models": list(key.models)})
 
 
 @group.serves(ServerOperations.ticket, TICKET, QueueFull, tag="access")
 async def create_ticket(request: Request) -> Response:
-    """A ticket for one event stream or one WebSocket in a browser, with the rights of the key that asks."""
+    """Issue a ticket: it opens one event stream or one WebSocket in a browser, with the rights of the caller's key."""
     return JSON(request.app.state.access.issue_ticket(request))

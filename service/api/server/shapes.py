@@ -1,4 +1,4 @@
-"""What the routes of the server itself answer."""
+"""The answers of the routes for the server itself."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Snapshots: keeping one, a model as a file, the way back, and past what cannot be applied."""
+"""Routes for snapshots: keep, export, import, roll back, and pass over an event that cannot be applied."""

@@ -1,4 +1,4 @@
-"""Routes of snapshots: keeping one, a model as a file, the way back, and past what cannot be applied."""
+"""Routes for snapshots: keep, export, import, roll back, and pass over an event that cannot be applied."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ group = Group("snapshots")
 
 @group.serves(SnapshotOperations.snapshot, SNAPSHOT, QueueFull, StoreUnavailable)
 async def keep_snapshot(model: str, request: Request) -> Response:
-    """Keep a snapshot now. Answered when it is durable."""
+    """Keep a snapshot now; the answer comes when the snapshot is durable."""
     position = await registry_of(request).get(model).snapshot()
     return JSON({"model": model, "position": position})
 
@@ -52,10 +52,10 @@ async def export_model(
     model: str,
     request: Request,
     as_of: Annotated[
-        Position | None, Query(description="of the log: the model as it was there; none: as it is")
+        Position | None, Query(description="position of the log: the model as it was there; by default as it is now")
     ] = None,
 ) -> Response:
-    """The model as one file, as it is or as it was at a position of its log."""
+    """Export the model as one file: as it is, or as it was at a position of its log."""
     position, file = await registry_of(request).export(model, as_of)
     name = f'attachment; filename="{model}-{position}{SUFFIX}"'
     return Response(file, media_type=BINARY, headers={"Content-Disposition": name})
@@ -72,7 +72,7 @@ async def export_model(
     status_code=201,
 )
 async def import_model(model: str, request: Request) -> Response:
-    """A new model from such a file. 201; 409 if there is one of this name."""
+    """Import a model from an exported file: 201; 409 if the name is taken."""
     registry = registry_of(request)
     with await receive_file(request, limits.IMPORT_BYTES_MAX) as file:
         worker = await registry.import_file(model, file)
@@ -84,7 +84,7 @@ async def import_model(model: str, request: Request) -> Response:
 
 @group.serves(SnapshotOperations.rollback, ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK_BODY)
 async def roll_back(model: str, request: Request) -> Response:
-    """Make the model what it was at a position. Its log goes on; what is undone does not count any more."""
+    """Roll a model back to its state at a position. Its log goes on; what is undone no longer counts."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = parsed(ROLL_BACK, await read_command(request))
@@ -93,7 +93,7 @@ async def roll_back(model: str, request: Request) -> Response:
 
 @group.serves(SnapshotOperations.skip_event, SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True)
 async def set_aside(model: str, request: Request) -> Response:
-    """Pass over the event that the model could not take in, and before which it stands; then it learns on."""
+    """Pass over the event that stops the model: the model could not apply it, and now learns on after it."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, PASS_OVER)

@@ -1,4 +1,4 @@
-"""What the routes of snapshots take and answer."""
+"""The bodies and answers of the snapshot routes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Position = Annotated[int, Field(ge=1, lt=2**53)]
 
 @with_config(STRICT)
 class RollBack(TypedDict):
-    """The position whose state is to come back."""
+    """The position whose state shall come back."""
 
     position: Position
 
 
 @with_config(STRICT)
 class PassOver(TypedDict):
-    """The position of the event before which the model stands; without one it is whichever event that is."""
+    """The position of the event before which the model has stopped; by default whichever event that is."""
 
     position: NotRequired[Position]
 

@@ -1,1 +1,1 @@
-"""What stays open: a model's events, and its WebSocket."""
+"""Routes that stay open: a model's event stream, and its WebSocket."""

@@ -1,4 +1,4 @@
-"""Frames of a WebSocket: what stands in one, what it may ask for, and how it is answered."""
+"""Frames of a WebSocket: what a frame holds, what it may ask for, and how it is answered."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ REF_CHARS_MAX = 128
 
 
 class FrameLimits(NamedTuple):
-    """How long a frame may be, and the arrays in it (trees.py)."""
+    """Limits of a frame: its bytes, and the elements of its arrays (trees.py)."""
 
     bytes_max: int
     elements: Mapping[str, int]
 
 
 class Read(NamedTuple):
-    """A frame as it was read. refusal: why it says nothing that could be done, and has no op then."""
+    """A frame after reading. refusal: why nothing can be done for it; op is then empty."""
 
     ref: str | None = None
     op: str = ""
-    body: dict[str, Any] = {}  # noqa: RUF012  nobody writes into it
+    body: dict[str, Any] = {}  # noqa: RUF012  never written to
     refusal: ServiceError | None = None
 
 
 def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | None = None) -> Slices[Read]:
-    """A frame in its parts, or as far as it has them. standing: why nothing is done for this client."""
+    """Read a frame into its parts, as far as possible. standing: why nothing is done for this client at the moment, or
+    None.
+    """
     long = len(data) > SMALL_BYTES
     try:
         if long:
@@ -43,25 +45,25 @@ def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | 
         else:
             frame = from_json(data)
     except Invalid as error:
-        return Read(refusal=Invalid(f"a frame is a JSON object: {error.message}"))
+        return Read(refusal=Invalid(f"a frame must be a JSON object: {error.message}"))
     except ValueError as error:
-        return Read(refusal=Invalid(f"a frame is a JSON object: {error}"))
+        return Read(refusal=Invalid(f"a frame must be a JSON object: {error}"))
     if not isinstance(frame, dict):
-        return Read(refusal=Invalid(f"a frame is a JSON object, got {shown(frame)}"))
+        return Read(refusal=Invalid(f"a frame must be a JSON object, got {shown(frame)}"))
     ref, op = frame.pop("ref", None), frame.pop("op", None)
     if not (isinstance(ref, str) and 0 < len(ref) <= REF_CHARS_MAX):
         return Read(refusal=Invalid(f"ref must be a string of 1 to {REF_CHARS_MAX} characters, got {shown(ref)}"))
-    if len(data) > limits.bytes_max // 4:  # a character has four bytes at most
+    if len(data) > limits.bytes_max // 4:  # a character takes at most four bytes
         size = len(data) if isinstance(data, bytes) else len(data.encode())
         if size > limits.bytes_max:
-            return Read(ref, refusal=BodyTooLarge(f"a frame has at most {limits.bytes_max} bytes, got {size}"))
+            return Read(ref, refusal=BodyTooLarge(f"a frame may have at most {limits.bytes_max} bytes, got {size}"))
     if not (isinstance(op, str) and op in FRAMES):
         return Read(ref, refusal=Invalid(f"op must be one of {', '.join(FRAMES)}, got {shown(op)}"))
     return Read(ref, refusal=standing) if standing is not None else Read(ref, op, frame)
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
-    """What came of a frame, as its answer says it."""
+    """Return the answer to a frame for this outcome."""
     if isinstance(outcome, ServiceError):
         return {"ok": False, **outcome.body()}
     return {"ok": True, **outcome}

@@ -1,7 +1,8 @@
-"""Routes of streams: the events of a model, for browsers' EventSource and for whoever reads lines, and its WebSocket.
+"""Routes for streams: a model's events, for a browser's EventSource and for programs that read lines, and its
+WebSocket.
 
-The id of an event is its position in the log. Who comes back with `Last-Event-ID` is told everything behind it, however
-long ago; who reads too slowly is cut off, and comes back in the same way.
+An event's id is its position in the log. A client that reconnects with `Last-Event-ID` gets everything after it,
+however old. A client that reads too slowly is cut off, and reconnects in the same way.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from hinged.service.store.base import Damaged
 
 group = Group("events")
 
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass on what comes as it comes
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies must not hold events back
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events. FastAPI's own class wants to call the route itself, and knows no end of the server."""
+    """Server-sent events. FastAPI's own class insists on calling the route itself, and does not end with the server."""
 
     media_type = "text/event-stream"
 
@@ -44,16 +45,17 @@ async def follow(
     model: str,
     request: Request,
     after: Annotated[
-        int | None, Query(alias="from", ge=0, lt=2**63, description="tell of events behind this position; 0: of all")
+        int | None, Query(alias="from", ge=0, lt=2**63, description="only events after this position; 0: all events")
     ] = None,
     last_event_id: Annotated[
-        int | None, Header(ge=0, lt=2**63, description="the same, as a client that comes back sends it")
+        int | None, Header(ge=0, lt=2**63, description="the same, as a client sends it when it reconnects")
     ] = None,
     named: Annotated[
-        bool, Query(description="whether events carry their kind as a name; without, a browser's `onmessage` gets all")
+        bool,
+        Query(description="whether events carry their kind as a name; if not, a browser's `onmessage` gets all events"),
     ] = True,
 ) -> Response:
-    """What happens to a model, as server-sent events; `id` is the position in its log."""
+    """Stream the events of a model as server-sent events; `id` is the position in its log."""
     registry = registry_of(request)
     follower = registry.get(model).follow(after if last_event_id is None else last_event_id)
     request.app.state.streams.check()
@@ -68,18 +70,18 @@ async def _lines(
     streams: Streams = request.app.state.streams
     try:
         with streams.one(follower.end):
-            yield KEEPALIVE_COMMENT  # whoever waits for the first byte knows that it is open
+            yield KEEPALIVE_COMMENT  # shows a client that waits for the first byte that the stream is open
             async with aclosing(follower.pages(heartbeat_s)) as pages:
                 async for page in pages:
                     if not access.knows(caller(request)):
                         return
                     yield b"".join(_block(news, named=named) for news in page) or KEEPALIVE_COMMENT
-    except (ServiceError, Damaged):  # it comes back, and is told what is the matter
+    except (ServiceError, Damaged):  # the client reconnects, and then gets the error
         return
 
 
 def _block(news: Told, *, named: bool) -> bytes:
-    """One event; a note has no id of its own, so that nobody comes back to it."""
+    """Return an event as bytes. A note has no id, so no client resumes from it."""
     shown = json.dumps(news.shown(), ensure_ascii=False, separators=(",", ":"))
     kind, position = news.kind if named else None, None if news.note else str(news.position)
     return format_sse_event(event=kind, data_str=shown, id=position)
@@ -87,7 +89,7 @@ def _block(news: Told, *, named: bool) -> bytes:
 
 @group.opens(STREAM)
 async def stream(model: str, socket: WebSocket) -> None:
-    """Frames {"op", "ref", ...the body of the route} are answered by {"ref", "ok", ...its answer}."""
+    """Answer frames {"op", "ref", ...the body of the route} with {"ref", "ok", ...its answer}."""
     worker = registry_of(socket).get(model)
     streams: Streams = socket.app.state.streams
     frames = Frames(socket, worker)

@@ -1,4 +1,4 @@
-"""What streams take and tell."""
+"""The bodies and answers of the streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hinged.service.data.examples import STRICT
 
 
 class StreamEvent(TypedDict):
-    """One server-sent event."""
+    """A server-sent event."""
 
     event: str
     data: str

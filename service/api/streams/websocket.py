@@ -1,9 +1,9 @@
-"""The WebSocket of a model: frames that say what the routes say, many under way at once, answered in order.
+"""The WebSocket of a model: frames ask what routes ask, many at once, and are answered in order.
 
-Frames are read and given to the worker, then the next ones are read: what comes while an append is under way shares the
-next micro-batch and its fsync. Frames of one kind that have come together are also read and answered together
-(dispatch.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers; beyond that nothing is read, and TCP
-slows the client down. So it does where the client does not read its answers.
+Frames are read and given to the worker without waiting for their answers, so frames that arrive during an append share
+the next micro-batch and its fsync. Frames of one kind that arrive together are also read and answered together
+(dispatch.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers. Beyond that, or if the client does not read
+its answers, the server reads no more, and TCP slows the client down.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from hinged.service.errors import (
 from hinged.service.store.base import Damaged
 
 TOGETHER_BYTES_MAX = 2**16
-"""Of frames that are read together."""
+"""Bytes of frames that are read together."""
 
 Begun: TypeAlias = Outcome | tuple[asyncio.Future[Any], Callable[[Any], Answer]]
-"""A change that has begun, with what is told of what comes of it; or its refusal."""
+"""A change that has begun, with the function that makes its answer; or its outcome."""
 
 
 class Close(NamedTuple):
-    """Why a socket is closed by the server: a common code, or one of HTTP behind a 4."""
+    """Why the server closes a socket: a usual code, or 4000 plus an HTTP status."""
 
     code: int
     reason: str
@@ -65,7 +65,7 @@ IDLE = 4408
 
 
 class FrameBatch(NamedTuple):
-    """Frames that are done together, and what becomes of each."""
+    """Frames that are done together, and their outcomes."""
 
     refs: Sequence[str | None]
     outcomes: asyncio.Task[list[Outcome]]
@@ -73,7 +73,7 @@ class FrameBatch(NamedTuple):
 
 
 class Frames:
-    """One open socket."""
+    """An open WebSocket."""
 
     def __init__(self, socket: WebSocket, worker: Worker) -> None:
         self._socket = socket
@@ -84,27 +84,27 @@ class Frames:
         self._room = asyncio.Semaphore(limits.FRAMES_IN_FLIGHT_MAX)
         self._asked: asyncio.Queue[FrameBatch | None] = asyncio.Queue()
         self._newest: FrameBatch | None = None
-        self._change: asyncio.Future[Any] | None = None  # the newest one, which what only reads waits for
+        self._change: asyncio.Future[Any] | None = None  # the newest; predictions and subscriptions wait for it
         self._there: Callable[[], Any] = socket.scope.get(THERE, lambda: None)
         self._subscription: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
-        self._sending = asyncio.Lock()  # an answer in pieces has nothing between them
-        self._left = False  # the client
+        self._sending = asyncio.Lock()  # an answer in several pieces must not be interrupted
+        self._left = False  # the client has left
 
     def stop(self) -> None:
-        """Read no more, answer what was read, close."""
+        """Read no more, answer what was read, then close."""
         self._stop.set()
 
     async def run(self) -> None:
         """Read and answer until the client leaves, the model is deleted, or the server stops."""
         reading, writing = asyncio.create_task(self._read()), asyncio.create_task(self._write())
         ends = [asyncio.create_task(end.wait()) for end in (self._stop, self._worker.journal.feed.over)]
-        over: Close | None = None  # the model is here no more
+        over: Close | None = None  # set once the model is no longer here
         try:
             await asyncio.wait([reading, writing, *ends], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 close = reading.result()
-            elif writing.done():  # the client does not take its answers
+            elif writing.done():  # the client does not read its answers
                 close = None
             elif self._stop.is_set():
                 close = STOPPED
@@ -123,12 +123,12 @@ class Frames:
         finally:
             await _cancelled(reading, writing, *ends, *([self._subscription] if self._subscription else []))
             left = [self._asked.get_nowait() for _ in range(self._asked.qsize())]
-            await _cancelled(*(asked.outcomes for asked in left if asked))  # what the worker has it does all the same
+            await _cancelled(*(asked.outcomes for asked in left if asked))  # the worker still does what it already has
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def _read(self) -> Close | None:
-        """Take frames until the client leaves (None) or there is a reason to close."""
+        """Read frames until the client leaves (None) or there is a reason to close."""
         while True:
             data = await self._receive()
             if data is None or isinstance(data, Close):
@@ -140,14 +140,16 @@ class Frames:
             read = [await sliced(read_frame(frame, within, standing)) for frame in frames]
             for (op, _), of_op in groupby(enumerate(read), _kind):
                 await self._submit(op, [frame for _, frame in of_op])
-            await asyncio.sleep(0)  # who sends without a pause leaves the event loop to others now and then
+            await asyncio.sleep(0)  # a client that sends without a pause must not keep the event loop from other work
             if over:
                 return None
             if isinstance(standing, Unauthenticated):
                 return REVOKED
 
     async def _with_following(self, first: str | bytes) -> tuple[list[str | bytes], bool]:
-        """A frame and those that have come behind it, as far as there is room; whether the client has left then."""
+        """Return a frame and the frames that have arrived after it, as far as there is room; and whether the client has
+        left.
+        """
         frames, size = [first], len(first)
         while len(frames) < TOGETHER_MAX and size < TOGETHER_BYTES_MAX and not self._room.locked():
             message = self._there()
@@ -161,7 +163,7 @@ class Frames:
         return frames, False
 
     async def _receive(self) -> str | bytes | Close | None:
-        """The next frame; None if the client has left, a reason to close if it is idle."""
+        """Return the next frame; None if the client has left, a reason to close if it is idle."""
         while True:
             try:
                 async with asyncio.timeout(limits.STREAM_IDLE_S):
@@ -174,11 +176,11 @@ class Frames:
             return None if message["type"] == "websocket.disconnect" else _data(message)
 
     def _elements(self) -> Mapping[str, int]:
-        """How long the arrays of a frame may be."""
+        """Return how long the arrays of a frame may be."""
         return limits_of(self._worker.published.configuration, self._settings)
 
     def _standing(self) -> ServiceError | None:
-        """Why nothing is done for the client any more, or just now; None where it has a key that is good."""
+        """Return why nothing is done for the client, now or any more; None if its key is valid."""
         try:
             return None if self._access.knows(caller(self._socket)) else Unauthenticated(REVOKED.reason)
         except ServiceError as error:
@@ -187,7 +189,7 @@ class Frames:
     # -- doing --------------------------------------------------------------------------------------------------------
 
     async def _submit(self, op: str, run: Sequence[Read]) -> None:
-        """Begin what some frames ask for, all of them the same, before the next one is looked at."""
+        """Begin what frames with the same op ask for, before the next frame is looked at."""
         operation = FRAMES.get(op)
         try:
             if operation is not None:
@@ -201,7 +203,7 @@ class Frames:
             for frame in run:
                 answered = asyncio.Event()
                 self._put([frame], self._subscribed(frame, self._change, answered), answered)
-        elif operation is ExampleOperations.predict:  # it changes nothing, and the next frame need not wait for it
+        elif operation is ExampleOperations.predict:  # it changes nothing, so the next frame need not wait for it
             self._put(run, self._predicted([frame.body for frame in run], self._change))
         else:
             await self._changed(operation, run)
@@ -212,12 +214,12 @@ class Frames:
         begun: list[Begun] = []
         try:
             for each in found:
-                begun.append(await self._begun(each) if isinstance(each, Change) else each)  # noqa: PERF401  as far as it comes
-        finally:  # what the model has is answered, also where the server stops meanwhile
+                begun.append(await self._begun(each) if isinstance(each, Change) else each)  # noqa: PERF401  it may be cut off halfway
+        finally:  # changes that the model has are answered, even if the server stops meanwhile
             self._put(run[: len(begun)], _ended(begun))
 
     async def _begun(self, change: Change) -> Begun:
-        """Begin a change. Where the model's queue is full, our own frames in it are done first."""
+        """Begin a change. If the model's queue is full, first wait for this socket's own changes in it."""
         try:
             try:
                 future = change.begin()
@@ -254,7 +256,7 @@ class Frames:
         outcomes: Coroutine[Any, Any, list[Outcome]],
         answered: asyncio.Event | None = None,
     ) -> None:
-        """Have frames answered behind those before them."""
+        """Queue frames to be answered after the frames before them."""
         task = asyncio.create_task(outcomes)
         self._newest = FrameBatch([frame.ref for frame in run], task, answered or asyncio.Event())
         self._asked.put_nowait(self._newest)
@@ -262,7 +264,7 @@ class Frames:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        """Answer what was read, in order, until a None."""
+        """Answer frames in order, until a None."""
         while (asked := await self._asked.get()) is not None:
             answers = zip(asked.refs, await _foreseen(asked), strict=True)
             await self._send([{"ref": ref, **told(outcome)} for ref, outcome in answers])
@@ -271,7 +273,7 @@ class Frames:
                 self._room.release()
 
     async def _send(self, frames: Sequence[dict[str, Any]]) -> None:
-        """Send frames, to nobody if the client has left. TimeoutError where it does not read."""
+        """Send frames, unless the client has left. TimeoutError if the client does not read."""
         if self._left:
             return
         try:
@@ -282,7 +284,7 @@ class Frames:
                         await self._socket.send({"type": "websocket.send", PIECES: pieces})
                     else:
                         await self._socket.send_text(json_bytes(frame).decode())
-        except WebSocketDisconnect:  # what it sent before is on its way to us, and will be done
+        except WebSocketDisconnect:  # frames that it sent before leaving are still read and done
             self._left = True
 
     # -- subscribing --------------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ class Frames:
         return {"model": self._worker.model.name, "position": begins}
 
     async def _tell(self, ref: str | None, follower: Follower, answered: asyncio.Event) -> None:
-        """Send what a follower is told, as long as it keeps up."""
+        """Send a follower's events, as long as the client keeps up."""
         await answered.wait()
         try:
             async with aclosing(follower.pages(limits.HEARTBEAT_S)) as pages:
@@ -309,13 +311,13 @@ class Frames:
 
 
 def _kind(numbered: tuple[int, Read]) -> tuple[str, int]:
-    """What frames have in common that are done together: the op; a long frame is done alone."""
+    """Return a key that is equal for frames that are done together: the op; a long frame is done alone."""
     number, frame = numbered
     return frame.op, number if is_long(frame.body) else -1
 
 
 def _data(message: Any) -> str | bytes:
-    """What stands in a frame."""
+    """Return the content of a frame."""
     return message.get("text") or message.get("bytes") or ""
 
 
@@ -324,7 +326,7 @@ async def _refused(refusals: Sequence[ServiceError]) -> list[Outcome]:
 
 
 async def _ended(begun: Sequence[Begun]) -> list[Outcome]:
-    """What comes of changes that have begun."""
+    """Return the outcomes of changes that have begun."""
     outcomes: list[Outcome] = []
     try:
         for each in begun:
@@ -336,7 +338,7 @@ async def _ended(begun: Sequence[Begun]) -> list[Outcome]:
                     outcomes.append(error)
             else:
                 outcomes.append(each)
-    finally:  # where the client has left nobody asks for the rest
+    finally:  # if the client has left, nobody waits for the rest
         for each in begun[len(outcomes) :]:
             if isinstance(each, tuple):
                 each[0].cancel()
@@ -344,13 +346,15 @@ async def _ended(begun: Sequence[Begun]) -> list[Outcome]:
 
 
 async def _over(before: asyncio.Future[Any] | None) -> None:
-    """Until a change has ended, whatever came of it."""
+    """Wait until a change has ended, whatever its outcome."""
     if before is not None and not before.done():
         await asyncio.wait([before])
 
 
 async def _foreseen(asked: FrameBatch) -> list[Outcome]:
-    """What came of frames; what nobody foresaw is told to the log and not to the client, as over HTTP."""
+    """Return the outcomes of frames. An unexpected error goes to the log, and the client gets an InternalError, as over
+    HTTP.
+    """
     try:
         return await asked.outcomes
     except Exception as error:  # noqa: BLE001
@@ -358,14 +362,14 @@ async def _foreseen(asked: FrameBatch) -> list[Outcome]:
 
 
 def _public(error: Exception) -> ServiceError:
-    """An error as a client may see it."""
+    """Return an error as a client may see it."""
     if isinstance(error, ServiceError):
         return error
     return StoreUnavailable(f"the log cannot be read: {error}")
 
 
 async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
-    """End tasks, whatever comes of them."""
+    """Cancel tasks and wait for them, whatever they raise."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,1 +1,1 @@
-"""What x may be: each kind of features, and each kind of column, reads, writes, refuses and describes itself here."""
+"""Forms of x: each kind of features, and each kind of column, parses, stores, checks and describes itself here."""

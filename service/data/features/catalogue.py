@@ -1,4 +1,4 @@
-"""Every kind of features: where a kind's class stands in this union, it is known."""
+"""All kinds of features: a kind exists if its class is in this union."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hinged.service.data.features.text import TextFeatures
 
 AnyFeatures = RowFeatures | NamedFeatures | TextFeatures
 AnyX = XInRows | RecordX | TextX
-"""The x of any of them, as the routes' document tells it."""
+"""The x of any kind, for the OpenAPI document."""
 FeaturesPart = Annotated[AnyFeatures, Field(discriminator="type")]
 FEATURES: TypeAdapter[AnyFeatures] = TypeAdapter(FeaturesPart)
 
 
 def _known(*kinds: Any) -> tuple[type[Features], ...]:
-    """TypeError for a class that leaves something open."""
+    """Return the kinds. TypeError for a class that leaves something undefined."""
     for kind in kinds:
         check_declared(kind, "kind of features", ("X", "ONE"))
     return kinds

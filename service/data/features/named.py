@@ -1,4 +1,4 @@
-"""Named features: x is an object of names and values, of which a vocabulary makes rows."""
+"""Named features: x is an object of names and values, which a vocabulary turns into rows."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from hinged.service.errors import Invalid
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.estimators.scaling import CLIP
 
-if TYPE_CHECKING:  # it imports this
+if TYPE_CHECKING:  # parts.py imports this module
     from hinged.service.data.parts import Configuration
 
 
 class RecordFeatures(Features):
-    """What has records as its canonical form, which the log keeps."""
+    """Features whose canonical form is a record, which the log keeps."""
 
     LONE: ClassVar[str | None] = None
-    """The name in the record of an x that is one value."""
+    """The name in the record, if x is a single value."""
 
     if TYPE_CHECKING:
         warmup: int
@@ -48,11 +48,11 @@ class RecordFeatures(Features):
         return self.warmup
 
     def inputs(self, xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Records:
-        """A batch of records, which were checked as they were parsed."""
+        """Return a batch of records, which were checked when they were parsed."""
         return Records(tuple(xs))
 
     def record_of(self, x: Mapping[str, Any], index: int) -> Record:
-        """The record of values by column, which stand there. Invalid."""
+        """Return the record of values by column; index: of the x. Invalid."""
         try:
             return self.record(x)
         except PydanticCustomError as error:
@@ -60,22 +60,22 @@ class RecordFeatures(Features):
 
     @abstractmethod
     def record(self, x: Mapping[str, Any]) -> Record:
-        """The record of values by column. PydanticCustomError."""
+        """Return the record of values by column. PydanticCustomError."""
 
     def examples(self, configuration: Configuration) -> Records:
-        """Nothing, and a name that is new."""
+        """Return an empty record, and a record with a new name."""
         return Records(({}, {"rehearsed": "again"}))
 
     def check_form(self, inputs: Inputs, configuration: Configuration) -> None:
         if not isinstance(inputs, Records):
-            raise ValueError("x has another form than the model's features")  # noqa: TRY004  no fault of the caller's
+            raise ValueError("x does not have the form of the model's features")  # noqa: TRY004  the caller's types are right
 
     def check_held(self, batches: Sequence[Inputs], configuration: Configuration, kernel: Kernel) -> bool:
         return all(isinstance(batch, Records) for batch in batches)
 
 
 class Column(Part):
-    """What the strings of a name are."""
+    """The kind of a name's strings."""
 
     type: Literal[DECLARED] = Field(  # type: ignore[valid-type]
         description="; ".join(f"{name}: {KINDS[name].MEANING}" for name in DECLARED)
@@ -83,7 +83,7 @@ class Column(Part):
 
 
 class NamedFeatures(RecordFeatures):
-    """x is an object of names and values; columns are found in the first `warmup` examples (vocabulary.py)."""
+    """x is an object of names and values; its columns are found in the first `warmup` examples (vocabulary.py)."""
 
     X: ClassVar[Any] = RecordX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(RecordX)
@@ -91,21 +91,23 @@ class NamedFeatures(RecordFeatures):
 
     type: Literal["named"]
     warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
-    columns_max: int = Field(1024, ge=1, lt=2**30, description="columns, at most; values beyond are ignored")
+    columns_max: int = Field(
+        1024, ge=1, lt=2**30, description="the most columns; values that would need further columns are ignored"
+    )
     columns: dict[Annotated[str, Field(max_length=NAME_CHARS_MAX)], Column] | None = Field(
-        None, max_length=FIELDS_MAX, description="what the strings of these names are; null: the warm-up tells"
+        None, max_length=FIELDS_MAX, description="the kinds of these names' strings; null: the warm-up finds them"
     )
     times: StrictBool = Field(
-        False, description="whether the warm-up tells which names have days and times; else they are categories"
+        False, description="whether the warm-up looks for names with days and times; if not, they are categories"
     )
     identifiers: StrictBool = Field(
         False,
-        description="whether the warm-up leaves out names of which nearly all strings differ; else they are categories",
+        description="whether the warm-up leaves out names whose strings nearly all differ; if not, they are categories",
     )
     since: tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None = Field(
         None,
         max_length=FIELDS_MAX,
-        description="names of times that also tell the time since the example before; null: all, as once in each model",
+        description="names of times that also give the time since the example before; null: all, as in older models",
     )
     warmup_candidates: Candidates = False
 
@@ -118,12 +120,12 @@ class NamedFeatures(RecordFeatures):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What the strings of some names are."""
+        """The kinds of names' strings, as far as they are declared."""
         return {name: column.type for name, column in (self.columns or {}).items()}
 
     @property
     def _hashing(self) -> Counter[str]:
-        """How many names have strings of which a hash makes columns, by their kind."""
+        """The number of names per kind whose columns a hash finds."""
         return Counter(kind for kind in self.kinds.values() if KINDS[kind].WIDTH)
 
     @property
@@ -137,14 +139,14 @@ class NamedFeatures(RecordFeatures):
     def square_max(self) -> float:
         if not self.times and self.columns is None:
             return CLIP**2 * min(self.columns_max, FIELDS_MAX)
-        # A number's and a time's: so it has been wherever anything is said of strings.
+        # The size of a number and a time, which has been used since names could have a kind.
         of_name = max([Moments.SQUARE_MAX, *(KINDS[kind].SQUARE_MAX for kind in self.kinds.values())])
-        # Strings that one hash spreads may meet.
+        # Strings that share a hash may fall into the same column.
         hashed = sum(KINDS[kind].SQUARE_MAX * names**2 for kind, names in self._hashing.items())
         return min(CLIP**2 * self.columns_max, of_name * FIELDS_MAX) + hashed
 
     def check(self, dim_max: int) -> None:
-        """Invalid where they are too wide, or names are to tell the time since an example that have no times."""
+        """Raise Invalid if the features are too wide, or `since` lists a name without times."""
         if self.dim > dim_max:
             more = self.dim - self.columns_max
             behind = f": a column of texts needs {more} more" if more else ""
@@ -152,7 +154,7 @@ class NamedFeatures(RecordFeatures):
         for name in self.since or ():
             kind = self.kinds.get(name, Moments.NAME if self.times else "category")
             if kind != Moments.NAME:
-                raise Invalid(f"features.since: {name[:80]!r} must be a name of times, got one that is a {kind}")
+                raise Invalid(f"features.since: {name[:80]!r} must be a name of times, got a name of kind {kind}")
 
     @property
     def in_order(self) -> bool:
@@ -165,7 +167,7 @@ class NamedFeatures(RecordFeatures):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def inputs(self, xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Records:
-        """A batch of records. Invalid for a string that is longer than its name may have."""
+        """Return a batch of records. Invalid for a string that is longer than its name's kind allows."""
         for r, x in enumerate(xs):
             for name, value in x.items():
                 if type(value) is str and len(value) > STRING_CHARS_MAX:
@@ -179,11 +181,11 @@ class NamedFeatures(RecordFeatures):
             raise Invalid(f"{place}: {too_long(name, value, most).message()}", index=index)
 
     def record(self, x: Mapping[str, Any]) -> Record:
-        """The canonical form."""
+        """Return the canonical form."""
         return canonical(x, TEXT_CHARS_MAX)
 
     def record_of(self, x: Mapping[str, Any], index: int) -> Record:
-        """The canonical form, whose strings are no longer than their names may have. Invalid."""
+        """Return the canonical form, whose strings are no longer than their names' kinds allow. Invalid."""
         record = super().record_of(x, index)
         for name, value in record.items():
             if type(value) is str:
@@ -191,7 +193,7 @@ class NamedFeatures(RecordFeatures):
         return record
 
     def of_fields(self, data: Mapping[str, Any]) -> Any:
-        """The part `x`, or all plain fields."""
+        """Return the field `x` if it is an object, else all plain fields."""
         x = data.get("x")
         if isinstance(x, Mapping):
             return x
@@ -202,7 +204,7 @@ class NamedFeatures(RecordFeatures):
         }
 
     def columns_of(self, configuration: Configuration, reader: Reader[Any]) -> list[tuple[str, str, Sequence[int]]]:
-        assert isinstance(reader, RecordReader)  # noqa: S101  it is the vocabulary's
+        assert isinstance(reader, RecordReader)  # noqa: S101  the vocabulary makes RecordReaders
         names = reader.names
         found: list[tuple[str, str, Sequence[int]]] = []
         for name, values in list(names.fields.items()):

@@ -1,4 +1,4 @@
-"""What is observed of the first examples, before what their columns mean is fixed."""
+"""The base of encoders: they observe the first examples, and then fix what their columns mean."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ Item = TypeVar("Item")
 
 
 class Encoder(ABC, Generic[X, Item]):
-    """What makes rows of x for a solver, by what a warm-up of so many examples, each an `Item`, has shown.
+    """Turns x into rows for a solver, by what a warm-up of `warmup` examples, each an `Item`, has shown.
 
-    It tells when it is time to find the columns by what has been seen. A model that learns the warm-up anew at these
-    moments learns less than three times as many examples.
+    It says when to find the columns again from what it has observed. A model that relearns the warm-up at these moments
+    learns fewer than three times as many examples.
     """
 
     NAME: ClassVar[str]
-    """Of what the subclass is, in a snapshot."""
+    """The name of the subclass's state in a snapshot."""
     ITEMS: ClassVar[str]
     FIRST: ClassVar[int]
     """Examples after which the columns are found for the first time; a power of 2."""
     HAS_WORDS: ClassVar[bool] = False
-    """Whether columns tell names and values, which may have to be forgotten with an example."""
+    """Whether columns reveal names and values, which may have to be forgotten with an example."""
 
     def __init__(self, warmup: int) -> None:
         self.warmup = warmup
-        self.observed: list[Item] = []  # of the warm-up while it lasts
+        self.observed: list[Item] = []  # examples of the warm-up, while it lasts
         self.warming = warmup > 0
-        self.spread = Spread(0.0, 0.0, 0.0)  # what the warm-up has shown; all 0 before
+        self.spread = Spread(0.0, 0.0, 0.0)  # as the warm-up has shown; all 0 before
 
     @abstractmethod
     def __len__(self) -> int:
-        """Columns that mean something."""
+        """Return the number of columns that have a meaning."""
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
@@ -55,15 +55,15 @@ class Encoder(ABC, Generic[X, Item]):
 
     @property
     def until_freeze(self) -> int:
-        """Examples until it is time to `freeze`: when FIRST, twice as many ... are there, and at the warm-up's end."""
+        """Examples until `freeze` is due: after FIRST examples, twice as many, and so on, and at the warm-up's end."""
         return until_found(len(self.observed), self.warmup, self.FIRST) if self.warming else 0
 
     @abstractmethod
     def items(self, inputs: X) -> list[Item]:
-        """Each x as it is observed."""
+        """Return each x in the form in which it is observed."""
 
     def observe(self, items: Sequence[Item]) -> bool:
-        """Take the next examples of the warm-up, `left` at most; whether it is time to `freeze`."""
+        """Take the next examples of the warm-up, at most `left`; return whether `freeze` is due."""
         if len(items) > self.left:
             raise ValueError(f"the warm-up takes {self.left} more {self.ITEMS}, got {len(items)}")
         due = self.warming and len(items) >= self.until_freeze
@@ -72,13 +72,13 @@ class Encoder(ABC, Generic[X, Item]):
 
     @abstractmethod
     def freeze(self) -> CSR:
-        """Fix the columns by what was observed, and return that as rows.
+        """Fix the columns by what was observed, and return the observed examples as rows.
 
-        Before the warm-up's end the columns are provisional: the next `freeze` begins anew. At its end they stay.
+        Before the warm-up's end the columns are provisional, and the next `freeze` starts over. At its end they stay.
         """
 
     def _end_if_whole(self) -> None:
-        """Called behind a `freeze`: at the warm-up's end what was found stays, and nothing is observed any more."""
+        """End the warm-up after a `freeze` if it is complete: the columns stay, and nothing more is observed."""
         if len(self.observed) == self.warmup:
             self.warming, self.observed = False, []
 
@@ -86,46 +86,48 @@ class Encoder(ABC, Generic[X, Item]):
 
     @abstractmethod
     def rows(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """A batch that is learned, as a kernel and a precision see it. It may give columns to what has none."""
+        """Return a batch that is learned as rows for a kernel and a precision. May give columns to names or values that
+        have none.
+        """
 
     @abstractmethod
     def reader(self) -> Reader[X]:
-        """What reads as it would now, for predictions."""
+        """Return a reader for predictions with the columns of this moment."""
 
     def from_the_first(self) -> AbstractContextManager[None]:
-        """While the log's examples are learned once more, from the first on."""
+        """Return a context in which the log's examples are learned again, from the first on."""
         return nullcontext()
 
     @abstractmethod
     def examples(self, most: int) -> list[X]:
-        """Batches of what it knows, by which a state is tried: `most` examples of each kind."""
+        """Return batches of known values, to try a state with: `most` examples of each kind."""
 
     # -- what an example alone has shown --------------------------------------------------------------------------
 
     def columns_of(self, inputs: X) -> set[int]:
-        """The columns of names and values in a batch."""
+        """Return the columns of names and values in a batch."""
         return set()
 
     def forget(self, columns: Iterable[int]) -> None:
         """Forget what these columns mean."""
 
     def forget_but(self, columns: Iterable[int]) -> None:
-        """Forget what all columns but these mean."""
+        """Forget what all columns except these mean."""
 
     # -- for people, and as a state -------------------------------------------------------------------------------
 
     @abstractmethod
     def figures(self) -> dict[str, Any]:
-        """What it has found, for people."""
+        """Return what the warm-up has found, for people."""
 
     def warnings(self, examples: int) -> list[str]:
-        """What people should know of it. examples: how many were learned."""
+        """Return warnings for people. examples: how many were learned."""
         return []
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All of it as facts and arrays."""
+        """Return the state as facts and arrays."""
 
     @abstractmethod
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over a state of `state`. ValueError if it does not fit together; nothing changes then."""
+        """Take over a result of `state`. ValueError if it is inconsistent; nothing changes then."""

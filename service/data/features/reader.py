@@ -1,4 +1,4 @@
-"""Records as rows of numbers: where their values stand, and how a reader sees them."""
+"""Reading records as rows of numbers, for learning and for predictions."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ Array = np.ndarray[Any, Any]
 X = TypeVar("X", bound=Inputs)
 
 Outside: TypeAlias = Mapping[int, Sequence[str | int]]
-"""By row of a batch, the names (of rows of numbers the columns) whose values lie outside of what was learned."""
+"""By row of a batch, the names (or columns, for rows of numbers) whose values lie outside everything learned."""
 OUTSIDE_SHOWN = 10
-"""Names or columns of a row that are listed. An answer grows by as many, for each of up to 10,000 rows."""
+"""Names or columns of a row that are listed. An answer of 10,000 rows grows by 10,000 times as many."""
 
 Fields: TypeAlias = dict[str, dict[Value, int]]
 Unseen: TypeAlias = Callable[[str, Value, Any], int | None]
-"""Gives a column to what has none, by name, value and number, or None."""
+"""Returns a new column for a name, value and number without one, or None."""
 
 LIMIT_MIN = min(measure.limit for measure in MEASURES.values())
 STANDARDISED = [value for value, measure in MEASURES.items() if measure.standardised]
 
 
 class Reader(ABC, Generic[X]):
-    """What makes rows of x for predictions, in any thread. It never changes."""
+    """Turns x into rows for predictions, in any thread. It never changes."""
 
     @abstractmethod
     def rows(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """A batch as a kernel and a precision see it, each x by itself."""
+        """Return a batch as rows for a kernel and a precision, each x by itself."""
 
     @abstractmethod
     def seen(self, inputs: X, kernel: Kernel, dim: int, dtype: type) -> tuple[Rows, Outside]:
-        """The batch of one request to predict, in order; and what in it lies outside of what was learned."""
+        """Return the batch of a predict request, in order, as rows; and what in it lies outside everything learned."""
 
 
 class AsTheyCame(Reader[Rows]):
-    """Of rows that are taken as they are. Nothing is known of what was learned."""
+    """A reader for rows that are used as they are. It knows nothing of what was learned, so nothing lies outside."""
 
     def rows(self, inputs: Rows, kernel: Kernel, dim: int, dtype: type) -> Rows:
         return inputs
@@ -62,10 +62,11 @@ AS_THEY_CAME = AsTheyCame()
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What is known of names. Nothing is ever removed of it.
+    """The known names. Nothing is ever removed from it.
 
-    fields: their columns. kinds: what strings are where they are no categories. hashing: the kinds whose columns stand
-    behind the `columns_max` of names.
+    fields: the columns of each name.
+    kinds: the kind of each name's strings, unless they are categories.
+    hashing: the kinds whose columns follow the `columns_max` columns of names.
     """
 
     fields: Fields
@@ -75,17 +76,17 @@ class Names:
 
     @property
     def hashed(self) -> frozenset[str]:
-        """The names that have columns behind."""
+        """The names whose columns a hash finds."""
         return frozenset(name for kind in self.hashing for name in kind.names)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReader(Reader[Records]):
-    """The columns as they were, for any thread, beside a writer that adds more.
+    """A reader with the columns of one moment, for any thread, beside a writer that adds columns.
 
-    It shares the writer's dictionaries and arrays, in which nothing is ever changed or removed: what is added there
-    has a column of `width` or above and counts as unknown. Freezing begins new ones. Of what kinds remember of the
-    example before it has a copy.
+    It shares the writer's dictionaries and arrays, in which nothing is ever changed or removed. Additions have columns
+    of `width` or above, which the reader treats as unknown. Freezing makes new dictionaries and arrays. The reader has
+    a copy of what kinds remember of the example before.
     """
 
     names: Names
@@ -103,12 +104,12 @@ class RecordReader(Reader[Records]):
         return rows_from_csr(*csr, kernel, dim, dtype), outside
 
     def encode(self, records: Sequence[Record]) -> CSR:
-        """indptr, indices, values of the records, each by itself; what has no column is left out."""
+        """Return indptr, indices, values of the records, each by itself; values without a column are left out."""
         found = looked_up(records, self.names, self.before, self.width, _unknown, notes=False)
         return standardised(*found, self.mean, self.scale, self.limit)
 
     def read(self, records: Sequence[Record]) -> tuple[CSR, Outside]:
-        """The same of the records of one request, where each is the example before the next; and what lies outside."""
+        """Return the same for the records of one request, where each precedes the next; and what lies outside."""
         strange: list[tuple[int, str]] = []
         found = looked_up(records, self.names, dict(self.before), self.width, _unknown, notes=True, strange=strange)
         rows = standardised(*found, self.mean, self.scale, self.limit)
@@ -116,9 +117,9 @@ class RecordReader(Reader[Records]):
         return rows, {r: [name for _, name in told][:OUTSIDE_SHOWN] for r, told in groupby(outside, itemgetter(0))}
 
     def _far(self, records: Sequence[Record], rows: CSR) -> Iterator[tuple[int, str]]:
-        """Rows and names of numbers that were held within their limits."""
+        """Yield rows and names of numbers that were clipped to their limits."""
         indptr, indices, values = rows
-        for p in np.flatnonzero(np.abs(values) >= LIMIT_MIN).tolist():  # what a hash finds is below
+        for p in np.flatnonzero(np.abs(values) >= LIMIT_MIN).tolist():  # numbers in hashed columns are smaller
             column = int(indices[p])
             if abs(values[p]) >= self.limit[column]:
                 r = int(np.searchsorted(indptr, p, side="right")) - 1
@@ -136,11 +137,14 @@ def looked_up(
     notes: bool,
     strange: list[tuple[int, str]] | None = None,
 ) -> tuple[list[int], list[int], list[float], list[tuple[int, int, float]]]:
-    """Where each record ends; columns and numbers as they came, columns of `width` and above left out; and what stands
-    there in columns that a hash finds: the row, its column, and the number.
+    """Look up the columns and numbers of records.
 
-    before: what kinds remember of the example before the first; notes: whether each is the one before the next.
-    strange: takes rows and names of what has no column, or is none of what strings of its name are.
+    Returns where each record ends; the columns and raw numbers, without columns of `width` and above; and the entries
+    in hashed columns as (row, column, number).
+
+    before: what kinds remember of the example before the first.
+    notes: whether each record counts as the example before the next.
+    strange: receives rows and names of values without a column, and of strings that their name's kind cannot read.
     """
     ends, columns, raw = [0], [], []
     hashed: list[tuple[int, int, float]] = []
@@ -173,9 +177,11 @@ def looked_up(
 def pieces(
     record: Record, names: Names, before: dict[str, float], unread: list[str], *, notes: bool
 ) -> Iterator[tuple[str, Value, float]]:
-    """What a record has, but for what a hash finds: each name, what a column of it stands for, and the number there.
+    """Yield the parts of a record, except those in hashed columns: the name, what its column stands for, and the
+    number.
 
-    before, notes: as in `looked_up`. unread: takes names whose string is none of what their strings are.
+    before, notes: as in `looked_up`.
+    unread: receives names whose string their kind cannot read.
     """
     kinds = names.kinds
     for name, value in record.items():
@@ -194,9 +200,9 @@ def pieces(
 
 
 def _hashed(record: Record, kind: ColumnKind, unread: list[str]) -> Iterable[tuple[int, float]]:
-    """The columns of a record's strings among those that a hash finds, and their numbers. unread: as in `pieces`.
+    """Return the hashed columns of a record's strings, and their numbers. unread: as in `pieces`.
 
-    Two strings may meet in one column.
+    Two strings may fall into the same column.
     """
     found: dict[int, float] = {}
     for name, value in record.items():
@@ -218,12 +224,12 @@ def standardised(
     scale: Array,
     limit: Array,
 ) -> CSR:
-    """What `looked_up` found, as rows: of each first the columns of names, then those that a hash finds.
+    """Return what `looked_up` found as rows; in each row the columns of names come first, then the hashed columns.
 
-    mean, scale, limit: by column; a number comes to (number - mean) / scale, within limit.
+    mean, scale, limit: by column; a number becomes (number - mean) / scale, clipped to limit.
     """
     indptr, indices = np.array(ends, np.int64), np.array(columns, np.int64)
-    with np.errstate(over="ignore"):  # what is infinite is clipped
+    with np.errstate(over="ignore"):  # infinities are clipped
         values = (np.array(raw, np.float64) - mean[indices]) / scale[indices]
     bounds = limit[indices]
     values = np.clip(values, -bounds, bounds)
@@ -238,4 +244,4 @@ def standardised(
 
 
 def _unknown(_name: str, _value: Value, _number: Any) -> None:
-    """A reader gives no columns."""
+    """Return None: a reader gives no columns."""

@@ -1,10 +1,11 @@
-"""Dense and sparse features: rows of numbers, in the form that a configuration asks for.
+"""Dense and sparse features: rows of numbers, in the form that a configuration needs.
 
-x is an array of numbers (dense) or {"indices": [...], "values": [...]} (sparse); a model takes either form. What is
-learned, stored and compared is one canonical form: the non-zero features in ascending order.
+x is an array of numbers (dense) or {"indices": [...], "values": [...]} (sparse); a model takes either. Learning,
+storing and comparing use one canonical form: the non-zero features in ascending order.
 
-Where the server scales features, rows are kept as they came, in float64: (indptr, indices, values) with norms and
-selves 0 and no measure, for no kernel sees them so. Else they are as the kernel and the precision see them.
+If the server scales features, rows are kept as they came, in float64: (indptr, indices, values), with norms and selves
+0 and no measure, because no kernel sees them unscaled. Otherwise rows are kept as the kernel and the precision see
+them.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import BadRow, Rows, ordered, rows_from_csr, rows_from_dense
 from hinged.solvers.estimators.scaling import CLIP, PLAIN
 
-if TYPE_CHECKING:  # it imports this
+if TYPE_CHECKING:  # parts.py imports this module
     from hinged.service.data.parts import Configuration
 
 Array = np.ndarray[Any, Any]
 
 WARMUP = 1000  # examples
-CENTRED_MAX = 2**14  # columns: each row of centred ones has them all
+CENTRED_MAX = 2**14  # columns: centred columns are dense in every row
 CELL_CHARS_MAX = 2**18
-"""Of an x that is a text of JSON, which is parsed in one go: 3 ms."""
-X_IS = 'x is an array of numbers or {"indices": [...], "values": [...]}'
+"""Characters of an x that is JSON in a text, which is parsed in one go: 3 ms."""
+X_IS = 'x must be an array of numbers or {"indices": [...], "values": [...]}'
 
-# The first wrong element refuses a body; a list of millions of complaints would fill the memory.
+# A body is refused for its first wrong element: millions of errors would fill the memory.
 Numbers = Annotated[list[float], Field(fail_fast=True)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -60,9 +61,9 @@ XInRows = Numbers | SparseX
 
 
 class RowFeatures(Features):
-    """The width of x, the form in which it usually comes (either is taken), and what becomes of its numbers.
+    """The width of x, the form in which it usually comes (either is accepted), and how its numbers are scaled.
 
-    Of a configuration that was written before there were scales, it says that there are none.
+    Configurations from before scaling existed mean no scaling.
     """
 
     model_config = ConfigDict(title="Features")
@@ -73,27 +74,32 @@ class RowFeatures(Features):
     type: Literal["dense", "sparse"]
     dim: int = Field(gt=0)
     scale: Literal["auto"] | None = Field(
-        None, description='"auto": the warm-up brings columns to one measure; null: numbers are taken as they are'
+        None, description='"auto": columns are scaled as the warm-up shows; null: numbers are used as they are'
     )
     warmup: int | None = Field(
-        None, ge=1, le=100_000, description="examples after which scales and gamma are fixed; null: 1000, or fewer"
+        None,
+        ge=1,
+        le=100_000,
+        description="examples after which scales and gamma are fixed; null: 1000, or fewer if the model holds fewer",
     )
     warmup_candidates: Candidates = False
 
     # -- as a part of a configuration -----------------------------------------------------------------------------
 
     def of_new_model(self, gamma: float | str | None) -> Mapping[str, Any]:
-        """Scaled, unless gamma is a number (which speaks of x as it is) or too many columns would be centred."""
+        """Return "auto" for scale, unless gamma is a number (which refers to unscaled x) or too many columns would be
+        centred.
+        """
         wide = self.type == "dense" and self.dim > CENTRED_MAX
         return {**self.NEW, "scale": None if wide or isinstance(gamma, float) else AUTO}
 
     def check(self, dim_max: int) -> None:
-        """Invalid where too many columns would be centred, too."""
+        """Raise Invalid also if too many columns would be centred."""
         super().check(dim_max)
         if self.scaled and self.type == "dense" and self.dim > CENTRED_MAX:
             raise Invalid(
-                f'features.scale: "auto" centres dense features, at most {CENTRED_MAX} of them, got dim {self.dim}; '
-                "sparse ones it does not"
+                f'features.scale: "auto" centres dense features, so dim must be at most {CENTRED_MAX}, got {self.dim}; '
+                "sparse features are not centred"
             )
 
     @property
@@ -105,9 +111,10 @@ class RowFeatures(Features):
         return CLIP**2 * self.dim if self.scaled else None
 
     def examples_of_warmup(self, configuration: Configuration) -> int:
-        """Examples of the warm-up, 0 where nothing is found by one.
+        """Return the number of examples of the warm-up, 0 if nothing has to be found by one.
 
-        Where nobody said how many: no more than may be held at once, so that each is still there when it ends.
+        The default is no more than the model may hold at once, so that all of them are still there when the warm-up
+        ends.
         """
         if not self.scaled and not isinstance(configuration.gamma, str):
             return 0
@@ -129,7 +136,9 @@ class RowFeatures(Features):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def inputs(self, xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Rows:
-        """The canonical rows of a batch. Invalid says which example is wrong and why; places: where each x stands."""
+        """Return the canonical rows of a batch. Invalid says which example is wrong, and how. places: the index of each
+        x.
+        """
         dim = self.dim
         try:
             if all(isinstance(x, list) and len(x) == dim for x in xs):
@@ -159,11 +168,13 @@ class RowFeatures(Features):
             raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
 
     def of_fields(self, data: Mapping[str, Any]) -> Any:
-        """The part `x`, perhaps as JSON in a cell of a table."""
+        """Return the field `x`, which may be JSON in a table's cell."""
         x = data.get("x")
         if isinstance(x, str):
             if len(x) > CELL_CHARS_MAX:
-                raise Invalid(f"a task's x as a text has at most {CELL_CHARS_MAX} characters, got {len(x)}")
+                raise Invalid(
+                    f"a task's x, if it is a text, must have at most {CELL_CHARS_MAX} characters, got {len(x)}"
+                )
             try:
                 x = json.loads(x)
             except (ValueError, RecursionError):
@@ -181,7 +192,7 @@ class RowFeatures(Features):
     def shown(self, inputs: Inputs, r: int) -> Any:
         assert isinstance(inputs, Rows)  # noqa: S101  `check_form`
         first, last = inputs.indptr[r], inputs.indptr[r + 1]
-        # The shortest decimal that is this number in the model's precision: 0.1, not 0.10000000149011612.
+        # The shortest decimal that equals this number in the model's precision: 0.1, not 0.10000000149011612.
         values = [float(str(value)) for value in inputs.values[first:last]]
         if self.type == "sparse":
             return {"indices": inputs.indices[first:last].tolist(), "values": values}
@@ -191,7 +202,7 @@ class RowFeatures(Features):
         return x
 
     def examples(self, configuration: Configuration) -> Rows:
-        """None but zeros, and the first and the last column."""
+        """Return a zero row, and rows with the first and the last column."""
         indptr, indices = np.array([0, 0, 1, 2]), np.array([0, self.dim - 1])
         return sparse_rows(indptr, indices, np.array([1.0, -0.5]), configuration)
 
@@ -210,7 +221,7 @@ class RowFeatures(Features):
 
     def check_form(self, inputs: Inputs, configuration: Configuration) -> None:
         if not isinstance(inputs, Rows):
-            raise ValueError("x has another form than the model's features")  # noqa: TRY004  no fault of the caller's
+            raise ValueError("x does not have the form of the model's features")  # noqa: TRY004  the caller's types are right
         if not self.is_fit(inputs, configuration) or inputs.dim != self.dim:
             raise ValueError(
                 f"rows must have {self.dim} features in the form of the model's configuration, got {inputs.dim} in "
@@ -223,7 +234,7 @@ class RowFeatures(Features):
         if len(rows) < len(batches) or any(batch.dim != dim or batch.values.dtype != dtype for batch in rows):
             return False
         x = join_inputs(rows)
-        assert isinstance(x, Rows)  # noqa: S101  they all are
+        assert isinstance(x, Rows)  # noqa: S101  checked above
         if self.scaled:
             self.fit(x, configuration)
             return True
@@ -232,12 +243,12 @@ class RowFeatures(Features):
 
 
 def dense_rows(X: Array, configuration: Configuration) -> Rows:
-    """The rows of a matrix (m, dim). BadRow for one that is none of this configuration's."""
+    """Return the rows of a matrix (m, dim). BadRow for a row that does not fit this configuration."""
     dim = configuration.features.dim
     if not configuration.scaled:
         return rows_from_dense(X, configuration.kernel.build(), dim, configuration.dtype)
     if X.ndim != 2:
-        raise ValueError(f"a batch has two axes (rows, features), got {X.ndim}")
+        raise ValueError(f"a batch must have two axes (rows, features), got {X.ndim}")
     if X.shape[1] != dim:
         raise BadRow(0, f"expected {dim} features, got {X.shape[1]}")
     held = X != 0
@@ -248,7 +259,7 @@ def dense_rows(X: Array, configuration: Configuration) -> Rows:
 
 
 def sparse_rows(indptr: Array, indices: Array, values: Array, configuration: Configuration) -> Rows:
-    """The rows of a CSR batch, in any order within a row. BadRow for one that is none of this configuration's."""
+    """Return the rows of a CSR batch, columns in any order. BadRow for a row that does not fit the configuration."""
     dim = configuration.features.dim
     if not configuration.scaled:
         return rows_from_csr(indptr, indices, values, configuration.kernel.build(), dim, configuration.dtype)
@@ -258,7 +269,9 @@ def sparse_rows(indptr: Array, indices: Array, values: Array, configuration: Con
 
 
 def rows_of(X: Array, configuration: Configuration, begin: int = 0) -> Rows:
-    """The canonical rows of a matrix (m, dim), which stand there. Invalid says which row is wrong and why."""
+    """Return the canonical rows of a matrix (m, dim). Invalid says which row is wrong, and how. begin: index of the
+    first.
+    """
     try:
         return dense_rows(X, configuration)
     except BadRow as error:
@@ -266,14 +279,14 @@ def rows_of(X: Array, configuration: Configuration, begin: int = 0) -> Rows:
 
 
 def _matrix(xs: Sequence[Sequence[float]], dim: int) -> Array:
-    """A batch of lists of dim floats; NumPy takes nearly twice as long for lists."""
+    """Return lists of dim floats as a matrix. NumPy itself takes nearly twice as long for lists."""
     matrix: Array = np.empty((len(xs), dim))
     struct.pack_into(f"{matrix.size}d", matrix.data, 0, *chain.from_iterable(xs))
     return matrix
 
 
 def _check_numbers(indptr: Array, indices: Array, values: Array) -> None:
-    wrong = np.flatnonzero(~(np.abs(values) <= NUMBER_MAX))  # NaN is
+    wrong = np.flatnonzero(~(np.abs(values) <= NUMBER_MAX))  # true for NaN, too
     if wrong.size:
         p = int(wrong[0])
         reason = f"numbers must be finite and at most {NUMBER_MAX:g} from 0"

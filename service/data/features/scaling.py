@@ -1,8 +1,8 @@
-"""Dense and sparse features brought to one measure, as the first examples show them.
+"""Scaling of dense and sparse features, as the first examples show them.
 
-The first `warmup` examples are observed; `freeze` fixes the scale of each column by what has been seen
-(solvers/estimators/scaling.py tells how) when 1, 2, 4, 8 ... of them are there, and at the end for good. The same rows
-tell gamma. A scale of the form "plain" leaves the numbers as they are, and tells gamma alone.
+The first `warmup` examples are observed. `freeze` fixes the scale of each column by what has been seen
+(solvers/estimators/scaling.py says how) after 1, 2, 4, 8 ... examples, and finally at the end. The same rows determine
+gamma. A scale of the form "plain" leaves the numbers as they are and only determines gamma.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, DENSE, PLAIN,
 Array = np.ndarray[Any, Any]
 
 PARTS = ("columns", "middle", "unit", "mean", "scale")
-SPREAD_MAX = 1e80  # of rows whose norm, for the Laplacian |x|_1, is at most NORM_MAX
+SPREAD_MAX = 1e80  # for rows whose norm, for the Laplacian |x|_1, is at most NORM_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleReader(Reader[Rows]):
-    """A scale as it was, for any thread."""
+    """A reader with the scale of one moment, for any thread."""
 
     scale: Scale
 
@@ -55,7 +55,7 @@ class ScaleReader(Reader[Rows]):
 
 
 class Scaling(Encoder[Rows, Rows]):
-    """The scale of a model with dense or sparse features, or what its gamma is found from.
+    """The encoder of a model with dense or sparse features: its scale, and the spread that determines gamma.
 
     Each example is observed as a batch of one.
     """
@@ -93,7 +93,7 @@ class Scaling(Encoder[Rows, Rows]):
         return ScaleReader(plain(self.dim) if self._scale is None else self._scale)
 
     def examples(self, most: int) -> list[Rows]:
-        """Some of what was observed."""
+        """Return some of the observed examples."""
         return self.observed[:most]
 
     def figures(self) -> dict[str, Any]:
@@ -115,25 +115,25 @@ class Scaling(Encoder[Rows, Rows]):
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         warming, begun = facts["warming"], facts["begun"]
         if type(warming) is not bool or type(begun) is not bool:
-            raise ValueError("warming and begun are true or false")
+            raise ValueError("warming and begun must be true or false")
         observed: list[Rows] = []
         if facts["observed"]:
             own = {name.removeprefix("observed."): array for name, array in arrays.items()}
             rows = read_inputs(facts["observed"], own)
             if not isinstance(rows, Rows) or rows.dim != self.dim:
-                raise ValueError(f"what was observed must be rows of {self.dim} features")
+                raise ValueError(f"the observed examples must be rows of {self.dim} features")
             if rows.values.size and not float(np.abs(rows.values).max()) <= NUMBER_MAX:
                 raise ValueError(f"numbers must be at most {NUMBER_MAX:g} from 0")
             observed = [rows.part(r, r + 1) for r in range(len(rows))]
         if not len(observed) < (self.warmup if warming else 1):
             raise ValueError(f"the state has observed {len(observed)} examples of a warm-up of {self.warmup}")
         if not begun and (observed or not warming):
-            raise ValueError("a scale is begun with the first example")
+            raise ValueError("a scale must begin with the first example")
         read = StateReader(arrays)
         spread = read.take("spread", np.float64, (3,), 0.0, SPREAD_MAX)
         scale = self._loaded(read) if begun else None
         if scale is None and spread.any():
-            raise ValueError("without a scale nothing is spread")
+            raise ValueError("without a scale, the spread must be 0")
         self.observed, self.warming, self._scale, self.spread = observed, warming, scale, Spread(*spread.tolist())
 
     def _loaded(self, read: StateReader) -> Scale:
@@ -149,9 +149,9 @@ class Scaling(Encoder[Rows, Rows]):
         if not ((scale > 0).all() and rest > 0):
             raise ValueError("scales must be > 0")
         if self.form != DENSE and (middle.any() or mean.any()):
-            raise ValueError("columns that keep their zeros have no mean")
+            raise ValueError("columns that keep their zeros must have no mean")
         if (np.abs(mean[unit > 0]) > BENT_MAX).any():
-            raise ValueError(f"of a column that is bent the mean is within {BENT_MAX}")
+            raise ValueError(f"the mean of a bent column must be within {BENT_MAX}")
         return Scale(self.form, self.dim, columns, middle, unit, mean, scale, rest)
 
 

@@ -1,4 +1,4 @@
-"""How far the rows of a warm-up lie apart: what gamma "scale" is found from."""
+"""The spread of a warm-up's rows, from which gamma "scale" is found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hinged.solvers.core.families import KERNELS
 from hinged.solvers.estimators.scaling import CSR
 
-SPREAD_LEAST, FORMER_LEAST = 1e-15, 1e-9  # spreads from which a gamma is found
+SPREAD_LEAST, FORMER_LEAST = 1e-15, 1e-9  # least spreads from which a gamma is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Spread:
     inner: float
 
     def gamma(self, kernel: str, *, former: bool = False) -> float:
-        """gamma "scale" of a kernel on these rows; former: what "auto" was before.
+        """Return gamma "scale" of a kernel for these rows; former: what "auto" was in earlier models.
 
         rbf: 1 / total variance, which is half of the mean |x - z|^2; formerly 1 / that mean. laplacian: the kernel of
-        two rows that are as far apart as they are on average is 1 / e. polynomial: gamma x.x is 1 on average. 1 where
-        the rows show no difference (or there are none), and for a linear kernel, which has no gamma.
+        two rows at the average distance is 1 / e. polynomial: gamma x.x is 1 on average. It is 1 if the rows do not
+        differ (or there are no rows), and for a linear kernel, which has no gamma.
         """
         mean, factor = KERNELS[kernel].spread or (None, 0.0)
         found = 0.0 if mean is None else float(getattr(self, mean)) * (1.0 if former else factor)
@@ -33,7 +33,7 @@ class Spread:
 
 
 def spread_of(rows: CSR) -> Spread:
-    """The spread of sparse rows, without looking at pairs."""
+    """Return the spread of sparse rows, without computing pairs."""
     indptr, indices, values = rows
     n = indptr.size - 1
     if not values.size:
@@ -48,7 +48,7 @@ def spread_of(rows: CSR) -> Spread:
     rank = np.arange(1, v.size + 1) - (np.cumsum(counts) - counts)[column]
     rank = rank + np.where(v > 0, n - counts[column], 0)
     return Spread(
-        # Of equal rows rounding may leave less than nothing.
+        # For equal rows, rounding may make this negative.
         square=max(0.0, 2.0 * (inner - float(np.square(sums / n).sum()))),
         absolute=max(0.0, float(2.0 * ((2.0 * rank - n - 1) * v).sum()) / n**2),
         inner=inner,

@@ -1,4 +1,4 @@
-"""Features of a text: x is a string, a record of one name."""
+"""Text features: x is a string, kept as a record with one name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hinged.service.data.features.vocabulary import Vocabulary
 from hinged.service.data.inputs import Inputs, Records
 from hinged.service.errors import Invalid
 
-if TYPE_CHECKING:  # it imports this
+if TYPE_CHECKING:  # parts.py imports this module
     from hinged.service.data.parts import Configuration
 
 
 class TextFeatures(RecordFeatures):
-    """x is a text, of which words and pairs of words are counted (texts.py)."""
+    """x is a text whose words and pairs of words are counted (texts.py)."""
 
     X: ClassVar[Any] = TextX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(TextX)
@@ -40,17 +40,17 @@ class TextFeatures(RecordFeatures):
         return Vocabulary(self.warmup, 0, {TEXT: Texts.NAME}, buckets=self.dim)
 
     def record(self, x: Mapping[str, Any]) -> Record:
-        """The record of the one value."""
+        """Return the record of the single value."""
         return text_record(x.get(TEXT))
 
     def of_fields(self, data: Mapping[str, Any]) -> str:
-        """The part `x`, `text`, or the only string."""
+        """Return the field `x` or `text`, or the only string."""
         for name in ("x", TEXT):
             if isinstance(data.get(name), str):
                 return str(data[name])
         texts = [value for name, value in data.items() if isinstance(value, str) and not name.startswith("_")]
         if len(texts) != 1:
-            raise Invalid(f"a task's data needs a text under {TEXT!r}: it has {len(texts)} strings")
+            raise Invalid(f"a task's data needs a text under {TEXT!r}, or a single string; it has {len(texts)} strings")
         return texts[0]
 
     def columns_of(self, configuration: Configuration, reader: Reader[Any]) -> list[tuple[str, str, Sequence[int]]]:

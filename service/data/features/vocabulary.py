@@ -1,24 +1,25 @@
-"""From records to rows of numbers: what the columns of a model with named features mean.
+"""From records to rows of numbers: the meaning of the columns in a model with named features.
 
 The first `warmup` records are observed, then `freeze` fixes the columns:
 
-- a name with numbers gets a column that holds (value - mean) / standard deviation over the warm-up, within -CLIP..CLIP.
-  So one wild value cannot drown the other fields: with gamma "scale" it leaves some of the likeness of two points.
-- a name with a string or a boolean gets a column for each value, 1 where the value stands.
-- a name whose strings are days and times (declared, or nearly all of them) gets the columns of moments.py. That of the
-  time since the example before, where it is asked for, is one of numbers within -SINCE_CLIP..SINCE_CLIP.
-- a name whose strings are nearly all different (an identifier, a free text) gets no columns for them.
-- a name with several kinds gets the columns of each. What is missing has no entry: a missing number counts as the mean.
-- where all numbers of a name are equal there is no deviation: their size is the scale, 1 if it is 0.
-- of more than columns_max columns the most frequent stay.
-- texts (declared names) have columns of their own behind those, which a hash finds; the weights are fixed (texts.py).
+- A name with numbers gets a column with (value - mean) / standard deviation over the warm-up, clipped to -CLIP..CLIP.
+  So an extreme value cannot outweigh the other fields.
+- A name with strings or booleans gets a column for each value, which is 1 if the record has that value.
+- A name with days and times (declared, or nearly all of its strings) gets the columns of moments.py. If the time since
+  the previous example is asked for, its column is clipped to -SINCE_CLIP..SINCE_CLIP.
+- A name whose strings nearly all differ (an identifier, a free text) gets no columns for them.
+- A name with values of several kinds gets the columns of each. A missing value has no entry, so a missing number counts
+  as the mean.
+- If all numbers of a name are equal, their absolute value is the scale, or 1 if it is 0.
+- If there are more than columns_max columns, the most frequent stay.
+- Texts (declared names) have hashed columns behind those, with fixed weights (texts.py).
 
-Columns stand in the order in which the records show them, names ascending within a record. Frozen means that what a
-column holds never changes. A name or value that comes later is given the next free column, a number's with its first
-value's size as the scale and mean 0. Where there is none, it is counted and ignored.
+Columns stand in the order in which the records show them, names ascending within a record. Once frozen, a column's
+meaning never changes. A later name or value gets the next free column; for a number, with the absolute first value as
+scale and mean 0. If no column is free, it is counted and ignored.
 
-`encode` adds columns, and notes the moments for the next record; it is for the one writer of a model. Predictions
-read by a `Reader`, which knows the columns that there were when it was made.
+`encode` adds columns and notes the times for the next record, so only a model's writer may call it. Predictions use a
+`Reader`, which knows the columns that existed when it was made.
 """
 
 from __future__ import annotations
@@ -54,15 +55,17 @@ from hinged.solvers.estimators.scaling import CLIP, CSR, FLAT
 Array = np.ndarray[Any, Any]
 
 STAGE_MIN = 16
-MANY_SHARE = 0.5  # values of a name that are so many, of all examples or columns, come again too seldom
-SPREAD_MAX = 1e7  # of values within -CLIP..CLIP, in rows of FIELDS_MAX at most
+MANY_SHARE = 0.5
+"""Share of all examples, or of the columns, from which a name's different values lead to a warning."""
+SPREAD_MAX = 1e7  # for values within -CLIP..CLIP, in rows of at most FIELDS_MAX
 
 
 class Vocabulary(Encoder[Records, Record]):
     """The columns of a model whose x are records.
 
-    kinds: what the strings of some names are; found: the kinds for which the warm-up looks among the others; since,
-    buckets: as in `Said`.
+    kinds: declared kinds of names' strings.
+    found: the kinds that the warm-up looks for among the other names.
+    since, buckets: as in `Said`.
     """
 
     NAME, ITEMS, FIRST, HAS_WORDS = "vocabulary", "records", STAGE_MIN, True
@@ -89,7 +92,7 @@ class Vocabulary(Encoder[Records, Record]):
 
     def _begin(self) -> None:
         self._fields: Fields = {}
-        self._columns: list[tuple[str | None, Value | int]] = []  # None: what it meant was forgotten
+        self._columns: list[tuple[str | None, Value | int]] = []  # None: its meaning was forgotten
         self._mean = np.zeros(STAGE_MIN)
         self._scale = np.ones(STAGE_MIN)
         self._limit = np.full(STAGE_MIN, CLIP)
@@ -103,7 +106,7 @@ class Vocabulary(Encoder[Records, Record]):
         return [kind(self.said) for kind in KINDS.values()]
 
     def _take(self, kinds: Sequence[ColumnKind]) -> None:
-        """Have these kinds, whose names are found."""
+        """Adopt these kinds, whose names are found."""
         self._kinds = kinds
         self._kind_of = {name: k for k in kinds if not isinstance(k, Categories) for name in k.names}
         self._hashing = [kind for kind in kinds if kind.WIDTH and kind.names]
@@ -114,7 +117,7 @@ class Vocabulary(Encoder[Records, Record]):
 
     @property
     def names(self) -> Names:
-        """What is known of names."""
+        """The known names, for readers."""
         return Names(self._fields, self._kind_of, self._hashing, self.columns_max)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
@@ -123,9 +126,9 @@ class Vocabulary(Encoder[Records, Record]):
         return list(inputs.records)
 
     def freeze(self) -> CSR:
-        """Fix the columns by what was observed, and return that as rows.
+        """Fix the columns by what was observed, and return the observed records as rows.
 
-        Before the warm-up's end the columns are provisional: the next `freeze` begins anew. At its end they stay.
+        Before the warm-up's end the columns are provisional, and the next `freeze` starts over. At its end they stay.
         """
         records = self.observed
         self._begin()
@@ -159,7 +162,9 @@ class Vocabulary(Encoder[Records, Record]):
         return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
 
     def encode(self, records: Sequence[Record]) -> CSR:
-        """indptr, indices, values (float64) of the records. Gives columns to what has none while there are any."""
+        """Return indptr, indices, values (float64) of the records. Gives new columns to unknown names and values while
+        some are free.
+        """
         found = looked_up(records, self.names, self._before, self.columns_max, self._unseen, notes=True)
         limit = np.full(self._limit.size, CLIP) if self._clipped else self._limit
         return standardised(*found, self._mean, self._scale, limit)
@@ -177,7 +182,7 @@ class Vocabulary(Encoder[Records, Record]):
         return RecordReader(self.names, dict(self._before), width, self._mean, self._scale, self._limit)
 
     def examples(self, most: int) -> list[Records]:
-        """Some of what was observed, numbers, and strings of each kind."""
+        """Return some of the observed records, numbers, and strings of each kind."""
         numbered = [name for name, field in self._fields.items() if None in field][: most - 1]
         known: list[Record] = [{name: 1.0} for name in numbered]
         known += [{name: kind.EXAMPLE} for kind in self._kinds for name in sorted(kind.names)[:most]]
@@ -189,10 +194,10 @@ class Vocabulary(Encoder[Records, Record]):
     def forget(self, columns: Iterable[int]) -> None:
         """Forget what these columns mean; they stay empty. Readers keep what they know.
 
-        With the last of a name's other columns goes that of the time since, and when the newest example was goes, too.
+        If only a name's time-since column would remain, it is forgotten too. So is the time of the newest example.
         """
         self._mean, self._scale, self._limit = self._mean.copy(), self._scale.copy(), self._limit.copy()
-        gone = {column for column in columns if column < len(self._columns)}  # what a hash finds has no words
+        gone = {column for column in columns if column < len(self._columns)}  # hashed columns reveal no words
         follow = {c for c, (name, value) in enumerate(self._columns) if name is not None and _measure(value).follows}
         told = {name for c, (name, _) in enumerate(self._columns) if c not in gone and c not in follow}
         gone |= {c for c in follow if self._columns[c][0] not in told}
@@ -222,7 +227,7 @@ class Vocabulary(Encoder[Records, Record]):
 
     def _add(self, name: str, value: Value, mean: float, scale: float) -> int:
         column = len(self._columns)
-        if column == self._mean.size:  # into new arrays: readers keep theirs
+        if column == self._mean.size:  # into new arrays, because readers use the old arrays
             self._mean = np.concatenate((self._mean, np.zeros(column)))
             self._scale = np.concatenate((self._scale, np.ones(column)))
             self._limit = np.concatenate((self._limit, np.full(column, CLIP)))
@@ -256,7 +261,7 @@ class Vocabulary(Encoder[Records, Record]):
         }
 
     def warnings(self, examples: int) -> list[str]:
-        """A sentence for each name whose strings are nearly or mostly different, unless it is said what they are.
+        """Return a warning for each undeclared name whose strings nearly or mostly differ.
 
         examples: how many were learned.
         """
@@ -267,7 +272,7 @@ class Vocabulary(Encoder[Records, Record]):
             if values >= UNIQUE_MIN and many and name not in self.said.kinds:
                 found.append(
                     f"{name[:80]!r} has {values} different values in {examples} examples: it uses up columns, "
-                    f"most of them for a value that seldom comes again; {_instead(field)}"
+                    f"most of them for values that rarely come again; {_instead(field)}"
                 )
         return found[:NAMES_SHOWN]
 
@@ -309,9 +314,9 @@ class Vocabulary(Encoder[Records, Record]):
                 case (None, int(own)) if type(own) is int and own == number:
                     pass
                 case _:
-                    raise ValueError(f"a column is a name with a string, a boolean or null, got {column!r:.80}")
+                    raise ValueError(f"a column must be a name with a string, a boolean or null, got {column!r:.80}")
         if len(set(columns)) < len(columns):
-            raise ValueError("a column is there twice")
+            raise ValueError("a column is listed twice")
         read = StateReader(arrays)
         mean = read.take("mean", np.float64, (len(columns),), -NUMBER_MAX, NUMBER_MAX)
         scale = read.take("scale", np.float64, (len(columns),), 0.0, SCALE_MAX)
@@ -320,15 +325,15 @@ class Vocabulary(Encoder[Records, Record]):
             raise ValueError("scales must be > 0")
         others = [number for number, (_, value) in enumerate(columns) if not _measure(value).standardised]
         if mean[others].any() or (scale[others] != 1.0).any():
-            raise ValueError("of a column that holds no numbers the mean is 0 and the scale 1")
+            raise ValueError("a column without numbers must have mean 0 and scale 1")
         ignored, names = facts["ignored"], [tuple(entry) for entry in facts["ignored_names"]]
         counts = [ignored, *(count for _, count in names)]
         if not all(type(count) is int and 0 <= count <= COUNT_MAX for count in counts):
-            raise ValueError("ignored values are counted from 0 on")
+            raise ValueError("counts of ignored values must be 0 or more")
         if len(names) > NAMES_SHOWN or len(dict(names)) < len(names) or sum(counts) > 2 * ignored:
             raise ValueError(f"{len(names)} ignored names do not fit {ignored} ignored values")
         if not all(type(name) is str for name in dict(names)):
-            raise ValueError("a name is a string")
+            raise ValueError("a name must be a string")
         kinds = self._new_kinds()
         for kind in kinds:
             kind.load(facts | {"columns": columns}, read)
@@ -344,7 +349,7 @@ class Vocabulary(Encoder[Records, Record]):
 
 
 def strings_of(records: Iterable[Record], declared: Mapping[str, str]) -> Strings:
-    """The strings of all names but the declared ones."""
+    """Return the strings of all undeclared names."""
     strings: defaultdict[str, list[str]] = defaultdict(list)
     for record in records:
         for name, value in record.items():
@@ -354,25 +359,25 @@ def strings_of(records: Iterable[Record], declared: Mapping[str, str]) -> String
 
 
 def _measure(value: Any) -> Measure:
-    """How the numbers of a column are taken."""
+    """Return how the numbers of a column are scaled and clipped."""
     return MEASURES.get(value, ONE)
 
 
 def _values_of(field: dict[Value, int]) -> int:
-    """The strings and booleans that have a column."""
+    """Return the number of strings and booleans that have a column."""
     return sum(type(value) is str or type(value) is bool for value in field)
 
 
 def _instead(field: dict[Value, int]) -> str:
-    """What to do about a name whose strings are mostly different."""
+    """Return advice for a name whose strings mostly differ."""
     strings = [value for value in field if type(value) is str]
     if strings and sum(" " in value.strip() for value in strings) > len(strings) / 2:
-        return 'declare it {"type": "text"}, or see whether a model does as well without it'
-    return "see whether a model does as well without it"
+        return 'declare it {"type": "text"}, or try a model without it'
+    return "try a model without it"
 
 
 def _standard(values: list[float]) -> tuple[float, float]:
-    """Mean and standard deviation, to the last bit in whatever order the values come."""
+    """Return mean and standard deviation, the same bits in whatever order the values come."""
     mean = math.fsum(values) / len(values)
     deviation = math.sqrt(math.fsum((v - mean) * (v - mean) for v in values) / len(values))
     if deviation <= FLAT * max(map(abs, values)):

@@ -1,1 +1,1 @@
-"""What a change still has to do after its answer: teaching learners anew, erasing what was forgotten."""
+"""Jobs that a change leaves behind after its answer: retraining learners, and erasing what was forgotten."""

@@ -1,7 +1,7 @@
-"""Doing what a model still has to do, beside its worker: teach learners anew, swap them in, erase what is forgotten.
+"""Run a model's jobs beside its worker: retrain learners, swap them in, erase forgotten examples.
 
-A round takes up all jobs that run. Whatever it has done when a crash comes, the next start begins the round again: the
-events that began the jobs are in the log, and each step can be repeated.
+A round takes up all running jobs. After a crash, the next start begins the round again: the events that began the jobs
+are in the log, and each step can be repeated.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from hinged.service.store.base import Damaged, Store
 log = logging.getLogger(__name__)
 
 LAG_MAX = 16
-"""Events that the worker teaches at the swap. Its model learns nothing meanwhile; with fewer a fast stream is never
-caught up with."""
+"""Most events that the worker teaches at the swap. The model learns nothing meanwhile; with a smaller limit, a
+retraining never catches up with a fast stream."""
 BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
-"""Seconds that a retraining goes on beside the worker before it is looked at whether it gains on the stream. They are
-halved each time that it does not; below the least of them the worker only teaches."""
+"""Seconds that a retraining runs beside the worker before it is checked whether it gains on the stream. They are halved
+each time that it does not gain; below the second value only the worker teaches."""
 TURN_S, TURN_MAX_S = 0.2, 2.0
-"""Seconds that the worker itself teaches at a time where the retraining does not gain, doubled each time. The model
-learns nothing meanwhile."""
+"""Seconds that the worker itself teaches at a time when the retraining does not gain: first, and at most, by doubling.
+The model learns nothing meanwhile."""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
-"""Seconds until a job whose store was away is tried again, doubled each time up to the second. Less fills the log."""
+"""Seconds before a job is retried after its store was away: first, and at most, by doubling. Less floods the log."""
 
 
 class JobHost(Protocol):
-    """What the worker of a model offers."""
+    """The part of a model's worker that its jobs use."""
 
     @property
     def model(self) -> Model:
-        """The model as it stands."""
+        """The model as it is now."""
 
     @property
     def stopped(self) -> bool:
-        """Whether it takes no more work."""
+        """Whether the worker takes no more work."""
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """What a question to the model finds, between two changes."""
+        """Ask the model a question, between two changes."""
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
-        """What a step of a job answers, which comes before all that waits."""
+        """Do a step of a job, before all other work that waits; return its answer."""
 
     async def snapshot(self, *, first: bool = False) -> int:
-        """Keep a snapshot, before what waits if it is to be first."""
+        """Keep a snapshot (first: before all queued work)."""
 
 
 class Shared:
-    """What the models of a server share: how many are taught anew at once, and purges."""
+    """Resources that all models of a server share: places for retraining, and purges."""
 
     def __init__(self, store: Store, retrainings: int = 1) -> None:
         self.places = asyncio.Semaphore(retrainings)
@@ -69,7 +69,7 @@ class Shared:
 
     @asynccontextmanager
     async def turn(self, retraining: Retraining) -> AsyncIterator[None]:
-        """Wait for one of the places, of which one is kept for what is urgent."""
+        """Wait for a place and hold it during the block. One place is kept for urgent retraining."""
         async with AsyncExitStack() as held:
             if not retraining.urgent:
                 await held.enter_async_context(self._patient)
@@ -78,7 +78,7 @@ class Shared:
 
 
 class JobRunner:
-    """The jobs of one model."""
+    """Runs the jobs of one model."""
 
     def __init__(self, owner: JobHost, history: ModelHistory, store: Store, executor: Executor, shared: Shared) -> None:
         self._owner = owner
@@ -90,16 +90,16 @@ class JobRunner:
         self._task: asyncio.Task[None] | None = None
         self._woken = False
         self._stopped = False
-        self._step: asyncio.Future[Any] | None = None  # what runs on a thread
-        self._swapped: tuple[Retraining, int] | None = None  # a round that is not through, behind its swap
-        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
+        self._step: asyncio.Future[Any] | None = None  # the call that runs on a thread
+        self._swapped: tuple[Retraining, int] | None = None  # an unfinished round that is past its swap
+        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # callers that wait for the end of a job
 
     def running(self) -> set[int]:
         """The positions of the jobs that have not ended."""
         return {job.at for job in self._owner.model.jobs.running()}
 
     def figures(self, at: int) -> dict[str, Any]:
-        """A job in figures. NotFound for one that is none, or ended long ago."""
+        """A job in figures. NotFound if there is no such job, or it ended long ago."""
         job = self._owner.model.jobs.find(at)
         if job is None:
             raise NotFound(f"model {self._history.name} has no job {at}, or it ended long ago")
@@ -114,13 +114,13 @@ class JobRunner:
         return figures if job.error is None else {**figures, "error": job.error}
 
     async def end_of(self, at: int) -> None:
-        """Wait until a job may have ended: until it has, or the model takes no more work."""
+        """Wait until the job has ended, or the model takes no more work."""
         future = asyncio.get_running_loop().create_future()
         self._ending.setdefault(at, []).append(future)
         await future
 
     def look(self) -> None:
-        """After a change of the model: begin where jobs run, and let those go on who wait for one that does not."""
+        """React to a change of the model: start jobs, and release callers that wait for jobs that have ended."""
         running = self.running()
         if running and not self._owner.stopped:
             self.wake()
@@ -128,7 +128,7 @@ class JobRunner:
             self._release(at)
 
     def release(self) -> None:
-        """Let all go on who wait for the end of a job."""
+        """Release all callers that wait for the end of a job."""
         for at in list(self._ending):
             self._release(at)
 
@@ -138,7 +138,7 @@ class JobRunner:
                 future.set_result(None)
 
     def wake(self) -> None:
-        """Begin, or look again before leaving off."""
+        """Start, or look for jobs once more before ending."""
         self._woken = True
         if self._stopped:
             return
@@ -147,7 +147,7 @@ class JobRunner:
 
     @property
     def progress(self) -> float:
-        """The part of the log that the round has been through."""
+        """The share of the log that the round has read."""
         retraining = self._retraining
         return 0.0 if retraining is None else min(1.0, retraining.position / max(1, self._owner.model.position))
 
@@ -157,7 +157,7 @@ class JobRunner:
         return self._retraining is not None
 
     async def stop(self) -> None:
-        """Leave off; the next start takes the jobs up again. Nothing of it runs when this returns."""
+        """Stop; the next start takes the jobs up again. When this returns, nothing of the jobs runs."""
         self._stopped = True
         if self._retraining is not None:
             self._retraining.stopped = True
@@ -179,7 +179,7 @@ class JobRunner:
                 wait_s = RETRY_FIRST_S
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:  # what a solver raises need be no Exception
+            except BaseException as error:  # a solver may raise more than Exception
                 unforeseen = not isinstance(error, ServiceError | Damaged)
                 log.warning("jobs of model %s wait: %s", self._history.name, error, exc_info=unforeseen)
                 await asyncio.sleep(wait_s)
@@ -193,7 +193,7 @@ class JobRunner:
         retraining, position = self._swapped
         unwritten: list[str] = []
         if retraining.erases:
-            await self._owner.snapshot(first=True)  # a recovery should not need the state in the log
+            await self._owner.snapshot(first=True)  # so that a recovery does not need the state in the log
             tombstones: Tombstones = await self._owner.read(lambda model: model.tombstones.copy())
             await self._call(redact, self._store, self._history.name, tombstones, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
@@ -216,11 +216,11 @@ class JobRunner:
             self._retraining = None
 
     async def _drawn_near(self, retraining: Retraining) -> bool:
-        """Teach until few events are left for the swap; whether it came to that.
+        """Teach until few events are left for the swap; return whether that succeeded.
 
-        A retraining that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, longer
-        ones until that is so. That may not be enough for a solver that cannot keep up with the stream: then it goes on
-        until the stream leaves it time, or something is to be put right first.
+        A retraining that learns twice as much as arrives meanwhile will end. Otherwise the worker takes turns with it,
+        in longer and longer turns, until that is so. If the solver still cannot keep up, the retraining goes on until
+        the stream slows down, or an urgent job must go first.
         """
         beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:
@@ -240,11 +240,11 @@ class JobRunner:
         return True
 
     def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
-        """Whether fewer than half as many events came as were reached since it stood at `reached`, so far behind."""
+        """Whether at most half as many events came as it has taught since it was at `reached`, `behind` events back."""
         came = self._owner.model.position - reached - behind
         return 2 * came <= retraining.position - reached
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
-        self._step.add_done_callback(lambda step: step.cancelled() or step.exception())  # who waits may be gone
+        self._step.add_done_callback(lambda step: step.cancelled() or step.exception())  # the caller may be gone
         return await asyncio.shield(self._step)

@@ -1,4 +1,4 @@
-"""Taking what is forgotten out of a model's log, so that its bytes are nowhere any more."""
+"""Erase forgotten examples from a model's log, so that their bytes are nowhere."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event, Store
 
 SLICE_EVENTS, SLICE_BYTES = 1_000, 2**22
-"""Events, and bytes of them, that are put anew in one transaction. Appends of all models wait for it."""
+"""Most events, and most bytes of them, rewritten in one transaction. Appends of all models wait meanwhile."""
 
 
 def redact(store: Store, name: str, tombstones: Tombstones, through: int, stopped: Callable[[], bool]) -> None:
-    """Put the log before position `through`, where the whole state stands anew, in order.
+    """Rewrite the log before position `through`, where an event holds the whole state, in order.
 
-    Learned batches and offers lose the examples that are forgotten. They alone are still read, for other learners; so
-    of leases, predictions and older states nothing is kept at all, but what an import knew of its examples.
-    Leaves off once `stopped` says so.
+    Learned batches and offers lose the forgotten examples; other learners still read the rest of them. Leases,
+    predictions and older states are erased whole, except what an import knew of its examples. Stops when `stopped`
+    returns true.
     """
     events: dict[int, Event] = {}
     ids: list[str] = []
-    size = 0  # of their payloads, bytes
+    size = 0  # bytes of the payloads
     for at, record in store.read_around(name, 0):
         if at >= through:
             break

@@ -1,7 +1,7 @@
-"""Learners taught anew from a model's log, beside the model that goes on serving and learning.
+"""Retrain learners from a model's log, beside the model, which goes on serving and learning.
 
-What makes another solver state is not applied to the old one but left out of, or put into, what a new one is taught:
-an example that is forgotten or has another label, another configuration, a challenger.
+A new learner is taught from the log when an example was forgotten or got another label, when the configuration changed,
+or for a challenger. The old state is not changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ URGENT = ("forget", "correct")
 
 
 class Retraining:
-    """What the running jobs of a model need: a learner for the model itself (None) or for challengers, by name."""
+    """The learners that a model's running jobs need: for the model itself (None), or for challengers by name."""
 
     def __init__(self, history: ModelHistory, model: Model) -> None:
         self.history = history
@@ -38,7 +38,7 @@ class Retraining:
         self.undone = model.undone
         self.learners: dict[str | None, ModelLearner] = {}
         self.failed: dict[str | None, str] = {}
-        self.stopped = False  # the server is: leave off
+        self.stopped = False  # set when the server stops
         self.whole = True  # whether the log holds all that was learned
         self._labels = list(model.labels.labels)
         self._forgotten = frozenset(model.tombstones.numbers)
@@ -49,20 +49,20 @@ class Retraining:
 
     @property
     def urgent(self) -> bool:
-        """Whether something is put right, and not only changed."""
+        """Whether a job forgets or corrects an example."""
         return any(job.kind in URGENT for job in self.jobs)
 
     def gives_way(self, model: Model) -> bool:
-        """Whether something else is to be put right first."""
+        """Whether an urgent job of the model must go before this retraining."""
         return not self.urgent and any(job.kind in URGENT for job in model.jobs.running())
 
     @property
     def erases(self) -> bool:
-        """Whether an example is to leave no trace."""
+        """Whether examples must be erased from the log."""
         return any(job.kind == "forget" for job in self.jobs)
 
     def advance(self, through: int, seconds: float = math.inf) -> None:
-        """Teach what the log holds up to and with this position, for so long. The model is not touched."""
+        """Teach the log up to and including position `through`, for `seconds` at most. The model is not changed."""
         end = time.monotonic() + seconds
         if not self.learners or not self.whole:
             self.position = through
@@ -72,7 +72,7 @@ class Retraining:
         try:
             for at, event in self.history.taught(self.undone, through + 1, self.position):
                 self._teach(at, event)
-                if self.stopped:  # perhaps in the middle of it
+                if self.stopped:  # perhaps within the event
                     return
                 self.position = at
                 if time.monotonic() > end:
@@ -99,7 +99,7 @@ class Retraining:
                     case CandidatesOffered() if event.ids:
                         learner.offer(event.inputs, event.ids)
                     case ExamplesLearned() if event.ids:
-                        while len(learner.labels) <= int(event.classes.max()):  # by a correction, before its time
+                        while len(learner.labels) <= int(event.classes.max()):  # its class may come later
                             learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
                     case TrainingFinished():
@@ -117,13 +117,14 @@ class Retraining:
                     yield rest
 
     def fits(self, model: Model) -> bool:
-        """Whether the model is still the one that the retraining began with, but for what can be made good at the swap.
+        """Whether the retraining still fits the model, apart from changes that the swap can make good.
 
-        What came meanwhile is made good by a job of its own that runs, or by a learner that is exact.
+        Examples that were forgotten or corrected meanwhile are made good by running jobs of their own, or by exact
+        learners.
         """
         running = {job.at for job in model.jobs.running()}
         if self.undone != model.undone or not all(job.at in running for job in self.jobs):
-            return False  # a rollback, or a challenger was retired
+            return False  # after a rollback, or when a challenger was retired
         mended = {job.number for job in model.jobs.running() if job.folds}
         if not self._changed(model) <= mended and not all(learner.exact for learner in self.learners.values()):
             return False
@@ -138,10 +139,10 @@ class Retraining:
         return (model.tombstones.numbers - self._forgotten) | corrected
 
     def swapped(self, model: Model) -> Model:
-        """What becomes of a model, which stands where the retraining does, once the learners have taken their places.
+        """A successor of the model, at the position of the retraining, with the retrained learners in place.
 
-        Where the log was no longer whole, the points of forgotten examples are dropped, and those that have another
-        label learned again with it. The model itself stays as it is.
+        If the log was no longer whole, points of forgotten examples are dropped, and points with a corrected label are
+        learned again. The model itself is not changed.
         """
         mended = self._left_out()
         stay = {name for name, learner in _learners(model) if learner.exact and name not in self.learners}
@@ -156,7 +157,7 @@ class Retraining:
         for name, learner in self.learners.items():
             if name in mended:
                 continue
-            learner.configuration = wanted[name]  # what is beside solvers may have changed meanwhile
+            learner.configuration = wanted[name]  # parts that do not concern the solver may have changed meanwhile
             model.take_over(learner, name)
         late = self._changed(model) | {job.number for job in self.jobs if job.number is not None}
         for _, present in _learners(model):
@@ -168,7 +169,7 @@ class Retraining:
                 self._mend(held, [candidate.x for candidate in model.pool])
 
     def _mend(self, learner: ModelLearner, candidates: list[Inputs]) -> None:
-        """Drop and relabel points where they stand: the log does not tell what else there was to learn."""
+        """Drop and relabel points in place, because the log no longer has everything to teach."""
         for job in self.jobs:
             if job.kind == "forget" and job.number is not None:
                 learner.forget_words(job.number, self.history.x_of(job.number, self.undone))
@@ -179,11 +180,11 @@ class Retraining:
                 learner.learn_again(job.number, self._corrections[job.number])
 
     def _left_out(self) -> list[str | None]:
-        """Learners that are to be mended where they stand."""
+        """Names of the learners to be mended in place."""
         return [name for name in self.learners if name in self.failed or not self.whole]
 
     def error_of(self, job: Job) -> str | None:
-        """Why a job has failed, None if it has not. Forgetting never fails."""
+        """Why a job has failed; None if it has not. Forgetting never fails."""
         if job.kind in URGENT:
             return None
         if not self.whole:
@@ -192,7 +193,7 @@ class Retraining:
 
 
 def _due(running: list[Job]) -> list[Job]:
-    """The jobs of one round: what is wrong is put right first, then comes one configuration after the other."""
+    """The jobs of one round: urgent jobs first, then one new configuration, with all challengers."""
     urgent = [job for job in running if job.kind in URGENT]
     if urgent:
         return urgent
@@ -205,7 +206,7 @@ def _learners(model: Model) -> list[tuple[str | None, ModelLearner]]:
 
 
 def _make_good(learner: ModelLearner, model: Model, numbers: set[int]) -> None:
-    """Forget and correct these examples in place, where that has not been done."""
+    """Forget and correct these examples in place, if that has not been done."""
     held = set(learner.solver.keys().tolist()) & numbers
     learner.forget(sorted(held & model.tombstones.numbers))
     for number in sorted(held - model.tombstones.numbers):
@@ -214,16 +215,16 @@ def _make_good(learner: ModelLearner, model: Model, numbers: set[int]) -> None:
 
 
 def _alike(one: Configuration, other: Configuration) -> bool:
-    """Whether a learner is taught the same with either."""
+    """Whether a learner is taught the same with either configuration."""
     return one == other.model_copy(update={part: getattr(one, part) for part in BESIDE})
 
 
 def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
-    """The configuration of each learner that is to be taught anew."""
+    """The configuration of each learner that must be retrained."""
     wanted: dict[str | None, Configuration] = {}
     if any(job.folds and job.kind in URGENT for job in jobs):
         wanted = {name: learner.configuration for name, learner in _learners(model) if not learner.exact}
-    for job in jobs:  # of several configurations the newest
+    for job in jobs:  # the newest of several configurations
         if job.configuration is not None:
             wanted[job.shadow] = read_configuration(job.configuration)
     return wanted

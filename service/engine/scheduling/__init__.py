@@ -1,1 +1,1 @@
-"""Who computes next: threads for the models, and turns on the processors."""
+"""Scheduling: which model computes next. Threads for the models, and turns on the processors."""

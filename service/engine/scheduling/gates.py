@@ -1,15 +1,14 @@
-"""How many models are at work at once: the others wait at a gate, in the order in which they came.
+"""A gate limits how many models learn at once; the other models wait there in the order in which they came.
 
-Two processors do less of twenty micro-batches at once than of two: Python's lock then changes hands all the time. And
-who has computed least goes next, so that some wait ten times as long as others. At a gate the first that came goes
-first, and a model whose turn has come takes all that has queued up by then: the more models wait, the larger are their
-micro-batches. Each model waits with one micro-batch at a time, so that none has a second turn before all that waited
-have had one.
+Two processors do less work on twenty micro-batches at once than on two, because Python's lock then changes hands all
+the time. Without a gate the model that has computed least goes next, so some models wait ten times as long as the rest.
+At a gate, the first model that came goes first and takes everything in its queue: the more models wait, the larger
+their micro-batches. A model waits with one micro-batch at a time, so it gets no second turn before every waiting model
+had one.
 
-There are as many places as processors (two at least, for one always waits for something), and more where micro-batches
-spend most of their time waiting for the store, which computes nothing. One that is at work for long keeps its place
-for a moment only: from then on it shares the processors with the others (turns.py). Models whose calls are usually
-long have a gate of their own, where that moment is longer: to take turns would make all of them late.
+A gate has as many places as there are processors, two at least, and more where micro-batches mostly wait for the store.
+A long micro-batch keeps its place for a moment only and then shares the processors with the other models (turns.py).
+Models whose calls are usually long have a gate of their own with a longer moment: taking turns would delay all of them.
 """
 
 from __future__ import annotations
@@ -23,39 +22,40 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hinged.service.engine.scheduling.turns import SHORT_S, Account
 
 PLACES_MIN = 2
-"""Places of a gate: one micro-batch computes while another waits for the store."""
+"""Least number of places of a gate: one micro-batch computes while another waits for the store."""
 HELD_S, LONG_HELD_S = 0.05, 0.1
-"""Seconds for which a micro-batch keeps its place at most, and one of a model whose calls are usually long. With 500 ms
-for long ones the slowest of a hundred requests of the exact solver took 3.0 s, with 100 ms 2.1, without a gate 2.7
-(twenty models, two hundred clients)."""
+"""Longest time that a micro-batch keeps its place, in seconds; the second is for models whose calls are usually long.
+
+With 0.5 for long calls, the slowest of a hundred requests of the exact solver took 3.0 s; with 0.1, 2.1 s; without a
+gate, 2.7 s (twenty models, two hundred clients)."""
 GAIN = 0.02
-"""Share of one micro-batch in the moving average of the time that micro-batches wait for the store."""
+"""Weight of the newest micro-batch in the moving average of the time that micro-batches wait for the store."""
 LONGEST = 4
-"""Times HELD_S that one micro-batch counts in that average at most: one that hung says little of the next ones."""
+"""A micro-batch counts for at most this many times HELD_S: a micro-batch that hung says little about the next."""
 STORED_MAX = 0.95
-"""Share of their time that micro-batches are taken to wait for the store, at most: a gate has twenty times its places
-then. Without a bound a store that is away lets all models in at once."""
+"""Largest share of their time that micro-batches are assumed to wait for the store: a gate then has twenty times its
+places. Without this bound, a store that is away would let all models in at once."""
 
 
 class LearningGate:
-    """Lets so many in at once. Used on the event loop."""
+    """Lets a limited number of micro-batches in at once. Used on the event loop."""
 
     def __init__(self, places: int, held_s: float) -> None:
         self._places = max(places, PLACES_MIN)
         self._held_s = held_s
         self._inside = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._seconds = self._stored_s = 0.0  # of micro-batches, the newest counting most
+        self._seconds = self._stored_s = 0.0  # decaying sums over micro-batches: total time, and time at the store
 
     @property
     def most(self) -> int:
-        """How many may be inside at once."""
+        """Number of micro-batches that may be inside at once."""
         waiting = min(self._stored_s / self._seconds, STORED_MAX) if self._seconds else 0.0
         return round(self._places / (1.0 - waiting))
 
     @asynccontextmanager
     async def turn(self, account: Account) -> AsyncIterator[None]:
-        """Wait for a place, and keep it through the block, but not for long. account: of who works there."""
+        """Wait for a place and hold it during the block, for `held_s` at most. account: of the model that learns."""
         await self._enter()
         place = _Place()
         late = asyncio.get_running_loop().call_later(self._held_s, self._leave, place)
@@ -68,7 +68,7 @@ class LearningGate:
             self._leave(place)
 
     def _note(self, seconds: float, stored_s: float) -> None:
-        """What a micro-batch took. One that hung, or after which all was read again, tells little of the next ones."""
+        """Count the time that a micro-batch took. A very long micro-batch, as after a hang or a reload, counts less."""
         counts = min(1.0, LONGEST * self._held_s / seconds) if seconds else 1.0
         self._seconds += counts * seconds - GAIN * self._seconds
         self._stored_s += counts * stored_s - GAIN * self._stored_s
@@ -82,7 +82,7 @@ class LearningGate:
         try:
             await let_in
         except asyncio.CancelledError:
-            if not let_in.cancelled():  # it has a place by now
+            if not let_in.cancelled():  # it was let in already
                 self._leave(_Place())
             raise
 
@@ -98,7 +98,7 @@ class LearningGate:
 
 
 class _Place:
-    """Whether it is kept yet."""
+    """A place inside the gate. kept: whether it still counts."""
 
     __slots__ = ("kept",)
 
@@ -110,10 +110,10 @@ class Gates:
     """The two gates of a server. Used on the event loop."""
 
     def __init__(self, places: int) -> None:
-        """places: to compute on."""
+        """places: number of places to compute on."""
         self._gate = LearningGate(places, HELD_S)
         self._long = LearningGate(places, LONG_HELD_S)
 
     def turn(self, account: Account) -> AbstractAsyncContextManager[None]:
-        """As LearningGate.turn, at the gate of a model."""
+        """LearningGate.turn, at the gate that suits the model of the account."""
         return (self._gate if account.usual_s < SHORT_S else self._long).turn(account)

@@ -1,7 +1,7 @@
-"""Threads for the models: each has a lane of its own, on which its calls run beside those of all others.
+"""Threads for the models: each model has its own lane, on which its calls run beside the calls of other models.
 
-There are as many threads as calls that are under way, most of which wait for the store or for their turn to compute
-(turns.py). So however many calls of some models wait, those of another begin at once.
+There are as many threads as calls in progress. Most calls wait for the store or for their turn to compute (turns.py).
+So a model's calls begin at once, however many calls of other models wait.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 
 class Broke(RuntimeError):
-    """What a model's code raised is none of the errors that one lets through: it would end whoever waits for it."""
+    """A model's code raised something that is no ordinary error; passed on, it would end the code that waits for it."""
 
 
 class Threads:
-    """Threads that are there when they are needed. Methods may be called from any thread."""
+    """A pool of threads that grows as needed. Methods may be called from any thread."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -42,11 +42,11 @@ class Threads:
         self._started = 0
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run this beside everything else. RuntimeError once they are closed, or where there are no more threads."""
+        """Run this on a thread of its own. RuntimeError when the pool is closed, or no thread can be started."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the threads have ended")
-            if self._idle:  # the one that waits since the shortest: it is still in the processor's cache
+            if self._idle:  # take the last that became idle: it is still in the processor's cache
                 self._idle.pop().put(work)
                 return
             self._started += 1
@@ -60,7 +60,7 @@ class Threads:
             raise
 
     def close(self, seconds: float | None = None) -> bool:
-        """Take no more work and wait for what runs, so long at most; whether it has ended."""
+        """Take no more work, and wait up to `seconds` for running work; return whether all of it has ended."""
         with self._lock:
             self._closed = True
             for idle in self._idle:
@@ -80,17 +80,17 @@ class Threads:
                 if self._closed or len(self._idle) >= limits.THREADS_IDLE_MAX:
                     break
                 self._idle.append(mine)
-            work = None  # what it holds is not to live until there is more to do
+            work = None  # free what the last call holds before waiting
             work = mine.get()
         with self._lock:
             self._running.discard(threading.current_thread())
 
 
 class Lane(Executor):
-    """Runs the calls of one model, so many at once. Methods may be called from any thread.
+    """Runs the calls of one model, a limited number at once. Methods may be called from any thread.
 
-    What a call raises is its future's exception: Broke where no `except Exception` would take it, GivenUp where the
-    lane was given up.
+    An error of a call becomes its future's exception: Broke for an error that `except Exception` would not catch,
+    GivenUp after the lane was given up.
     """
 
     def __init__(self, threads: Threads, turns: Turns, account: Account | None = None, most: int | None = None) -> None:
@@ -103,11 +103,11 @@ class Lane(Executor):
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
     def beside(self) -> Lane:
-        """Another, for what is done beside the model that serves: whoever serves goes before it."""
+        """A further lane, for work beside the serving model: calls that serve go before it."""
         return Lane(self._threads, self._turns, Account(BESIDE), self._most)
 
     def readers(self) -> Lane:
-        """Another on the same account, for those who read what the model published: they do not wait for its writer."""
+        """A further lane on the same account, for readers of published views: they do not wait for the writer."""
         return Lane(self._threads, self._turns, self.account)
 
     def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
@@ -130,11 +130,11 @@ class Lane(Executor):
         return future
 
     def hurry(self) -> None:
-        """Let what runs here count like what serves: somebody waits for it."""
+        """Count what runs here like the calls that serve, because a client waits for it."""
         self._turns.hurry(self.account)
 
     def give_up(self, why: str) -> None:
-        """End what computes at its next rest; it and all that waits or comes later raises GivenUp."""
+        """End a running computation at its next rest; it, and all that waits or comes later, raises GivenUp."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
             self._turns.give_up(self.account, why)
@@ -151,24 +151,24 @@ class Lane(Executor):
                 future, call = self._waiting.popleft()
             if future.set_running_or_notify_cancel():
                 self._run(future, call)
-            del future, call  # what they hold is not to live until there is more to do
+            del future, call  # free what they hold before waiting
 
     def _run(self, future: Future[Any], call: Callable[[], Any]) -> None:
         try:
             found = self._turns.run(self.account, call)
         except Abandoned:
             future.set_exception(GivenUp(self.account.given_up or "it was given up"))
-        except BaseException as error:  # noqa: BLE001  whoever waits is told, whatever it is
+        except BaseException as error:  # noqa: BLE001  the waiting caller gets every error, whatever its type
             future.set_exception(contained(error))
         else:
             future.set_result(found)
 
 
 def contained(error: BaseException) -> Exception:
-    """An error that ends nothing but what raised it.
+    """The error as an Exception that is safe to pass to a waiting caller.
 
-    A SystemExit would end the event loop, what looks like a cancellation whoever waits, and a StopIteration no future
-    takes: he would wait for ever.
+    A SystemExit would end the event loop. An error that looks like a cancellation would end the waiting caller. A
+    future accepts no StopIteration, so the caller would wait for ever.
     """
     if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration | CancelledError):
         return error

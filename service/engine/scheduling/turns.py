@@ -1,26 +1,13 @@
-"""Who computes next: the processors shared out among the models of a server, turn by turn.
+"""Turns share the processors out among the models of a server.
 
-Long computations rest every few milliseconds (solvers/core/turns.py), and what becomes of them there is decided here. A
-call that computes needs a place, of which there are as many as processors; where none is free, the one whose model has
-used the least goes next. What a model has used is forgotten with MEMORY_S, so that one that was idle is soon as good as
-new.
-
-Most calls are short. They have as many places of their own, so that they need not wait until a long one rests: the
-system's scheduler lets both get on. Those of long calls they have only where no long one waits: a crowd of short ones
-would keep it waiting for ever, its queue would grow meanwhile, and its calls become longer. The scheduler could be
-told that long ones matter less, but they hold Python's lock now and then, and one that is kept from its processor by
-some other process then keeps everybody waiting. So while requests come, one processor is left to the event loop and to
-short calls, where there are two at least.
-
-That is not enough where Python's lock changes hands a dozen times in a request: each time a long computation, which
-takes it just as often, may come between. So long ones also stand still while short calls compute (one that waits for
-the store keeps nobody), as long as they compute for a part of the time: with two processors a fifth, with more a larger
-one. And while requests come they compute for a tenth of a millisecond at once, for a request that comes meanwhile may
-wait so long before it is noticed.
+Long computations rest every few milliseconds (solvers/core/turns.py); this module decides what happens at a rest. A
+call that computes needs a place, and there are as many places as processors. When none is free, the waiting call whose
+model has used the least goes next. Use fades with MEMORY_S, so a model that was idle soon counts as unused:
 
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
-An account keeps ln used(t) + t / MEMORY_S, which only changes when it computes: the order of those who wait does not.
+An account keeps ln used(t) + t / MEMORY_S, which changes only when it computes, so the order of waiting calls is
+stable. Short calls, long calls, and why long calls stand still for short calls: see the class Turns.
 """
 
 from __future__ import annotations
@@ -39,37 +26,39 @@ from hinged.solvers.core.turns import Abandoned, resting
 
 T = TypeVar("T")
 
-# What a constant buys is told as the p99 of a small model beside 16 slow ones without it, in times of the p99 with it
-# (benchmarks/README.md, "What each constant of the scheduler buys"). A constant without a figure has none yet.
+# Each figure below is the p99 latency of a small model beside 16 slow models without that constant, as a multiple of
+# the p99 with it (docs/lab/scheduling.md). A constant without a figure was
+# not measured.
 
 MEMORY_S = 2.0
-"""Seconds after which what a model has used counts 1/e. Longer, and a model that was busy waits after it was idle."""
+"""Seconds after which use of the processors counts 1/e. If longer, a model that was busy waits even after a pause."""
 SLICE_S = 0.02
-"""CPU seconds by which a call that computes is ahead of one that waits before they change places. Without it places
-change at every rest: 2.6 times for learning, 1.5 for a prediction."""
+"""Lead in CPU seconds that a computing call must have over a waiting call before they change places. Without it they
+change places at every rest: 2.6 times for learning, 1.5 for a prediction."""
 LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
-"""Seconds between two looks of a call that rests, and between two where a request just came: so long a request waits
-for Python's lock before it can be noticed. Without the second 2.4 times for a prediction."""
+"""Seconds between two checks of a resting call, and between two checks when a request has just come. A request waits
+that long for Python's lock before the server notices it. Without the second: 2.4 times for a prediction."""
 SHORT_S = 0.02
-"""CPU seconds within which a call is short, where those of its model usually are. Short calls have places of their own
-and long ones stand still for them. Without short calls 13 times for learning."""
+"""CPU seconds up to which a call is short, if its model's calls usually are. Short calls have places of their own, and
+long calls stand still for them. Without short calls: 13 times for learning."""
 QUICK_S = 0.002
-"""CPU seconds of a model's usual calls from which they rest before they compute. Shorter ones need no place until they
-have taken longer. If none rested: 1.7 times for learning, 2.3 for a prediction."""
+"""CPU seconds of a model's usual call above which its calls rest before they compute. Shorter calls need no place until
+they have computed for longer. If no call rested first: 1.7 times for learning, 2.3 for a prediction."""
 USUAL_MAX, USUAL_GAIN = 5.0, 0.2
-"""Moving average of a call's CPU time: each call counts USUAL_GAIN, a long one as USUAL_MAX x SHORT_S at most. So after
-about eight short calls a model counts as short again."""
+"""Moving average of a call's CPU time: each call counts USUAL_GAIN. A long call is capped at USUAL_MAX x SHORT_S, so
+after about eight short calls the model counts as short again."""
 ASKED_S = 0.25
-"""Seconds after a request for which another one is expected, and one place of long calls is left free."""
+"""Seconds after a request during which the next is expected: one place of long calls stays free."""
 ASIDE, ASIDE_MAX_S = 8.0, 0.05
-"""Seconds that a long call stands still for each second that it computes, over the processors, and seconds that it
-stands still at once, at most. Without the first 5.4 times for learning, 3.7 for a prediction; with more of it long
+"""Seconds that a long call stands still for each second that it computes, divided by the number of processors; and the
+longest pause in seconds. Without the first: 5.4 times for learning, 3.7 for a prediction. With a larger value, long
 calls starve."""
 QUIET_S = 0.002
-"""Seconds after a request for which it may be under way without a call, as a small prediction is. Without it long calls
-do not stand still: 3.8 times for learning, 2.6 for a prediction."""
+"""Seconds after a request during which it may be in progress without a call, as a small prediction is. Without it, long
+calls do not stand still: 3.8 times for learning, 2.6 for a prediction."""
 BESIDE = 4.0
-"""Times that CPU seconds beside the models that serve count: loading, folding, exporting. With 1 they are equals."""
+"""Weight of CPU seconds spent beside the serving models: loading, folding, exporting. With 1 they count like
+serving."""
 
 
 class GivenUp(Unavailable):
@@ -77,27 +66,27 @@ class GivenUp(Unavailable):
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """Number of processors that this process may use."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class Account:
-    """What a model has used of the processors, and whether it is given up.
+    """A model's use of the processors, and whether its computation is given up.
 
-    weight: how many times that counts; above 1 none of its calls is short.
+    weight: factor by which its use counts; above 1, none of its calls is short.
     """
 
     __slots__ = ("given_up", "seconds", "stored_s", "used", "usual_s", "waited_s", "weight")
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
-        self.used = -math.inf  # as the module says
-        self.seconds = 0.0  # of CPU, since the start
-        self.usual_s = 0.0  # CPU seconds of a call
-        self.waited_s = 0.0  # for a place, since the start
-        self.stored_s = 0.0  # for the store, since the start
-        self.given_up: str | None = None  # why
+        self.used = -math.inf  # ln used(t) + t / MEMORY_S (see the module)
+        self.seconds = 0.0  # CPU seconds since the start
+        self.usual_s = 0.0  # moving average of a call's CPU seconds
+        self.waited_s = 0.0  # seconds spent waiting for a place since the start
+        self.stored_s = 0.0  # seconds spent waiting for the store since the start
+        self.given_up: str | None = None  # the reason, once it is given up
 
 
 class _Call:
@@ -111,25 +100,25 @@ class _Call:
     def __init__(self, turns: Turns, account: Account) -> None:
         self.turns = turns
         self.account = account
-        self.place: list[_Call] | None = None  # the kind of place that it holds: those who hold one
-        self.begun_at = self.charged_at = time.thread_time()  # what this thread had used by then
-        self.resumed_at = time.perf_counter()  # since when it computes, as far as still_s knows
+        self.place: list[_Call] | None = None  # the list of places that it stands in, while it holds a place
+        self.begun_at = self.charged_at = time.thread_time()  # this thread's CPU clock
+        self.resumed_at = time.perf_counter()  # start of the computation that still_s has not yet counted
         self.goes_on(self.resumed_at)
-        self.still_s = 0.0  # for how long it may stand still
-        self.left_at: float | None = None  # since when it waits for something else than processors
-        self.counted = self.is_short  # among the short calls that are under way
+        self.still_s = 0.0  # seconds that it may stand still
+        self.left_at: float | None = None  # start of a wait for something else than processors
+        self.counted = self.is_short  # whether it is among the short calls in progress
         self.queued = False
         self.woken = threading.Lock()
         self.woken.acquire()
 
     @property
     def is_short(self) -> bool:
-        """Whether it has not computed for long yet, and is not likely to."""
+        """Whether it has not computed for long yet, and probably will not."""
         account = self.account
         return self.charged_at - self.begun_at < SHORT_S > account.usual_s and account.weight <= 1.0
 
     def rest(self) -> None:
-        """Go on if nobody comes first. Abandoned if the account is given up."""
+        """Go on, unless another call must go first. Abandoned if the account is given up."""
         if self.account.given_up is not None:
             raise Abandoned
         now = time.perf_counter()
@@ -137,25 +126,25 @@ class _Call:
             self.turns.look(self)
 
     def goes_on(self, now: float) -> None:
-        """Note when it looks about next."""
+        """Set the times of the next checks."""
         self.look_at, self.look_asked_at = now + LOOK_S, now + LOOK_ASKED_S
 
 
 Entry = tuple[float, int, _Call]
-"""What a call's account has used, a number, and the call."""
+"""Use of the call's account, a running number, and the call."""
 
 _here = threading.local()
 
 
 def stand_back() -> None:
-    """Give away the place that this thread's call holds: it is about to wait for something else than processors."""
+    """Give away this thread's place, before it waits for something else than processors."""
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
         call.turns.leave(call)
 
 
 def rest_before_work() -> None:
-    """Rest on this thread however short ago it did so last: what comes next may take long."""
+    """Rest on this thread, however recent its last rest: the next computation may take long."""
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
         call.turns.come_back(call)
@@ -165,21 +154,37 @@ def rest_before_work() -> None:
 
 
 class Turns:
-    """Places to compute on. Methods may be called from any thread."""
+    """Places to compute on. Methods may be called from any thread.
+
+    Most calls are short. Short calls have as many places of their own, so they need not wait until a long call rests:
+    the operating system's scheduler runs both. A short call takes a long call's place only where no long call waits;
+    otherwise a crowd of short calls would keep a long call waiting for ever, its queue would grow, and its calls would
+    become longer.
+
+    Long calls do not run at a lower system priority: they hold Python's lock now and then, and a call that another
+    process keeps from its processor would then block every thread. Instead, while requests come, one processor is left
+    to the event loop and to short calls, where there are at least two.
+
+    That is not enough where Python's lock changes hands a dozen times in a request, because a long computation may take
+    the lock each time. So long calls also stand still while short calls compute, except for a fifth of the time on two
+    processors and a larger part on more. A short call that waits for the store stops no long call. While requests come,
+    long calls compute for a tenth of a millisecond at a time, because a new request may wait that long until it is
+    noticed.
+    """
 
     def __init__(self, places: int | None = None) -> None:
         self.places = places or processors()
         self._lock = threading.Lock()
-        self._holding: list[_Call] = []  # the places of those who compute for long
-        self._passing: list[_Call] = []  # those that are for short calls alone
-        self._waiting: dict[bool, list[Entry]] = {True: [], False: []}  # short calls, long ones: heaps, who used least
+        self._holding: list[_Call] = []  # places of long calls
+        self._passing: list[_Call] = []  # places for short calls alone
+        self._waiting: dict[bool, list[Entry]] = {True: [], False: []}  # heaps of short and of long calls by use
         self._numbers = count()
         self.asked_at = -math.inf
-        self._short = 0  # calls that compute, as far as is known
+        self._short = 0  # short calls that compute
         self._quiet = threading.Condition(self._lock)
 
     def run(self, account: Account, function: Callable[[], T]) -> T:
-        """What the function finds, which rests as others need. Abandoned if the account is given up meanwhile."""
+        """Run the function, which rests when other calls need the processor. Abandoned if the account is given up."""
         call = _here.call = _Call(self, account)
         if call.counted:
             with self._lock:
@@ -200,21 +205,21 @@ class Turns:
                 self._discount(call)
 
     def asked(self) -> None:
-        """Note that a request came."""
+        """Note that a request has come."""
         self.asked_at = time.perf_counter()
 
     @property
     def contested(self) -> bool:
-        """Whether all places are taken."""
+        """Whether all places of long calls are taken."""
         return len(self._holding) >= self._long_places
 
     @property
     def _long_places(self) -> int:
-        """Places for long calls."""
+        """Number of places for long calls."""
         return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
 
     def leave(self, call: _Call) -> None:
-        """Let others have the place of a call, if it holds one; while it waits no long call stands still for it."""
+        """Give away the place that a call holds; while the call waits, no long call stands still for it."""
         call.left_at = time.perf_counter()
         if call.place is not None or call.counted:
             with self._lock:
@@ -224,7 +229,7 @@ class Turns:
                 self._let_in()
 
     def come_back(self, call: _Call) -> None:
-        """A call that has waited for something else is about to compute again."""
+        """Note that a call will compute again after a wait for something else."""
         if call.left_at is not None:
             call.account.stored_s += time.perf_counter() - call.left_at
             call.left_at = None
@@ -234,7 +239,7 @@ class Turns:
                 self._short += 1
 
     def look(self, call: _Call) -> None:
-        """Take a place, give it up or keep it; returns when it is the call's turn. Abandoned if it is given up."""
+        """Take, keep or give up a place; return when it is the call's turn. Abandoned if the account is given up."""
         with self._lock:
             self._charge(call)
             if not call.is_short:
@@ -260,7 +265,7 @@ class Turns:
             raise Abandoned
 
     def give_up(self, account: Account, why: str) -> None:
-        """Let all that computes on an account end at its next rest."""
+        """End everything that computes on an account at its next rest."""
         with self._lock:
             account.given_up = why
             self._quiet.notify_all()
@@ -270,7 +275,7 @@ class Turns:
                     call.woken.release()
 
     def hurry(self, account: Account) -> None:
-        """Let an account count like any other from now on: somebody waits for what it computes."""
+        """Give an account the usual weight from now on, because a client waits for its result."""
         with self._lock:
             account.weight = 1.0
             waiting = [call for *_, call in chain.from_iterable(self._waiting.values()) if call.queued]
@@ -280,7 +285,7 @@ class Turns:
             self._let_in()
 
     def _stand_still(self, call: _Call) -> None:
-        """Let short calls through, for as long as this one may."""
+        """Stand still while short calls compute, as long as this call has time for it."""
         now = time.perf_counter()
         call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
         with self._lock:
@@ -298,7 +303,7 @@ class Turns:
     # -- with the lock held ---------------------------------------------------------------------------------------
 
     def _discount(self, call: _Call) -> None:
-        """Count a call no more among the short ones."""
+        """Take a call out of the count of short calls."""
         if call.counted:
             call.counted = False
             self._short -= 1
@@ -306,7 +311,7 @@ class Turns:
                 self._quiet.notify_all()
 
     def _charge(self, call: _Call) -> None:
-        """Add the CPU time since it was charged last."""
+        """Add the CPU time since the last charge to the account."""
         cpu, now = time.thread_time(), time.perf_counter()
         seconds, call.charged_at = cpu - call.charged_at, cpu
         if seconds > 0.0:
@@ -317,7 +322,7 @@ class Turns:
         return call.account.used + math.log(call.account.weight), next(self._numbers), call
 
     def _goes_on(self, call: _Call) -> bool:
-        """Whether the call computes on, on a place that it has or now takes."""
+        """Whether the call computes on, in its place or in a place that it takes now."""
         if call.place is self._passing and not call.is_short:
             self._leave(call)
         self._let_in()
@@ -331,7 +336,7 @@ class Turns:
         return call.place is not None
 
     def _let_in(self) -> None:
-        """Give the places that are free to those who wait."""
+        """Give free places to waiting calls."""
         for short in (True, False):
             while (first := self._first(short=short)) is not None:
                 place = self._place_for(short=short)
@@ -343,7 +348,7 @@ class Turns:
                 first.woken.release()
 
     def _place_for(self, *, short: bool) -> list[_Call] | None:
-        """A kind of place that is free: one of a long call is a short one's only where no long one waits."""
+        """A list that has a free place, or None. Short calls take long calls' places only where no long call waits."""
         if short and len(self._passing) < self.places:
             return self._passing
         if len(self._holding) < self._long_places and not (short and self._first(short=False)):
@@ -351,9 +356,9 @@ class Turns:
         return None
 
     def _first(self, *, short: bool) -> _Call | None:
-        """Of those who wait the one that goes next."""
+        """The waiting call that goes next."""
         waiting = self._waiting[short]
-        while waiting and not waiting[0][-1].queued:  # was given up
+        while waiting and not waiting[0][-1].queued:  # given up
             heapq.heappop(waiting)
         return waiting[0][-1] if waiting else None
 
@@ -367,7 +372,7 @@ class Turns:
             call.place = None
 
     def _gives_way(self, call: _Call) -> bool:
-        """Whether one that computes lets the first of those who wait go on in its place."""
+        """Whether a computing call must give its place to the first waiting call."""
         if call.is_short and call.place is self._holding and self._first(short=False) is not None:
             return True
         first = self._first(short=call.is_short)
@@ -379,5 +384,5 @@ class Turns:
 
 
 def _seconds(account: Account, now: float) -> float:
-    """CPU seconds that it has used, as far as they are remembered."""
+    """CPU seconds that the account has used, as far as they are remembered."""
     return math.exp(max(account.used - now / MEMORY_S, -700.0))

@@ -1,6 +1,6 @@
-"""The store as the models use it: whoever waits for it leaves his place to compute on to others.
+"""The store as the models use it: a call that waits for the store gives its place on the processors to another call.
 
-Behind an append comes what may take long, and so does each event of a log that is read: there is a rest.
+Work behind an append may take long, and so may each event that is read from a log: the call rests there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hinged.solvers.core.turns import rest
 
 
 class Yielding(Store):
-    """A store with rests in it. Its errors, and besides what a rest raises."""
+    """A store that gives the place away while it waits. It raises the store's errors, and the errors of a rest."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,1 +1,1 @@
-"""Models as files: exports, imports, and the examination of what is imported."""
+"""Models as files: exports, imports, and the tests that an imported model must pass."""

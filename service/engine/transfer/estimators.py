@@ -1,4 +1,4 @@
-"""A model out of the file of a fitted estimator (solvers/estimators/files.py): its machine, with a log of its own."""
+"""Turn the file of a fitted estimator (solvers/estimators/files.py) into a model: its machine with a new log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_ANSWERS: dict[str, Array] = {
 
 @with_config(STRICT)
 class ScaleFacts(TypedDict):
-    """What the columns were brought to; the rest stands in the arrays."""
+    """The scale of the columns; the rest is in the arrays."""
 
     form: Literal["dense", "sparse"]
     rest: float
@@ -45,7 +45,7 @@ class ScaleFacts(TypedDict):
 
 @with_config(STRICT)
 class MachineFacts(TypedDict):
-    """What a model is made of."""
+    """The facts of a file's machine."""
 
     solver: str
     kernel: dict[str, Any]
@@ -64,9 +64,9 @@ MACHINE = TypeAdapter(MachineFacts)
 
 
 def snapshot_of(data: bytes, settings: Settings, sizes: dict[str, int]) -> bytes:
-    """The snapshot of the model that an estimator's file makes. BadFrame, ValueError or Invalid where it makes none.
+    """The snapshot of the model that an estimator's file makes. BadFrame, ValueError or Invalid if the file is bad.
 
-    sizes: as Model.begin takes them.
+    sizes: as in Model.begin.
     """
     facts, arrays = decode(data, KIND)
     if facts.get("version") != VERSION:
@@ -102,7 +102,7 @@ def snapshot_of(data: bytes, settings: Settings, sizes: dict[str, int]) -> bytes
 
 
 def _configuration(machine: MachineFacts, weights: dict[str, float], settings: Settings) -> dict[str, Any]:
-    """The body of such a model. What a server's solvers have no parameter for is left out."""
+    """The model's configuration as a request body, without parameters that the server's solvers do not have."""
     if machine["solver"] not in CONFIGURATION_OF:
         raise BadFrame(f"the file's solver must be one of {', '.join(CONFIGURATION_OF)}, got {machine['solver']!r:.80}")
     known = CONFIGURATION_OF[machine["solver"]].model_fields
@@ -126,9 +126,9 @@ def _configuration(machine: MachineFacts, weights: dict[str, float], settings: S
 
 
 def _label(label: float | str) -> Label:
-    """The label as a server has it: a whole number is an integer."""
+    """The label as the server stores it: a whole number becomes an integer."""
     if isinstance(label, float):
         if not label.is_integer():
-            raise Invalid(f"labels of a model are strings, integers and booleans, the estimator's is {label!r}")
+            raise Invalid(f"a model's labels are strings, integers and booleans, got {label!r} from the estimator")
         return int(label)
     return label

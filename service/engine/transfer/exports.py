@@ -1,4 +1,4 @@
-"""A model as one file: a frame whose facts say what it is, with a snapshot in it as it is kept by the store."""
+"""A model as one file: a frame with facts about the model and its snapshot, in the store's form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pack_export(model: str, position: int, snapshot: bytes) -> bytes:
 
 
 def unpack_export(data: bytes) -> bytes:
-    """The snapshot in a file. BadFrame if it is none, or one of another version."""
+    """The snapshot in a file. BadFrame if there is no snapshot, or the file has another version."""
     facts, arrays = decode(data, EXPORT)
     if facts.get("version") != VERSION:
         raise BadFrame(f"the file has version {facts.get('version')!r:.20}, this server reads {VERSION}")
@@ -36,10 +36,10 @@ def unpack_export(data: bytes) -> bytes:
 async def exported(
     worker: Worker, history: ModelHistory, as_of: int | None, beside: Callable[[Callable[[], bytes]], Awaitable[bytes]]
 ) -> tuple[int, bytes]:
-    """The snapshot of a model that may leave the server: as it is, or as it was at a position; and its position.
+    """The position and snapshot of a model for export: the newest, or as of a position.
 
-    beside: computes what takes long. Invalid for a position that there is not, Conflict for one that log and snapshots
-    no longer reach, or from before an example was forgotten.
+    beside: runs long computations. Invalid if there is no such position; Conflict if log and snapshots no longer reach
+    it, or if it is before an example was forgotten.
     """
     if as_of is None:
         found: tuple[int, bytes] = await worker.read(_newest)
@@ -56,7 +56,7 @@ async def exported(
 
 
 def _oldest(model: Model) -> int:
-    """The position of the oldest state that may leave the server. Conflict while an example is being forgotten."""
+    """The position of the oldest state that may be exported. Conflict while an example is being forgotten."""
     if any(job.kind == "forget" for job in model.jobs.running()):
         raise Conflict("an example is being forgotten; try again when that is done", retry_after_s=1)
     return model.floor

@@ -1,4 +1,4 @@
-"""A model out of a file that anybody may have written: read, held to the server's limits, and put to the test."""
+"""Read a model from a file that anybody may have written: check it against the server's limits, and rehearse it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
-CLOCKS_MS = 86_400_000  # by so much the clock of a server may be ahead whose models another one imports
+CLOCKS_MS = 86_400_000  # most milliseconds that the exporting server's clock may be ahead of this server's
 
 
 def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str, int]) -> tuple[Model, ModelImported]:
-    """The model of a file, and the event with which its log begins. Invalid for a file that this server does not take.
+    """The model of a file, and the first event of its log. Invalid if this server does not accept the file.
 
-    sizes: as Model.begin takes them.
+    sizes: as in Model.begin.
     """
     file.seek(0)
     now_ms = time.time_ns() // 1_000_000
@@ -43,22 +43,22 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
         for configuration in _configurations(peek(state, SNAPSHOT), settings):
             warm_up(configuration.solver, configuration.dtype)
         model = Model.begin(name, 1, ModelImported(state, now_ms), **sizes)
-    except ValueError as error:  # whatever a file may hold that no server wrote
-        raise Invalid(f"the file is no model: {_first_line(error)}") from error
+    except ValueError as error:  # the file may hold anything
+        raise Invalid(f"the file is not a valid model: {_first_line(error)}") from error
     _check(model, now_ms, settings)
-    # Written as this server would write it: what is in the log can be read again.
+    # Written in this server's form, so that the log can be read again.
     imported = ModelImported(model.snapshot(), model.at_ms, model.answers.given_ids)
     try:
         examine(model, imported.state)
         rehearse(model, imported.state)
-    except Exception as error:  # what comes out of a state that fits together and is none has no other name
+    except Exception as error:  # an inconsistent state may raise anything
         log.warning("a file's model failed in rehearsal", exc_info=True)
         raise Invalid(f"the file's model cannot learn: {_first_line(error)}") from error
     return model, imported
 
 
 def _configurations(facts: dict[str, Any], settings: Settings) -> list[Configuration]:
-    """Those of a file's model and its challengers: the limits come before anything is made that breaks them."""
+    """The configurations of a file's model and challengers, checked before anything large is built from them."""
     shadows = facts.get("shadows")
     most = limits.SHADOWS_MAX
     if not isinstance(shadows, dict) or len(shadows) > most or not all(map(MODEL_NAME.fullmatch, shadows)):
@@ -69,7 +69,7 @@ def _configurations(facts: dict[str, Any], settings: Settings) -> list[Configura
 
 
 def _check(model: Model, now_ms: int, settings: Settings) -> None:
-    """Refuse what goes beyond the server's limits, or is no time, label or id."""
+    """Refuse a model beyond the server's limits, or with invalid times, labels or ids."""
     if max([model.at_ms, *(prediction.at_ms for prediction in model.pending)]) > now_ms + CLOCKS_MS:
         raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
     if len(model.labels) > settings.classes_max:

@@ -1,7 +1,7 @@
-"""What the model of a file is put through before a server takes it in: looked at closely, then tried on a copy.
+"""Test the model of a file before the server accepts it: examine its state, then try it out on a copy.
 
-A right checksum is no right state. What `Model.restore` takes may still be nothing that learning comes to; then the
-first example might bring it to a state that can be written, and never be read again.
+A valid checksum does not make a valid state. `Model.restore` may accept a state that no learning produces. The first
+example could then lead to a state that can be written but never read again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 
-LEARNED_MAX = 2**52  # examples: a count in a snapshot may be twice as large
-COUNTED_MAX = 2**61  # of any other number: at two billion a second it takes a century to what a solver's state may hold
-SIZE_MAX = 1e200  # of any float
-FINISHED_MAX = 2_000  # coefficients up to which all is optimised, and all dropped: more may take their time
-EXAMPLES = 4  # of each kind, that a copy of an imported model learns and predicts
+LEARNED_MAX = 2**52  # most examples of a file's model; a snapshot may hold a count twice as large
+COUNTED_MAX = 2**61  # most of any other count: at two billion a second, a century before a solver's limit is reached
+SIZE_MAX = 1e200  # largest size of any float
+FINISHED_MAX = 2_000  # most coefficients with which the copy also finishes and drops everything, for time's sake
+EXAMPLES = 4  # examples of each kind that a copy of an imported model learns and predicts
 
 
 def examine(model: Model, snapshot: bytes) -> None:
-    """Refuse (ValueError) a state that no stream leads to; snapshot: of the model."""
+    """Raise ValueError for a state that no stream leads to. snapshot: of the model."""
     if model.learned > LEARNED_MAX:
-        raise ValueError(f"a file's model has learned at most {LEARNED_MAX} examples, this one {model.learned}")
+        raise ValueError(f"a file's model has learned at most {LEARNED_MAX} examples, got {model.learned}")
     for name, array in decode(snapshot, SNAPSHOT)[1].items():
         if array.dtype == np.int64 and array.size and not -COUNTED_MAX <= array.min() <= array.max() <= COUNTED_MAX:
             raise ValueError(f"{name} must be within {COUNTED_MAX}, got {array.min()} to {array.max()}")
@@ -38,9 +38,9 @@ def examine(model: Model, snapshot: bytes) -> None:
 
 
 def rehearse(model: Model, snapshot: bytes) -> None:
-    """Let a copy of the model learn, unlearn, finish and predict; refuse (ValueError) what cannot be read again then.
+    """Let a copy of the model learn, unlearn, finish and predict; raise ValueError if the result cannot be read again.
 
-    snapshot: of the model. Other errors may come out of a state that is none.
+    snapshot: of the model. An inconsistent state may raise other errors.
     """
     copy = _copied(model, snapshot)
     labels = ["rehearsed", "again"] if not copy.labels.labels else []
@@ -88,7 +88,7 @@ def _learned(model: Model, examples: Inputs) -> ExamplesLearned:
 
 
 def _examples(learner: ModelLearner) -> Inputs:
-    """A few examples as the model's own are, and some that are new."""
+    """Some examples like the model's own, and some new examples."""
     new = learner.configuration.features.examples(learner.configuration)
     if learner.warmup.encoder is not None:
         return join_inputs([*learner.warmup.encoder.examples(EXAMPLES), new])

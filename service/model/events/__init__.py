@@ -1,7 +1,7 @@
-"""The events of a model's log: everything that changes a model, in the order in which it did.
+"""The events of a model's log: everything that changes a model, in order.
 
-All that there is to say of a kind of event stands in its class (base.py): how it is written and read, what must hold
-before it is appended, what it does, what followers are told, and what erasing leaves of it.
+Everything particular to a kind of event is in its class (base.py): how it is written and read, what must hold before it
+is appended, what it does, what followers get, and what erasing leaves of it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["KINDS", "ModelEvent", "decode_event"]
 
 
 def _kinds(*modules: ModuleType) -> dict[str, type[ModelEvent]]:
-    """Every class of an event by its kind. TypeError for a class that leaves something open, and for a kind twice."""
+    """Return every event class by its kind. TypeError for a class that leaves something undefined, or a kind twice."""
     found: dict[str, type[ModelEvent]] = {}
     for module in modules:
         for value in vars(module).values():
             if not (isinstance(value, type) and issubclass(value, ModelEvent) and value.__module__ == module.__name__):
                 continue
-            if "KIND" not in vars(value):  # what several kinds have in common
+            if "KIND" not in vars(value):  # a base of several kinds
                 continue
             check_declared(value, "event")
             if value.KIND in found:
@@ -36,7 +36,7 @@ KINDS = _kinds(states, learning, labelling, changes)
 
 
 def decode_event(kind: str, payload: bytes) -> ModelEvent:
-    """The event of a payload. BadFrame if it is none that this version knows."""
+    """Return the event of a payload. BadFrame if this version does not know its kind."""
     if kind not in KINDS:
         raise BadFrame(f"unknown kind of event: {kind!r}")
     return KINDS[kind].decoded(payload)

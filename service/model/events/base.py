@@ -1,7 +1,7 @@
-"""What an event of a model's log is. All that there is to say of a kind of event stands in its class.
+"""The base of the events. Everything particular to a kind of event is in its class.
 
-A new kind is a class in one of the files of this folder, and a command that makes it. A class that leaves a question
-open which `ModelEvent` asks is refused at import.
+A new kind is a class in one of the files of this folder, and a command that makes it. A class that does not define what
+`ModelEvent` requires is refused at import.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event
 from hinged.solvers.core.reports import Finish
 
-if TYPE_CHECKING:  # they import the events
+if TYPE_CHECKING:  # these modules import the events
     from hinged.service.model.admission import Coming
     from hinged.service.model.learner import Epoch
     from hinged.service.model.model import Model
@@ -28,9 +28,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What applying an event found: for a learned batch the class numbers and scores from right before each example.
+    """The result of applying an event: for a learned batch the class numbers and scores from right before each example.
 
-    drifted: whether the errors rose with it.
+    drifted: whether the event brought a drift.
     """
 
     predictions: Array
@@ -43,9 +43,9 @@ NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
 class Redacted(NamedTuple):
-    """What stands in the log for an event once some examples are forgotten: `event`, None for an `erased`.
+    """The replacement for an event in the log after examples were forgotten: `event`, or None for an `erased`.
 
-    ids: those of the forgotten examples under which the store finds the event.
+    ids: ids of the forgotten examples under which the store finds the event.
     """
 
     event: ModelEvent | None
@@ -55,8 +55,8 @@ class Redacted(NamedTuple):
 class ModelEvent(ABC):
     """An event of a model's log.
 
-    KIND: its name in the log. MARKED: whether the learning curves mark it. at_ms: its time, milliseconds since 1970,
-    0 for none; in a log it never falls.
+    KIND: its name in the log. MARKED: whether the learning curves mark it.
+    at_ms: its time in milliseconds since 1970, 0 for none; it never decreases along a log.
     """
 
     __slots__ = ()
@@ -68,16 +68,16 @@ class ModelEvent(ABC):
 
     @abstractmethod
     def encode(self) -> bytes:
-        """The event's payload."""
+        """Return the event's payload."""
 
     @classmethod
     @abstractmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The event of a payload's parts. What later versions added has a default here."""
+        """Return the event of a payload's parts. Parts that later versions added have defaults here."""
 
     @classmethod
     def decoded(cls, payload: bytes) -> Self:
-        """The event of a payload. BadFrame if this version cannot read it."""
+        """Return the event of a payload. BadFrame if this version cannot read it."""
         facts, arrays = decode(payload, cls.KIND)
         try:
             return cls.read(facts, arrays)
@@ -90,39 +90,41 @@ class ModelEvent(ABC):
         return ()
 
     def record(self) -> Event:
-        """The event as the store keeps it."""
+        """Return the event as the store keeps it."""
         return Event(self.KIND, self.encode(), tuple(self.given_ids))
 
     @classmethod
     @abstractmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """What stands in the log for the event of a payload once some examples are forgotten; None: it stays."""
+        """Return the replacement for a payload's event after examples were forgotten; None: the event stays."""
 
     @property
     def is_partial(self) -> bool:
-        """Whether some of what it held was forgotten."""
+        """Whether some of its contents were forgotten."""
         return False
 
     # -- what it does ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def admit(self, coming: Coming) -> None:
-        """Raise ValueError, KeyError or TypeError where `apply` would fail on this model; then count it as come."""
+        """Raise ValueError, KeyError or TypeError if `apply` would fail on this model; otherwise count the event as
+        applied.
+        """
 
     @abstractmethod
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Change the model. No I/O, no clock, and nothing drawn at random but by the model's own generator.
+        """Change the model. No I/O, no clock, and no random draws except by the model's own generator.
 
-        epoch: the learned batches before it, for whatever goes over them again.
+        epoch: the learned batches before it, for an event that learns them again.
         """
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """The model of a log that begins with this event. BadFrame where none does."""
-        raise BadFrame(f"a log begins with the event 'created' or 'imported', got {self.KIND!r}")
+        """Return the model of a log that begins with this event. BadFrame if no log can."""
+        raise BadFrame(f"a log must begin with the event 'created' or 'imported', got {self.KIND!r}")
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """What followers and the page are told of it besides its time: how many, never what."""
+        """Return what followers and the page get besides the time: how many, never what."""
 
 
 class Facts(ModelEvent):
@@ -131,17 +133,17 @@ class Facts(ModelEvent):
     __slots__ = ()
 
     def encode(self) -> bytes:
-        """The event's payload."""
+        """Return the event's payload."""
         return encode(self.KIND, asdict(self), {})  # type: ignore[call-overload]
 
     @classmethod
     def read(cls, facts: dict[str, Any], _: dict[str, Array]) -> Self:
-        """The event of a payload's parts."""
+        """Return the event of a payload's parts."""
         return cls(**facts)
 
 
 class NamesNoExample(ModelEvent):
-    """An event that tells nothing of any example, and stays when some are forgotten."""
+    """An event that names no example, and stays when examples are forgotten."""
 
     __slots__ = ()
 
@@ -152,17 +154,17 @@ class NamesNoExample(ModelEvent):
 
 
 class ErasedWhole(ModelEvent):
-    """An event that tells of examples, and that nobody reads again once the whole state stands behind it."""
+    """An event about examples that is erased as a whole: once a whole state follows it, nobody reads it again."""
 
     __slots__ = ()
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """An `erased` stands for it."""
+        """An `erased` replaces it."""
         return Redacted(None)
 
 
 def sixteens(array: Array) -> list[bytes]:
-    """What an array holds, 16 bytes each."""
+    """Return an array's contents in pieces of 16 bytes."""
     data = array.tobytes()
     return [data[at : at + 16] for at in range(0, len(data), 16)]

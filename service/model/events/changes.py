@@ -1,4 +1,4 @@
-"""What is taken out of a model, put right, or configured anew, and what became of it."""
+"""Events that forget, correct or reconfigure, and events that end such changes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class _Change(Facts):
-    """A change of which followers are told no more than that it was made."""
+    """A change about which followers get no more than its kind."""
 
     __slots__ = ()
 
     def told(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no details."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleForgotten(_Change, NamesNoExample):
-    """An example is to leave no trace. mark: what stays of its id (tombstones.py); salt: of the first mark's.
+    """An example was forgotten. mark: the trace of its id (tombstones.py); salt: the key of the first mark.
 
     number: the example's, None if it was never learned.
     """
@@ -42,12 +42,12 @@ class ExampleForgotten(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Its mark and salt must be such."""
+        """Mark and salt must be valid."""
         if (len(bytes.fromhex(self.mark)), len(bytes.fromhex(self.salt))) != (MARK_BYTES, SALT_BYTES):
-            raise ValueError("mark and salt are 16 bytes each")
+            raise ValueError("mark and salt must have 16 bytes each")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Forget it at once wherever that can be done, and begin the job that teaches all else anew."""
+        """Forget the example at once wherever possible, and begin the job that retrains everything else."""
         model.tombstones.add(self.salt, self.mark, self.number)
         model.floor = position
 
@@ -65,7 +65,7 @@ class ExampleForgotten(_Change, NamesNoExample):
         folds = False
         for learner in model.learners:
             learner.forget_candidates(forgotten(given for given in learner.warmup.ids if given is not None))
-            # It may have been among those from which the columns were found.
+            # The candidate may have been among the examples from which the columns were found.
             folds |= learner.warmup.candidates > 0 and not learner.warmup.active
         if self.number is not None:
             model.answers.forget(self.number)
@@ -82,9 +82,9 @@ class ExampleForgotten(_Change, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class LabelCorrected(_Change):
-    """An example has another label: class number, and hex of the 16 bytes that tell it from any other example now.
+    """An example got another label. label: class number; content: hex of the 16 bytes that now identify the example.
 
-    annotator: who changed an answer of his own so.
+    annotator: who changed their own answer.
     """
 
     KIND: ClassVar[str] = "corrected"
@@ -96,23 +96,23 @@ class LabelCorrected(_Change):
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """It stays, unless its example is forgotten."""
+        """The event stays, unless its example is forgotten."""
         return Redacted(None) if cls.decoded(payload).number in tombstones.numbers else None
 
     def admit(self, coming: Coming) -> None:
-        """There must be such an example, and such a class."""
+        """The example and the class must exist."""
         if not (0 <= self.label < coming.classes and 1 <= self.number <= coming.learned):
-            raise ValueError(f"there is no example {self.number} or no class {self.label}")
+            raise ValueError(f"there is no example {self.number}, or no class {self.label}")
         if len(bytes.fromhex(self.content)) != 16:
-            raise ValueError("a content has 16 bytes")
+            raise ValueError("content must have 16 bytes")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Correct it at once wherever that can be done, and begin the job that teaches all else anew."""
+        """Correct the label at once wherever possible, and begin the job that retrains everything else."""
         former = model.corrections.get(self.number, model.answers.label_of(self.number))
         model.corrections[self.number] = self.label
         given = model.id_of(self.number)
         model.annotators.correct(given, self.annotator, model.labels.labels[self.label])
-        if former == self.label:  # somebody has seen it, and it is right
+        if former == self.label:  # somebody confirmed the label
             return NOTHING
         model.answers.correct(self.number, self.label, bytes.fromhex(self.content))
         folds = False
@@ -128,7 +128,7 @@ class LabelCorrected(_Change):
 
 @dataclass(frozen=True, slots=True)
 class ChangeIntended(_Change, NamesNoExample):
-    """Another configuration that is taught from the log before it takes its place.
+    """A configuration that has to be taught from the log before it takes effect.
 
     shadow: the name of the challenger that gets it, None for the model itself.
     """
@@ -139,7 +139,7 @@ class ChangeIntended(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """There must be such a configuration."""
+        """The configuration must be valid."""
         read_configuration(self.configuration)
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
@@ -151,7 +151,7 @@ class ChangeIntended(_Change, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class ModelReconfigured(_Change, NamesNoExample):
-    """The model has this configuration from now on, its solver changed in place."""
+    """The model's configuration was changed, and its solver adapted in place."""
 
     KIND: ClassVar[str] = "reconfigured"
     MARKED: ClassVar[bool] = True
@@ -159,11 +159,11 @@ class ModelReconfigured(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """There must be such a configuration."""
+        """The configuration must be valid."""
         read_configuration(self.configuration)
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Configure what learns, and let what waits fit."""
+        """Reconfigure the learner, and adapt what waits."""
         model.learner.reconfigure(read_configuration(self.configuration))
         model.configure_waiting()
         return NOTHING
@@ -180,7 +180,7 @@ class JobsSettled(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always: jobs that nobody knows are passed over."""
+        """Always possible: unknown jobs are ignored."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """End the jobs."""
@@ -190,17 +190,17 @@ class JobsSettled(_Change, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class ChallengerRetired(_Change, NamesNoExample):
-    """A challenger is gone."""
+    """A challenger was retired."""
 
     KIND: ClassVar[str] = "retired"
     shadow: str
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always: a challenger that is no longer there cannot be in the way."""
+        """Always possible: an unknown challenger is ignored."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Drop it, and give its jobs up."""
+        """Drop the challenger, and end its jobs."""
         model.shadows.pop(self.shadow, None)
         running = [job.at for job in model.jobs.running() if job.shadow == self.shadow]
         model.jobs.settle(running, {}, "the challenger was retired")
@@ -217,7 +217,7 @@ class ChallengerPromoted(_Change, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """There must be such a challenger."""
+        """The challenger must exist."""
         if self.shadow not in coming.model.shadows:
             raise ValueError(f"there is no challenger {self.shadow!r}")
 

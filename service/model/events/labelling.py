@@ -1,4 +1,4 @@
-"""Candidates, and what annotators do with them."""
+"""Events of the pool: candidates, and what annotators do with them."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 
 class _OfLease(Facts, ErasedWhole):
-    """What an annotator did with a lease."""
+    """An annotator's action on a lease."""
 
     __slots__ = ()
     token: str
 
     def admit(self, coming: Coming) -> None:
-        """There must be such a lease."""
+        """The lease must exist."""
         if coming.model.pool.find_lease(self.token) is None:
             raise ValueError("there is no such lease")
 
     def told(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no details."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesOffered(ModelEvent):
-    """Candidates for the pool, m of them; labels: those that are known, for selection alone.
+    """Candidates for the pool, m of them; labels: known labels, which are used for selection alone.
 
-    rest: whether some of them were forgotten, and these are what is left. shows: what each is shown as in the place of
-    its x, None where it is x; empty where that is all of them.
+    rest: whether some candidates were forgotten, and these are left.
+    shows: what people see instead of each x, None for x itself; empty if it is x for all.
     """
 
     KIND: ClassVar[str] = "offered"
@@ -64,7 +64,7 @@ class CandidatesOffered(ModelEvent):
     shows: Sequence[Any] = ()
 
     def without(self, forgotten: Container[str]) -> Self:
-        """What is left without these ids."""
+        """Return the event without these ids."""
         kept = [r for r, given in enumerate(self.ids) if given not in forgotten]
         return type(self)(
             [self.ids[r] for r in kept],
@@ -77,7 +77,7 @@ class CandidatesOffered(ModelEvent):
         )
 
     def encode(self) -> bytes:
-        """The event's payload."""
+        """Return the event's payload."""
         facts, arrays = inputs_state(self.inputs)
         facts |= {"ids": self.ids, "labels": self.labels, "at_ms": self.at_ms} | ({"rest": True} if self.rest else {})
         facts |= {"shows": list(self.shows)} if self.shows else {}
@@ -86,7 +86,7 @@ class CandidatesOffered(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The event of a payload's parts."""
+        """Return the event of a payload's parts."""
         inputs = read_inputs(facts, arrays)
         digests = sixteens(arrays["digests"])
         rest, shows = facts.get("rest", False), facts.get("shows", ())
@@ -94,7 +94,7 @@ class CandidatesOffered(ModelEvent):
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """What is left without the candidates that are forgotten."""
+        """Return the event without the forgotten candidates."""
         facts = peek(payload, cls.KIND)
         if facts.get("rest", False) and not tombstones.known(facts["ids"]):
             return None
@@ -108,12 +108,12 @@ class CandidatesOffered(ModelEvent):
         return self.rest
 
     def admit(self, coming: Coming) -> None:
-        """The candidates must be of this model's form, and what is said of them must be of as many."""
+        """The candidates must have the form of this model, and all parts must be of the same length."""
         coming.check_x(self.inputs)
         if not len(self.ids) == len(self.digests) == len(self.labels) == len(self.inputs):
-            raise ValueError("ids, digests and labels must be as many as the candidates")
+            raise ValueError("ids, digests and labels must have an entry for each candidate")
         if len(self.shows) not in (0, len(self.ids)):
-            raise ValueError("what is shown must be as many as the candidates, or nothing")
+            raise ValueError("shows must have an entry for each candidate, or be empty")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Put the candidates into the pool."""
@@ -128,13 +128,13 @@ class CandidatesOffered(ModelEvent):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """How many candidates."""
+        """Return the number of candidates."""
         return {"candidates": len(self.ids)}
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesShown(Facts, ErasedWhole):
-    """Candidates of the pool, m of them, and what each is shown as from now on."""
+    """Candidates of the pool, m of them, and what people see instead of each x from now on."""
 
     KIND: ClassVar[str] = "shown"
     ids: list[str]
@@ -142,26 +142,27 @@ class CandidatesShown(Facts, ErasedWhole):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """All must be in the pool."""
+        """All candidates must be in the pool."""
         if len(self.shows) != len(self.ids) or None in map(coming.model.pool.find, self.ids):
-            raise ValueError("what is shown must be as many as the candidates, all of them in the pool")
+            raise ValueError("shows must have an entry for each candidate, and all candidates must be in the pool")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Show them so."""
+        """Set what the candidates show."""
         for given, show in zip(self.ids, self.shows, strict=True):
             model.pool.show(given, show)
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """How many candidates."""
+        """Return the number of candidates."""
         return {"candidates": len(self.ids)}
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesLeased(Facts, ErasedWhole):
-    """Candidates were lent. leases: id, token, expires_ms, reason, score of each. again: tokens held already.
+    """Candidates were lent. leases: id, token, expires_ms, reason and score of each. again: tokens that were held
+    already.
 
-    fingerprint: what the request said, where it has an id.
+    fingerprint: a digest of the request, if it has an id.
     """
 
     KIND: ClassVar[str] = "leased"
@@ -173,13 +174,13 @@ class CandidatesLeased(Facts, ErasedWhole):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """All must be in the pool."""
+        """All candidates must be in the pool."""
         for lease in self.leases:
             if coming.model.pool.find(lease["id"]) is None:
                 raise ValueError("there is no such candidate")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Lend them, and remember what was asked."""
+        """Lend the candidates, and remember the request."""
         for lease in self.leases:
             rest = {key: value for key, value in lease.items() if key != "id"}
             model.pool.lend(lease["id"], Lease(annotator=self.annotator, **rest), self.at_ms)
@@ -189,13 +190,13 @@ class CandidatesLeased(Facts, ErasedWhole):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """To whom, and how many."""
+        """Return the annotator, and the number of leases."""
         return {"annotator": self.annotator, "leases": len(self.leases)}
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRenewed(_OfLease):
-    """A lease lasts longer."""
+    """A lease was extended."""
 
     KIND: ClassVar[str] = "renewed"
     token: str
@@ -203,7 +204,7 @@ class LeaseRenewed(_OfLease):
     at_ms: int
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Renew it."""
+        """Extend the lease."""
         model.pool.renew(self.token, self.expires_ms)
         return NOTHING
 
@@ -217,14 +218,14 @@ class LeaseReleased(_OfLease):
     at_ms: int
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Release it."""
+        """Release the lease."""
         model.pool.release(self.token)
         return NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSkipped(_OfLease):
-    """A lease was given back: its annotator, or nobody, is to be asked again."""
+    """A lease was given back so that its annotator, or nobody, is asked again."""
 
     KIND: ClassVar[str] = "skipped"
     token: str
@@ -238,7 +239,7 @@ class LeaseSkipped(_OfLease):
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """For whom."""
+        """Return for whom it was skipped."""
         return {"for": "all" if self.for_all else "me"}
 
 
@@ -260,7 +261,7 @@ class SkipUndone(_OfLease):
 
 @dataclass(frozen=True, slots=True)
 class VoteCast(_OfLease):
-    """An annotator's label for a candidate that needs several."""
+    """An annotator's label for a candidate that needs several labels."""
 
     KIND: ClassVar[str] = "voted"
     token: str
@@ -268,7 +269,7 @@ class VoteCast(_OfLease):
     at_ms: int
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Count the label among the candidate's."""
+        """Add the label to the candidate's."""
         candidate, leased = model.pool.lease(self.token)
         model.pool.vote(self.token, self.label)
         model.annotators.vote(candidate.id, leased.annotator, self.label, self.at_ms)

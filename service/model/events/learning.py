@@ -1,4 +1,4 @@
-"""What is learned, and predicted before its label is known."""
+"""Events of learning, and of predictions that wait for their labels."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClassAdded(Facts, NamesNoExample):
-    """A label that was not seen before gets the next class number. The only event without a time."""
+    """A new label got the next class number. The only kind of event without a time."""
 
     KIND: ClassVar[str] = "class_added"
     label: Label
     at_ms: int = field(default=0, init=False)
 
     def encode(self) -> bytes:
-        """The event's payload."""
+        """Return the event's payload."""
         return encode(self.KIND, {"label": self.label}, {})
 
     def admit(self, coming: Coming) -> None:
-        """It must be new, there must be room for it, and C times its weight must be a bound."""
+        """The label must be new, there must be room for it, and C times its weight must be a valid bound."""
         key, model = label_key(self.label), coming.model
         if model.labels.number(self.label) is not None or key in coming.added or coming.classes >= CLASSES_MAX:
-            raise ValueError(f"{key} is a class already, or one more than {CLASSES_MAX}")
+            raise ValueError(f"{key} is a class already, or there are {CLASSES_MAX} classes")
         for learner in (model.learner, *model.shadows.values()):
             if not 0 < learner.solver.C * learner.configuration.weight_of(self.label) < BOUND_MAX:
                 raise ValueError(f"C times the weight of {key} must be > 0 and < {BOUND_MAX:g}")
         coming.added.add(key)
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Let all that learns know the class."""
+        """Add the class to all learners."""
         for learner in model.learners:
             learner.add_class(self.label)
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """The label."""
+        """Return the label."""
         return {"label": self.label}
 
 
@@ -72,11 +72,13 @@ class ClassAdded(Facts, NamesNoExample):
 class ExamplesLearned(ModelEvent):
     """A micro-batch. Examples are numbered from 1 on; the first here has number `first`.
 
-    ids (m,): what the client gave, None where the server gives one. classes (m,) int32. inputs: the m points.
-    contents: m times 16 bytes that tell equal examples from others. sources (m,) uint8: why each label came
-    (metrics.py). numbers (m,) int64: where some of them were forgotten, the numbers of those that are left.
-    annotators (m,): who answered a question with it, None where nobody did; empty where nobody did at all.
-    votes (m,): where several labels were asked for, each annotator's; empty where they were of no example.
+    ids: (m,) ids from the client, None where the server gives one.
+    classes: (m,) int32. inputs: the m points.
+    contents: m times 16 bytes that identify the example's x and y.
+    sources: (m,) uint8, why each label came (metrics.py).
+    numbers: (m,) int64, if some examples were forgotten: the numbers of those that are left.
+    annotators: (m,) who answered a question with the example, None for nobody; empty if all are None.
+    votes: (m,) each annotator's label if several were asked for; empty if that holds for no example.
     """
 
     KIND: ClassVar[str] = "learned"
@@ -97,7 +99,7 @@ class ExamplesLearned(ModelEvent):
         return np.arange(self.first, self.first + len(self.ids)) if self.numbers is None else self.numbers
 
     def part(self, begin: int, end: int) -> ExamplesLearned:
-        """The examples begin..end as a batch of their own."""
+        """Return the examples begin to before end as a batch."""
         if end - begin == len(self.ids):
             return self
         return ExamplesLearned(
@@ -114,7 +116,7 @@ class ExamplesLearned(ModelEvent):
         )
 
     def take(self, wanted: Array) -> ExamplesLearned:
-        """These rows as a batch of their own."""
+        """Return these rows as a batch."""
         return replace(
             self,
             ids=[self.ids[r] for r in wanted],
@@ -128,11 +130,11 @@ class ExamplesLearned(ModelEvent):
         )
 
     def with_inputs(self, inputs: Inputs) -> ExamplesLearned:
-        """The same examples in other rows."""
+        """Return the same examples with other rows."""
         return self if inputs is self.inputs else replace(self, inputs=inputs)
 
     def encode(self) -> bytes:
-        """The event's payload."""
+        """Return the event's payload."""
         facts, arrays = inputs_state(self.inputs)
         facts |= {"first": self.first, "ids": self.ids, "at_ms": self.at_ms}
         if self.annotators:
@@ -149,7 +151,7 @@ class ExamplesLearned(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The event of a payload's parts."""
+        """Return the event of a payload's parts."""
         inputs, contents = read_inputs(facts, arrays), sixteens(arrays["contents"])
         sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
         first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
@@ -163,13 +165,13 @@ class ExamplesLearned(ModelEvent):
         return tuple(i for i in self.ids if i is not None)
 
     def id_of(self, index: int) -> str:
-        """The id of an example of this batch."""
+        """Return the id of an example of this batch."""
         return self.ids[index] or f"{SERVER_ID}{self.keys[index]}"
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """The batch without the examples that are forgotten."""
-        given = peek(payload, cls.KIND)["ids"]  # takes a sixth of the time that reading the rows takes
+        """Return the batch without the forgotten examples."""
+        given = peek(payload, cls.KIND)["ids"]  # takes a sixth of the time of reading the rows
         if None not in given and not tombstones.known(given):
             return None
         event = cls.decoded(payload)
@@ -185,39 +187,41 @@ class ExamplesLearned(ModelEvent):
         return self.numbers is not None
 
     def admit(self, coming: Coming) -> None:
-        """The examples must follow those before, fit together and into the model, and be what its solver takes."""
+        """The examples must follow the learned examples, be consistent, and fit the model and its solver."""
         m, classes, model = len(self.ids), self.classes, coming.model
         if self.first != coming.learned + 1 or not m:
-            raise ValueError(f"{m} examples from number {self.first} on, behind {coming.learned} that were learned")
+            raise ValueError(
+                f"{m} examples from number {self.first} on cannot follow {coming.learned} learned examples"
+            )
         if not m == len(self.inputs) == len(self.contents) == classes.size == self.sources.size:
-            raise ValueError(f"classes, contents and sources must be as many as the examples, {m}")
+            raise ValueError(f"classes, contents and sources must have an entry for each of the {m} examples")
         if m + coming.held > model.room:
             raise ValueError(f"there is room for {model.room} examples, got {m + coming.held}")
         if not (classes.min() >= 0 and classes.max() < coming.classes):
             raise ValueError(f"classes must be from 0 to {coming.classes - 1}")
         coming.check_x(self.inputs)
         if model.learner.warmup.encoder is None:
-            assert isinstance(self.inputs, Rows)  # noqa: S101  records are those of named features
+            assert isinstance(self.inputs, Rows)  # noqa: S101  records always have an encoder
             keys = np.arange(self.first, self.first + m)
             model.solver.check_batch(self.inputs, classes, keys, announced=coming.classes)
         coming.learned += m
         coming.held += m
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Predict each example, then learn it; and note on the learning curves how that went."""
+        """Predict each example, then learn it, and note the result on the learning curves."""
         outcome = model.learn(self)
         model.curves.note(position, model.learned, model.at_ms, model.learner, model.shadows)
         return outcome
 
     def told(self) -> dict[str, Any]:
-        """How many examples, and how many have been learned by then."""
+        """Return the number of examples, and how many have been learned by then."""
         learned = int(self.keys[-1]) if len(self.ids) else self.first - 1
         return {"examples": len(self.ids), "learned": learned}
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleRevised(Facts, ErasedWhole):
-    """What another program keeps under this id is known as it was changed at `changed_ms` (revisions.py)."""
+    """Another program changed what it keeps under this id at `changed_ms` (revisions.py)."""
 
     KIND: ClassVar[str] = "revised"
     id: str
@@ -225,21 +229,21 @@ class ExampleRevised(Facts, ErasedWhole):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always."""
+        """Always possible."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Note it."""
+        """Note the time."""
         model.revisions.note(self.id, self.changed_ms)
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no details."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingFinished(Facts, NamesNoExample):
-    """The finishing step was run, after so many further epochs over the log."""
+    """The finishing step was run, after a number of further epochs over the log."""
 
     KIND: ClassVar[str] = "finished"
     MARKED: ClassVar[bool] = True
@@ -247,10 +251,10 @@ class TrainingFinished(Facts, NamesNoExample):
     epochs: int = 0
 
     def admit(self, coming: Coming) -> None:
-        """Always."""
+        """Always possible."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Finish what predicts, and the challengers."""
+        """Finish the learner that predicts, and the challengers."""
         for shadow in model.shadows.values():
             if shadow.stopped is None:
                 shadow.finish(self.epochs, epoch)
@@ -259,7 +263,7 @@ class TrainingFinished(Facts, NamesNoExample):
         return Outcome(NOTHING.predictions, NOTHING.scores, found)
 
     def told(self) -> dict[str, Any]:
-        """How many epochs."""
+        """Return the number of epochs."""
         return {"epochs": self.epochs}
 
 
@@ -272,28 +276,28 @@ class PredictionsMade(ErasedWhole):
     at_ms: int
 
     def encode(self) -> bytes:
-        """The event's payload."""
+        """Return the event's payload."""
         facts, arrays = predictions_state(self.predictions)
         long = len(self.predictions) > PIECE
         return encode(self.KIND, {"predictions": facts, "at_ms": self.at_ms}, arrays, long=long)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The event of a payload's parts."""
+        """Return the event of a payload's parts."""
         return cls(read_predictions(facts["predictions"], arrays), facts["at_ms"])
 
     def admit(self, coming: Coming) -> None:
-        """Each must be of this model's form and classes."""
+        """Each prediction must fit this model's form and classes."""
         for prediction in self.predictions:
             coming.check_x(prediction.x)
             if prediction.columns.size > columns_of(coming.classes) or prediction.number >= coming.classes:
-                raise ValueError(f"a prediction of more than {coming.classes} classes")
+                raise ValueError(f"a prediction must be of at most {coming.classes} classes")
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Keep them until their labels come."""
+        """Keep the predictions until their labels come."""
         model.pending.keep(self.predictions)
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """How many."""
+        """Return the number of predictions."""
         return {"predictions": len(self.predictions)}

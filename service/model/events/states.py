@@ -1,4 +1,4 @@
-"""Where a state begins, and where another takes its place."""
+"""Events with which a state begins, or that replace it."""
 
 from __future__ import annotations
 
@@ -31,45 +31,47 @@ if TYPE_CHECKING:
 
 
 class _First(ModelEvent):
-    """An event that comes behind no other."""
+    """An event that no other event may precede."""
 
     __slots__ = ()
 
     def admit(self, coming: Coming) -> None:
-        """Refused."""
-        raise ValueError("no such event comes behind others")
+        """Always refused."""
+        raise ValueError("this kind of event may not follow another event")
 
 
 class _AnotherModel(ModelEvent):
-    """An event that makes another model of the one before it."""
+    """An event that replaces the model before it."""
 
     __slots__ = ()
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Refused: whoever reads the log makes that other model."""
-        raise ValueError(f"the event at {position}, {self.KIND!r}, makes another model of {model.name}")
+        """Always refused: the reader of the log makes the new model."""
+        raise ValueError(
+            f"the event at {position}, {self.KIND!r}, replaces the model {model.name}, and cannot be applied to it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCreated(_First, Facts, NamesNoExample):
-    """A model begins: its configuration."""
+    """A model was created, with this configuration."""
 
     KIND: ClassVar[str] = "created"
     configuration: dict[str, Any]
     at_ms: int
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """The model of this configuration."""
+        """Return the model of this configuration."""
         model = kind(name, read_configuration(self.configuration), **sizes)
         model.apply(1, self)
         return model
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Nothing: `begin` has made the model."""
+        """Do nothing: `begin` has made the model."""
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """The configuration."""
+        """Return the configuration."""
         return {"configuration": self.configuration}
 
 
@@ -81,7 +83,7 @@ class _Whole(ModelEvent):
     at_ms: int
 
     def encode(self) -> bytes:
-        """The event's payload."""
+        """Return the event's payload."""
         return encode(self.KIND, self._facts(), {"state": np.frombuffer(self.state, np.uint8)})
 
     def _facts(self) -> dict[str, Any]:
@@ -89,29 +91,29 @@ class _Whole(ModelEvent):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The event of a payload's parts."""
+        """Return the event of a payload's parts."""
         return cls(arrays["state"].tobytes(), facts["at_ms"])
 
     def told(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no details."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelImported(_Whole, _First):
-    """A model begins with the state of another that was exported. ids: those of its examples that it knows."""
+    """A model begins with another model's exported state. ids: of the examples that it knows."""
 
     KIND: ClassVar[str] = "imported"
-    ids: tuple[str, ...] = ()  # they stand in the state, too
+    ids: tuple[str, ...] = ()  # the state has them, too
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """Those of the examples that the state knows."""
+        """The ids of the examples that the state knows."""
         return self.ids
 
     @classmethod
     def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
-        """Of the state is left what it knew of its examples, without those that are forgotten."""
+        """Return the event with no more of the state than its first answers, without those for forgotten examples."""
         answers = answers_of(cls.decoded(payload).state)
         known = tombstones.known(answers.given_ids)
         for given in known:
@@ -121,7 +123,7 @@ class ModelImported(_Whole, _First):
         return Redacted(cls(state, 0), known)
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """The model of this state, without the positions of another log."""
+        """Return the model of this state, without the positions of its former log."""
         model = kind.restore(name, self.state, **sizes)
         model.position, model.at_ms = 1, max(model.at_ms, self.at_ms)
         model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
@@ -129,16 +131,16 @@ class ModelImported(_Whole, _First):
         return model
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Refused."""
-        raise ValueError(f"model {model.name} is there: a state is imported by a log's first event alone")
+        """Always refused."""
+        raise ValueError(f"model {model.name} exists: only a log's first event may import a state")
 
 
 @dataclass(frozen=True, slots=True)
 class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
-    """The whole state anew, made of the log without what was forgotten, with what is corrected or intended.
+    """A whole new state, made from the log: without what was forgotten, and with what was corrected or intended.
 
-    It replaces what all events before it made; those are not applied again. champion: whether the learner that answers
-    is another, and not challengers alone.
+    It replaces the results of all events before it; they are not applied again. champion: whether the learner that
+    answers was replaced, and not only challengers.
     """
 
     KIND: ClassVar[str] = "swapped"
@@ -149,17 +151,19 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The event of a payload's parts."""
+        """Return the event of a payload's parts."""
         return cls(arrays["state"].tobytes(), facts["at_ms"], facts.get("champion", True))
 
     def admit(self, coming: Coming) -> None:
-        """Whatever the state: `begin` has read it before it is appended."""
+        """Always possible: `begin` has read the state before the event is appended."""
 
     def begin(self, kind: type[Model], name: str, position: int, **sizes: int) -> Model:
-        """The model of this state. BadFrame if that is not the one right before the event."""
+        """Return the model of this state. BadFrame if it is not the state right before the event."""
         model = kind.restore(name, self.state, **sizes)
         if model.position != position - 1:
-            raise BadFrame(f"the event at {position} holds the state at {model.position}")
+            raise BadFrame(
+                f"the event at {position} must hold the state at {position - 1}, got the state at {model.position}"
+            )
         model.position, model.at_ms = position, max(model.at_ms, self.at_ms)
         if self.champion:
             model.mark(self.KIND)
@@ -168,25 +172,25 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
 @dataclass(frozen=True, slots=True)
 class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
-    """The state became what it was at position `to`; what the log holds between counts no longer."""
+    """The state became again what it was at position `to`; the events in between no longer count."""
 
     KIND: ClassVar[str] = "rolled_back"
     to: int
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """There must be a state to go back to."""
+        """The state to return to must exist."""
         if not (1 <= self.to <= coming.model.position and coming.model.counts(self.to)):
-            raise ValueError(f"there is no state to go back to at position {self.to}")
+            raise ValueError(f"there is no state to return to at position {self.to}")
 
     def told(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no details."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class EventSetAside(Facts, NamesNoExample):
-    """The event at `event` is passed over: it could not be applied because of `error`. was: its kind."""
+    """The event at position `event` was passed over: it could not be applied because of `error`. was: its kind."""
 
     KIND: ClassVar[str] = "set_aside"
     MARKED: ClassVar[bool] = True
@@ -196,20 +200,20 @@ class EventSetAside(Facts, NamesNoExample):
     at_ms: int
 
     def admit(self, coming: Coming) -> None:
-        """Always."""
+        """Always possible."""
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Nothing: what it is about was passed over when its turn came."""
+        """Do nothing: the event that it names is passed over when its turn comes."""
         return NOTHING
 
     def told(self) -> dict[str, Any]:
-        """Which event, and its kind."""
+        """Return the event's position and its kind."""
         return {"event": self.event, "was": self.was}
 
 
 @dataclass(frozen=True, slots=True)
 class EventErased(_First, Facts, NamesNoExample):
-    """What stood here was about examples that are forgotten, and stands in a later `swapped` without them."""
+    """The replacement of an event about forgotten examples; a later `swapped` has its effects without them."""
 
     KIND: ClassVar[str] = "erased"
     was: str
@@ -217,13 +221,13 @@ class EventErased(_First, Facts, NamesNoExample):
 
     @property
     def is_partial(self) -> bool:
-        """All of it was forgotten."""
+        """Always true: all of it was forgotten."""
         return True
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
-        """Refused."""
-        raise ValueError(f"the event at {position} is erased: what is before a {StateSwapped.KIND!r} is not folded")
+        """Always refused."""
+        raise ValueError(f"the event at {position} is erased: events before a {StateSwapped.KIND!r} cannot be folded")
 
     def told(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no details."""
         return {}

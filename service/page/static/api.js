@@ -1,18 +1,18 @@
-// Asking the server: the key, requests and their refusals, event streams by ticket.
+// Requests to the server: the key, one request, requests that are repeated, and event streams opened with a ticket.
 
 export const root = new URL("../", import.meta.url);
-const KEPT = "hinged-key"; // for this tab, if somebody asked for it
-const PAUSE_MS = [200, 500, 1000, 2000]; // between two tries
+const KEPT = "hinged-key"; // name in sessionStorage, used only if the user asked the page to remember the key
+const PAUSE_MS = [200, 500, 1000, 2000]; // waits before the 2nd, 3rd, 4th and each further try
 
 let key = sessionStorage.getItem(KEPT);
 
-// Who uses the page: {name, role, models}, once `signIn` has found out.
+// The name, role and models of the key. `signIn` fills it in.
 export const who = { name: "", role: "reader", models: [] };
 const ROLES = ["reader", "annotator", "writer", "admin"];
 
 export const may = (role) => ROLES.indexOf(who.role) >= ROLES.indexOf(role);
 
-// An answer that is none: `status` 0 where the server could not be reached.
+// An error answer. `status` is 0 if the server could not be reached.
 export class Refused extends Error {
   constructor(status, code, message, details = {}) {
     super(message);
@@ -23,7 +23,8 @@ export class Refused extends Error {
   }
 }
 
-// Take a key (null: the one that is kept, or none) and learn what it may do. Throws Refused 401 for none that is known.
+// Sign in with a key; null: with the remembered key, or without a key. Throws Refused 401 if the server does not know
+// the key.
 export async function signIn(text, keep) {
   if (text !== null) key = text.trim() || null;
   Object.assign(who, await ask("GET", "key"));
@@ -37,7 +38,7 @@ export function signOut() {
 
 export const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
-// One request. The answer's JSON, or Refused.
+// Send one request. Returns the answer's JSON, or throws Refused.
 export async function ask(method, to, body, more = {}) {
   const headers = {};
   if (key) headers.authorization = `Bearer ${key}`;
@@ -64,7 +65,7 @@ export async function ask(method, to, body, more = {}) {
 
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// The same until it is answered or refused for good: what is asked must bear being asked twice.
+// Send a request until the server answers it or refuses it for good. The request must be safe to repeat.
 export async function insist(method, to, body, waiting = () => {}, stopped = () => false) {
   for (let tries = 0; ; tries++) {
     try {
@@ -79,10 +80,10 @@ export async function insist(method, to, body, waiting = () => {}, stopped = () 
   }
 }
 
-const TOLD_EVERY_MS = 400;
+const TOLD_EVERY_MS = 400; // shortest time between two calls of `tell`; shorter: more requests while a model learns
 
-// Tell of a model's events, many at once and never more often than the eye sees: `tell(kinds)` with a Set of them.
-// `state(true or false)` says whether the stream is open. Returns what ends it.
+// Follow a model's events. Calls `tell(kinds)` with the Set of kinds since the last call, at most every TOLD_EVERY_MS,
+// and `state(true or false)` when the stream opens or closes. Returns a function that ends it.
 export function follow(model, tell, state = () => {}) {
   let source = null, ended = false, timer = null, tries = 0;
   let kinds = new Set();

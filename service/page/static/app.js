@@ -1,11 +1,11 @@
-// The page as a whole: who uses it, where they are.
+// The whole page: sign-in, header and the current view.
 
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { may, signIn, signOut, who } from "./api.js";
 import { Overview } from "./overview.js";
 import { Instead, link, Problem } from "./parts.js";
 
-// Views that not everyone opens are loaded when they are.
+// The browser loads these views when somebody opens them.
 const VIEWS = {
   watch: () => import("./model.js").then((m) => m.Model),
   label: () => import("./label.js").then((m) => m.Label),
@@ -16,7 +16,7 @@ const NEEDS = { watch: "reader", label: "annotator", suspects: "writer", data: "
 const WORDS = { watch: "Watch", label: "Label", suspects: "Suspects", data: "Data" };
 const loaded = {};
 
-// "#/models/NAME/VIEW", "#/data", or nothing: the overview.
+// The view that the address names: "#/models/NAME/VIEW", "#/data", or the overview.
 function place() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
@@ -42,10 +42,10 @@ function SignIn({ done }) {
     }
   };
   return html`<main class="sign-in"><h1>hinged</h1>
-    <p>This server asks for a key. <code>hinged keys create</code> makes one.</p>
+    <p>This server needs a key. Its administrator creates keys with <code>hinged keys create</code>.</p>
     <form onSubmit=${submit}>
       <label>Key <input name="key" type="password" autocomplete="off" required autofocus spellcheck=${false} /></label>
-      <label class="tick"><input name="keep" type="checkbox" /> Keep it for this tab</label>
+      <label class="tick"><input name="keep" type="checkbox" /> Remember the key in this tab</label>
       <button class="main">Sign in</button>
     </form>
     <${Problem} error=${error} /></main>`;
@@ -63,7 +63,7 @@ function View({ at }) {
   if (error) return html`<${Instead} title=${title} error=${error} />`;
   if (at.view === "overview") return html`<${Overview} />`;
   if (!may(NEEDS[at.view])) {
-    return html`<${Instead} title=${title} error=${{ message: `This needs a key with the role ${NEEDS[at.view]}; yours is ${who.role}.` }} />`;
+    return html`<${Instead} title=${title} error=${{ message: `This view needs a key with the role ${NEEDS[at.view]}; your key has the role ${who.role}.` }} />`;
   }
   return View ? html`<${View} key=${at.model} model=${at.model} />` : html`<${Instead} title=${title} />`;
 }
@@ -86,7 +86,7 @@ function App() {
   useEffect(() => {
     begin();
     const moved = () => { setAt(place()); scrollTo(0, 0); };
-    const back = (event) => { if (event.persisted) location.reload(); }; // what was followed and held has ended
+    const back = (event) => { if (event.persisted) location.reload(); }; // the streams and leases of a page from the browser's cache have ended
     addEventListener("hashchange", moved);
     addEventListener("pageshow", back);
     return () => { removeEventListener("hashchange", moved); removeEventListener("pageshow", back); };
@@ -94,19 +94,19 @@ function App() {
   useEffect(() => { document.title = at.model ? `${at.model}: hinged` : "hinged"; }, [at.model]);
   if (state === "out") return html`<${SignIn} done=${enter} />`;
   if (state === "asking") return html`<main><p class="waiting" role="status">
-    ${error ? `The server is not there yet: ${error.message}. Trying again.` : "One moment"}</p></main>`;
+    ${error ? `The server is not ready: ${error.message}. Trying again.` : "Loading…"}</p></main>`;
   const tabs = Object.keys(VIEWS).filter((view) => may(NEEDS[view]) && !(view === "watch" && who.role === "annotator"));
   return html`
     <header class="top">
-      <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
-      <nav aria-label="Where you are">
+      <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
+      <nav aria-label="Breadcrumb">
         <a class="brand" href="#/">hinged</a>
         ${at.model && html`<span aria-hidden="true">/</span><a class="where" href=${link(at.model)}><bdi>${at.model}</bdi></a>`}
       </nav>
       ${at.model && html`<nav class="tabs" aria-label="Views of this model">${tabs.map((view) => html`
         <a href=${link(at.model, view)} aria-current=${view === at.view ? "page" : null}>${WORDS[view]}</a>`)}</nav>`}
       <span class="room"></span>
-      ${!at.model && may("writer") && at.view !== "data" && html`<a class="button" href="#/data">Bring data</a>`}
+      ${!at.model && may("writer") && at.view !== "data" && html`<a class="button" href="#/data">Import data</a>`}
       <span class="who">${who.name !== "everyone" && html`<bdi>${who.name}</bdi> (${who.role})
         <button class="plain" onClick=${() => { signOut(); location.hash = ""; location.reload(); }}>Sign out</button>`}</span>
     </header>

@@ -1,28 +1,29 @@
-// Charts over a learning curve, each with the table behind it. At most some hundred points, whatever the model has seen.
+// Charts of a learning curve, each with a table of the same figures. The server thins a curve to a few hundred points.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { count, figure } from "./parts.js";
 
-const HEIGHT = 200;
-const LABELS = 22; // pixels above a plot, for the words of marks
-const STEPS = 4; // between the numbers of an axis, at most
-const ROWS = 60; // of the table behind a chart
+const HEIGHT = 200; // pixels of a chart
+const LABELS = 22; // pixels above a plot, where the words of marks stand
+const STEPS = 4; // steps of an axis, at most
+const ROWS = 60; // rows of a chart's table
 const TIME = new Intl.DateTimeFormat("en", { dateStyle: "short", timeStyle: "medium" });
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Columns of several curves over one x: [[x...], [y...], ...], null where a curve has no point.
+// Join several curves over one x: [[x...], [y...], ...], null where a curve has no point.
 export function joined(curves, x) {
   return curves.length === 1 ? [curves[0][x], curves[0].y] : uPlot.join(curves.map((c) => [c[x], c.y]));
 }
 
-// The step between the numbers of an axis, at most STEPS of them: 1, 2, 2.5 or 5 times a power of ten.
+// The step between the numbers of an axis: 1, 2, 2.5 or 5 times a power of ten, so that an axis has at most STEPS steps.
 function stepOf(span) {
   const least = span / STEPS, power = 10 ** Math.floor(Math.log10(least));
   return power * [1, 2, 2.5, 5, 10].find((k) => k * power >= least * (1 - 1e-9));
 }
 
-// From the number at or below the least to the number at or above the largest, so that a line never leaves its axis.
+// The ends of an axis: multiples of its step at or below the least and at or above the largest value, so that no line
+// leaves the axis.
 function rangeOf(least, most, asPercent) {
   if (least === null || least === undefined) return [0, 1];
   let [low, high] = asPercent ? [least, most] : [Math.min(0, least), most];
@@ -44,7 +45,7 @@ function options(width, series, { time, asPercent, marks }) {
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
   const short = (v) => (Math.abs(v) >= 1e4 ? Intl.NumberFormat("en", { notation: "compact" }).format(v) : figure(v));
   return {
-    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 34 : 22, 0, 0], // half of the last number stands to the right
+    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 34 : 22, 0, 0], // pixels; the right side has room for half of the last number
     cursor: { sync: { key: "hinged" }, drag: { x: true, y: false }, points: { size: 6 } },
     scales: { x: { time }, y: { range: (u, a, b) => rangeOf(a, b, asPercent) } },
     axes: [
@@ -58,7 +59,7 @@ function options(width, series, { time, asPercent, marks }) {
   };
 }
 
-// Marks are dashed lines over the plot. Their words stand above it, those that would lie over each other as one.
+// Draw marks: dashed lines over the plot, with their words above it. Words that would overlap become one text.
 function drawMarks(u, marks) {
   const { ctx, bbox } = u, dpr = devicePixelRatio, right = ctx.canvas.width - dpr;
   const there = marks.map(({ at, kind }) => ({ x: Math.round(u.valToPos(at, "x", true)), kind }))
@@ -77,7 +78,7 @@ function drawMarks(u, marks) {
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
     groups.push({ kinds: [kind], left: x });
-    // Where the words before it reach, it is told among those.
+    // Merge it into the group on its left while their texts overlap.
     for (let last = placed(ctx, groups.at(-1), right); groups.length > 1 && last.left < groups.at(-2).end + 6 * dpr; last = placed(ctx, groups.at(-1), right)) {
       const { kinds } = groups.pop();
       groups.at(-1).kinds.push(...kinds);
@@ -90,7 +91,7 @@ function drawMarks(u, marks) {
   ctx.restore();
 }
 
-// The words of marks, and from where to where they stand.
+// Set the text of a group of marks, and the pixels where the text starts and ends.
 function placed(ctx, group, right) {
   const counts = new Map();
   for (const kind of group.kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
@@ -101,10 +102,10 @@ function placed(ctx, group, right) {
   return group;
 }
 
-// data: columns as uPlot takes them, x first. series: [{name, k: number of its colour}]. marks: [{at, kind}].
+// data: the columns for uPlot, x first. series: [{name, k: number of its colour}]. marks: [{at, kind}].
 export function Chart({ title, data, series, marks = [], time = false, asPercent = false }) {
   const box = useRef(), plot = useRef(null), shown = useRef(marks);
-  const [under, setUnder] = useState(null); // the place that the cursor is on
+  const [under, setUnder] = useState(null); // the index of the point under the cursor
   const [open, setOpen] = useState(false);
   const empty = !data[0]?.length;
   shown.current = marks;
@@ -128,23 +129,23 @@ export function Chart({ title, data, series, marks = [], time = false, asPercent
     <h2>${title}<ul class="legend">${series.map((s, i) => html`<li class=${`k${s.k}`}><i></i>${s.name} <b>${
       word(at === null ? newest(data[i + 1] ?? []) : data[i + 1]?.[at])}</b></li>`)}
       ${at !== null && html`<li>at ${where(data[0][at])}</li>`}</ul></h2>
-    ${empty ? html`<p class="soft plot">Nothing yet.</p>` : html`<div class="plot" ref=${box} aria-hidden="true"></div>`}
-    <details onToggle=${(e) => setOpen(e.target.open)}><summary>The same as a table</summary>
-      ${open && html`<${Behind} title=${title} data=${data} series=${series} word=${word} where=${where} />`}</details>
+    ${empty ? html`<p class="soft plot">No data yet. The curve starts with the first labelled examples.</p>` : html`<div class="plot" ref=${box} aria-hidden="true"></div>`}
+    <details onToggle=${(e) => setOpen(e.target.open)}><summary>Show as a table</summary>
+      ${open && html`<${Behind} title=${title} at=${time ? "Time" : "Example"} data=${data} series=${series} word=${word} where=${where} />`}</details>
   </section>`;
 }
 
-function Behind({ title, data, series, word, where }) {
+function Behind({ title, at, data, series, word, where }) {
   const n = data[0]?.length ?? 0, step = Math.max(1, Math.ceil(n / ROWS));
   const rows = [];
   for (let i = n - 1; i >= 0; i -= step) rows.push(i);
   return html`<div class="behind" tabindex="0" role="group" aria-label=${`${title}, as a table`}><table>
-    <thead><tr><th scope="col">At</th>${series.map((s) => html`<th scope="col" class="number">${s.name}</th>`)}</tr></thead>
+    <thead><tr><th scope="col">${at}</th>${series.map((s) => html`<th scope="col" class="number">${s.name}</th>`)}</tr></thead>
     <tbody>${rows.map((i) => html`<tr><th scope="row">${where(data[0][i])}</th>
       ${series.map((s, k) => html`<td class="number">${word(data[k + 1][i])}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
-// Counts up when the system turns from light to dark: canvases know colours, not their names.
+// Count the changes between the light and the dark mode. A canvas has to be drawn again with the other colours.
 function useScheme() {
   const [turns, setTurns] = useState(0);
   useEffect(() => {
@@ -156,20 +157,21 @@ function useScheme() {
   return turns;
 }
 
-// How often predictions were right against the probability that they were given, with the examples of each bin.
+// A reliability diagram: the share of correct predictions against their predicted probability; a larger dot stands for
+// more examples.
 export function Reliability({ bins }) {
   const size = 180, at = (v) => (v * (size - 30) + 25).toFixed(1), up = (v) => ((1 - v) * (size - 30) + 5).toFixed(1);
   const most = Math.max(1, ...bins.map((b) => b.examples));
-  return html`<section class="card"><h2>Are its probabilities right?</h2>
-    ${bins.length === 0 ? html`<p class="soft">Nothing yet.</p>` : html`<div class="row">
-    <svg width=${size} height=${size} role="img" aria-label="Reliability: how often predictions were right, by their probability">
+  return html`<section class="card"><h2>Reliability of probabilities</h2>
+    ${bins.length === 0 ? html`<p class="soft">No data yet. The model predicts probabilities once it has learned enough examples.</p>` : html`<div class="row">
+    <svg width=${size} height=${size} role="img" aria-label="Reliability diagram: share of correct predictions by predicted probability">
       <path d=${`M${at(0)} ${up(0)}H${at(1)}M${at(0)} ${up(0)}V${up(1)}`} fill="none" stroke="var(--soft)" />
       <path d=${`M${at(0)} ${up(0)}L${at(1)} ${up(1)}`} stroke="var(--line)" stroke-dasharray="4 4" />
       ${bins.map((b) => html`<circle cx=${at(b.probability)} cy=${up(b.accuracy)} r=${(2 + 6 * Math.sqrt(b.examples / most)).toFixed(1)} fill="var(--c1)" fill-opacity=".75" />`)}
-      <text x=${at(0.5)} y=${size - 4} text-anchor="middle" font-size="11" fill="var(--soft)">probability</text>
-      <text x="10" y=${up(0.5)} text-anchor="middle" font-size="11" fill="var(--soft)" transform=${`rotate(-90 10 ${up(0.5)})`}>right</text>
+      <text x=${at(0.5)} y=${size - 4} text-anchor="middle" font-size="11" fill="var(--soft)">predicted probability</text>
+      <text x="10" y=${up(0.5)} text-anchor="middle" font-size="11" fill="var(--soft)" transform=${`rotate(-90 10 ${up(0.5)})`}>correct</text>
     </svg>
-    <table class="behind"><thead><tr><th scope="col">Said</th><th scope="col" class="number">Right</th><th scope="col" class="number">Examples</th></tr></thead>
+    <table class="behind"><thead><tr><th scope="col">Predicted</th><th scope="col" class="number">Correct</th><th scope="col" class="number">Examples</th></tr></thead>
       <tbody>${bins.map((b) => html`<tr><th scope="row">${(100 * b.probability).toFixed(0)} %</th>
         <td class="number">${(100 * b.accuracy).toFixed(1)} %</td><td class="number">${count(b.examples)}</td></tr>`)}</tbody></table></div>`}</section>`;
 }

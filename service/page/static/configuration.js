@@ -1,12 +1,12 @@
-// A model's configuration: what it is, what an admin may change of it, and a challenger with a change.
+// A model's configuration. An admin may change it, or try a change as a challenger first.
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, Dialog, NAME, Problem } from "./parts.js";
 
-const FIXED = ["features", "classes"];
+const FIXED = ["features", "classes"]; // parts that nobody can change after the model exists
 
-// said: what the server shows of it, without the defaults; whole: with them, once somebody wants to see them.
+// said: the configuration without the defaults; whole: with the defaults, fetched when somebody wants to see them.
 export function Configuration({ model, configuration: said, changed }) {
   const [edited, setEdited] = useState(null), [whole, setWhole] = useState(null);
   const configuration = whole ?? said;
@@ -14,7 +14,7 @@ export function Configuration({ model, configuration: said, changed }) {
   return html`<section class="card"><h2>Configuration</h2>
     <div class="grid"><table><tbody>${Object.entries(configuration).map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td><bdi class="code">${JSON.stringify(value)}</bdi></td>
-      <td>${may("admin") && (FIXED.includes(name) ? html`<small>stays</small>` : html`
+      <td>${may("admin") && (FIXED.includes(name) ? html`<small>fixed</small>` : html`
         <button class="plain" aria-label=${`Change ${name}`} onClick=${() => setEdited(name)}>Change</button>`)}</td></tr>`)}</tbody></table></div>
     <button class="plain" onClick=${whole ? () => setWhole(null) : showAll}>${whole ? "Hide" : "Show"} the defaults</button>
     ${edited && html`<${Edit} model=${model} name=${edited} value=${configuration[edited]} changed=${() => { setWhole(null); changed(); }} close=${() => setEdited(null)} />`}</section>`;
@@ -29,17 +29,17 @@ function Edit({ model, name, value, changed, close }) {
       const change = { [name]: JSON.parse(form.elements.value.value) };
       const rival = form.elements.rival.value.trim();
       const answer = rival ? await ask("PUT", `${to}/shadows/${path(rival)}`, change) : await ask("PATCH", to, change);
-      announce(answer.job ? "The model is being taught anew; the old one serves meanwhile" : "Changed");
+      announce(answer.job ? "Retraining has started; the model serves meanwhile" : "Changed");
       changed();
       close();
     } catch (caught) {
-      setError(caught instanceof SyntaxError ? { message: `This is no JSON: ${caught.message}` } : caught);
+      setError(caught instanceof SyntaxError ? { message: `This is not JSON: ${caught.message}` } : caught);
     }
   };
   return html`<${Dialog} title=${`Change ${name}`} close=${close}><form onSubmit=${save}>
-    <label>${name}, as JSON <textarea name="value" class="code" rows="4" cols="48" spellcheck=${false}>${JSON.stringify(value)}</textarea></label>
-    <p class="soft">What the solver cannot change in place is taught anew from the log; the model serves meanwhile.</p>
-    <label>Or try it first, as a challenger named <input name="rival" pattern=${NAME} title="letters, digits, . _ -, and no sign first" maxlength="64" /></label>
+    <label>${name} as JSON <textarea name="value" class="code" rows="4" cols="48" spellcheck=${false}>${JSON.stringify(value)}</textarea></label>
+    <p class="soft">If the solver cannot change this in place, the server retrains the model from its log. The model serves meanwhile.</p>
+    <label>Or try the change first as a challenger named <input name="rival" pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" /></label>
     <${Problem} error=${error} />
     <p class="row"><button class="main">Change</button></p></form></${Dialog}>`;
 }

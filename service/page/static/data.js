@@ -1,4 +1,4 @@
-// Bring data: a file is looked at, becomes examples or candidates of a model, or is answered with predictions.
+// Import data: preview a file, then send its rows to a model as examples or candidates, or get predictions for them.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
@@ -6,9 +6,9 @@ import { announce, Bar, count, NAME, plural, Problem, Warnings } from "./parts.j
 import { guess, linesOf, open } from "./read.js";
 import { asCsv, configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
-const LOOKED_AT = 200; // rows
-const OUTSIDE_SHOWN = 10; // names
-const uploads = []; // all of this page, newest first
+const LOOKED_AT = 200; // rows read for the preview and to guess what each column holds
+const OUTSIDE_SHOWN = 10; // names of columns listed as outside of what was learned
+const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
 const changed = () => { for (const tell of listeners) tell(); };
 
@@ -37,14 +37,14 @@ export function Data({ model }) {
       setError(null);
     } catch (caught) { setError({ message: `${file.name} cannot be read: ${caught.message}` }); }
   };
-  return html`<h1>Bring data${model && html` to <bdi>${model}</bdi>`}</h1>
+  return html`<h1>Import data${model && html` into <bdi>${model}</bdi>`}</h1>
     <${Problem} error=${error} />
     ${chosen ? html`<${Plan} key=${chosen.name} chosen=${chosen} model=${model} close=${() => setChosen(null)} />` : html`
     <div class=${`drop ${over ? "over" : ""}`} onDragOver=${(e) => { e.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)}
       onDrop=${(e) => { e.preventDefault(); setOver(false); take(e.dataTransfer.files[0]); }}>
       <p>Drop a CSV, JSONL or LIBSVM file here, or</p>
-      <p><label class="button">choose one <input ref=${field} class="hidden" type="file" accept=".csv,.tsv,.txt,.jsonl,.ndjson,.json,.libsvm,.svm,.svmlight" onChange=${(e) => take(e.target.files[0])} /></label></p>
-      <p class="soft">It is read here, piece by piece; nothing leaves before you say so.</p></div>`}
+      <p><label class="button">Choose a file <input ref=${field} class="hidden" type="file" accept=".csv,.tsv,.txt,.jsonl,.ndjson,.json,.libsvm,.svm,.svmlight" onChange=${(e) => take(e.target.files[0])} /></label></p>
+      <p class="soft">Your browser reads the file and shows a preview. It sends nothing before you confirm.</p></div>`}
     ${uploads.map((upload) => html`<${Progress} key=${upload.number} upload=${upload} />`)}`;
 }
 
@@ -84,38 +84,38 @@ function Plan({ chosen, model, close }) {
         form = configuration.features.type;
         dim = configuration.features.dim ?? 0;
         const features = featuresOf(columns);
-        if (form === "text" && features.length !== 1) throw new Error(`${to} takes one text, ${features.length} columns are chosen`);
-        if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features, ${features.length} are chosen`);
+        if (form === "text" && features.length !== 1) throw new Error(`${to} takes one column of text; ${features.length} columns are chosen`);
+        if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features; ${features.length} columns are chosen`);
         if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
       }
       const plan = { file, source, columns, model: to, form, dim, base, name, labelled, predict };
       const upload = new Upload(plan, changed);
       upload.number = uploads.length;
       uploads.unshift(upload);
-      announce(predict ? "Predicting" : "The rows are on their way");
+      announce(predict ? "Predicting" : "Sending the rows");
       close();
       changed();
     } catch (caught) { setError(caught); }
     setBusy(false);
   };
   const shown = rows.slice(0, 8);
-  return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "a table" : source.kind.toUpperCase()}</small></h2>
-      <span class="room"></span><button class="plain" onClick=${close}>Another file</button></div>
+  return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "table" : source.kind.toUpperCase()}</small></h2>
+      <span class="room"></span><button class="plain" onClick=${close}>Choose another file</button></div>
     ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table>
       <thead><tr>${columns.map((c) => html`<th scope="col"><bdi>${c.name.slice(0, 60)}</bdi> <small>${c.type}</small></th>`)}</tr>
-        <tr>${columns.map((c, i) => html`<td><select aria-label=${`What ${c.name.slice(0, 60)} is`} value=${c.use} onChange=${(e) => use(i, e.target.value)}>
-          <option value="feature">feature</option>${c.type === "text" && html`<option value="text">text: its words</option>`}<option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
+        <tr>${columns.map((c, i) => html`<td><select aria-label=${`Role of column ${c.name.slice(0, 60)}`} value=${c.use} onChange=${(e) => use(i, e.target.value)}>
+          <option value="feature">feature</option>${c.type === "text" && html`<option value="text">text (words as features)</option>`}<option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
       <tbody>${shown.map((row) => html`<tr>${columns.map((c) => html`<td><bdi>${row[c.name] === null || row[c.name] === undefined ? "" : String(typeof row[c.name] === "object" ? JSON.stringify(row[c.name]) : row[c.name]).slice(0, 80)}</bdi></td>`)}</tr>`)}</tbody></table></div>`
     : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
         <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
-      <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is a label</label>`}
-    <${Warnings} of=${columns.filter((c) => c.commas && c.use === "feature").map((c) => `"${c.name.slice(0, 60)}" has numbers with a decimal comma, which are taken for texts: write them with a point`)} />
-    <p>${label ? "Rows with a label are learned, in order; those without one go to the pool." : "No column is the label: all rows go to the pool, to be labelled."}</p>
-    <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(false); }}><label>To <select aria-label="To which model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">a new model</option>`}
+      <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is the label</label>`}
+    <${Warnings} of=${columns.filter((c) => c.commas && c.use === "feature").map((c) => `"${c.name.slice(0, 60)}" has numbers with a decimal comma, which the server takes as texts. Write them with a decimal point.`)} />
+    <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : "No column is the label, so all rows go to the pool for labelling."}</p>
+    <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(false); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
-      ${target === "" && html`<label>named <input value=${fresh} pattern=${NAME} title="letters, digits, . _ -, and no sign first" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
-      <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} >${busy ? "One moment (a new solver may have to be compiled)" : "Send the rows"}</button>
-      <button type="button" disabled=${busy || !target} onClick=${() => begin(true)}>Predict them instead</button></form>
+      ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
+      <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} >${busy ? "Preparing (a new solver may have to compile)" : "Send the rows"}</button>
+      <button type="button" disabled=${busy || !target} onClick=${() => begin(true)}>Predict instead</button></form>
     <${Problem} error=${error} /></section>`;
 }
 
@@ -140,17 +140,17 @@ function Progress({ upload }) {
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   };
   const counts = upload.predict ? [plural(upload.predictions.length, "prediction")]
-    : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} there already`, !upload.sent && "nothing yet"].filter(Boolean);
+    : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} already there`, !upload.sent && "nothing sent yet"].filter(Boolean);
   return html`<section class="card upload" aria-label=${`${file.name}, ${state}`} style=${{ marginTop: "0.9rem" }}>
     <div class="row"><h2><bdi>${file.name}</bdi> to <a href=${`#/models/${path(upload.model)}`}><bdi>${upload.model}</bdi></a></h2><span class="soft">${state}</span><span class="room"></span>
-      ${state === "running" && html`<button onClick=${() => upload.stop()}>Stop</button>`}${state === "stopped" && html`<button onClick=${() => upload.resume()}>Go on</button>`}
+      ${state === "running" && html`<button onClick=${() => upload.stop()}>Stop</button>`}${state === "stopped" && html`<button onClick=${() => upload.resume()}>Resume</button>`}
       ${upload.predict && state === "done" && html`<button class="main" onClick=${save}>Save as CSV</button>`}</div>
-    <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that are through`} />
-    <p>${counts.join(", ")}${total ? ` of ${plural(total, "row")}` : ""}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
+    <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
+    <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
     ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
-    ${upload.refused.length > 0 && html`<details><summary>Which were refused, and why</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
-      <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Why</th></tr></thead>
+    ${upload.refused.length > 0 && html`<details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
+      <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Reason</th></tr></thead>
       <tbody>${upload.refused.map((r) => html`<tr><td class="number">${count(r.number)}</td><td><bdi>${(r.id ?? "").slice(0, 60)}</bdi></td><td>${r.why}</td></tr>`)}</tbody></table></div></details>`}</section>`;
 }

@@ -1,6 +1,6 @@
-// The routes as openapi.json describes them. Keys are asked for by "Authorize" and forgotten with the page.
+// The page at /docs: the routes of openapi.json. "Authorize" asks for a key and keeps it until the page is closed.
 
-// The library writes markup that it has cleaned itself. The policy still lets no script run but those of this server.
+// Swagger UI cleans its own markup before it inserts it. The policy still lets only scripts from this server run.
 self.trustedTypes?.createPolicy("default", { createHTML: (markup) => markup });
 
 addEventListener("DOMContentLoaded", () => {

@@ -1,13 +1,13 @@
-// An x as a person reads it: a picture, text, or names with values. Whatever stands in it is shown as text.
+// Show an x as a picture, as text, or as a table of names and values. Markup in an x is shown as text.
 
 import { html, useLayoutEffect, useRef } from "./vendor/htm-preact.js";
 import { count, figure } from "./parts.js";
 
-const ROWS_MAX = 200; // of a table
-const SIDE = 280; // of a picture, pixels
-const TEXT_MIN = 60; // characters from which a string is text
+const ROWS_MAX = 200; // rows of a table
+const SIDE = 280; // pixels, the longer side of a picture
+const TEXT_MIN = 60; // characters; among other values a shorter string stands in the table, a longer string above it
 
-// What is usual: of each numeric feature the least, the largest and the mean of the questions that this page has had.
+// The least, the largest and the mean value of each numeric feature, over the questions since the page was opened.
 export class Usual {
   constructor() { this.seen = new Map(); this.known = new Set(); }
   add(id, x) {
@@ -41,7 +41,7 @@ function Picture({ x, rows, columns, side }) {
   const canvas = useRef();
   useLayoutEffect(() => {
     const image = new ImageData(columns, rows), pixels = image.data.fill(255);
-    let most = -Infinity, least = 0; // a million numbers are no arguments of a function
+    let most = -Infinity, least = 0; // Math.max(...x) would fail for a million numbers
     for (const v of x) { most = Math.max(most, v); least = Math.min(least, v); }
     if (most > least) x.forEach((v, i) => { pixels.fill(255 - Math.round((255 * (v - least)) / (most - least)), 4 * i, 4 * i + 3); });
     canvas.current.getContext("2d").putImageData(image, 0, 0);
@@ -54,12 +54,12 @@ function Picture({ x, rows, columns, side }) {
 function UsualBar({ value, usual }) {
   const at = (v) => (100 * Math.min(1, Math.max(0, (v - usual.least) / (usual.most - usual.least)))).toFixed(1);
   return html`<svg class="usual" viewBox="0 0 100 12" preserveAspectRatio="none" role="img"
-    aria-label=${`usual is ${figure(usual.least)} to ${figure(usual.most)}, mean ${figure(usual.mean)}`}>
+    aria-label=${`range so far ${figure(usual.least)} to ${figure(usual.most)}, mean ${figure(usual.mean)}`}>
     <rect class="span" x="0" y="4" width="100" height="4" /><rect class="mean" x=${at(usual.mean)} y="1" width="1.5" height="10" />
     <rect class="value" x=${Math.max(0, at(value) - 1.5)} y="0" width="3" height="12" /></svg>`;
 }
 
-// A URL that may be followed: of this server, or of an origin that the configuration allows; null for anything else.
+// The link or picture that a URL may become: only from this server or an origin that the configuration allows, else null.
 function allowed(text, origins) {
   if (!/^(https?:\/\/|data:image\/(png|jpeg|gif|webp);base64,)/.test(text)) return null;
   if (text.startsWith("data:")) return { image: text };
@@ -78,10 +78,10 @@ function Value({ value, origins }) {
   return html`<bdi>${value}</bdi>`;
 }
 
-// told: what came with a candidate to be shown in the place of its x. show: the part of the configuration.
+// told: the `show` of a candidate, which the page shows instead of its x. show: `show` of the model's configuration.
 export function Example({ x, told = null, show, usual = null, side = SIDE, most = ROWS_MAX }) {
   if (told !== null) return html`<${Example} x=${typeof told === "object" ? told : String(told)} show=${{ origins: show?.origins }} side=${side} most=${most} />`;
-  if (x === null || x === undefined) return html`<p class="soft">Its x is known no more.</p>`;
+  if (x === null || x === undefined) return html`<p class="soft">The x of this example is no longer available.</p>`;
   const image = show?.image, origins = show?.origins ?? [];
   if (image && Array.isArray(x) && x.length === image[0] * image[1]) {
     return html`<${Picture} x=${x} rows=${image[0]} columns=${image[1]} side=${side} />`;
@@ -94,8 +94,8 @@ export function Example({ x, told = null, show, usual = null, side = SIDE, most 
   const short = all.filter((pair) => !long.includes(pair)).slice(0, most);
   return html`<div class="x">
     ${long.map(([name, text]) => html`<h3><bdi>${name.slice(0, 200)}</bdi></h3><div class="x text" tabindex="0" role="group" aria-label=${name.slice(0, 80)}><bdi dir="auto">${text}</bdi></div>`)}
-    ${short.length > 0 && html`<div class="within" tabindex="0" role="group" aria-label="Features"><table><thead><tr><th scope="col">Feature</th><th scope="col">Value</th>${usual && html`<th scope="col">Usual</th>`}</tr></thead>
+    ${short.length > 0 && html`<div class="within" tabindex="0" role="group" aria-label="Features"><table><thead><tr><th scope="col">Feature</th><th scope="col">Value</th>${usual && html`<th scope="col">Range so far</th>`}</tr></thead>
       <tbody>${short.map(([name, value]) => html`<tr><th scope="row"><bdi>${name.slice(0, 200)}</bdi></th><td class="value"><${Value} value=${value} origins=${origins} /></td>
         ${usual && html`<td>${typeof value === "number" && usual.of(name) ? html`<${UsualBar} value=${value} usual=${usual.of(name)} />` : ""}</td>`}</tr>`)}</tbody></table></div>`}
-    ${all.length > most + long.length && html`<p class="soft">${count(all.length - most)} features more.</p>`}</div>`;
+    ${all.length > most + long.length && html`<p class="soft">${count(all.length - most)} more features.</p>`}</div>`;
 }

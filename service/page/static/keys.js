@@ -1,9 +1,10 @@
-// The keys of labelling: one for each class and each thing to do, which can be changed; no two of them are the same.
+// The keyboard shortcuts of labelling: a key for each class and each action. The annotator can change them; no two are
+// the same.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { Dialog, Name, shownLabel } from "./parts.js";
 
-export const ACTIONS = { skip: "Skip for me", skipAll: "Skip for all", unsure: "Not sure, ask later", undo: "Undo", why: "Why this one?", another: "Another label", help: "Keys" };
+export const ACTIONS = { skip: "Skip for me", skipAll: "Skip for all", unsure: "Ask later", undo: "Undo", why: "Why this question?", another: "Another label", help: "Shortcuts" };
 const USUAL = { skip: "s", skipAll: "x", unsure: "d", undo: "u", why: "w", another: "n", help: "?" };
 const FOR_CLASSES = [..."123456789", ..."abcefghijklmopqrtvyz"];
 const NAME = "hinged-keys-";
@@ -16,7 +17,7 @@ export function keysOf(model, classes) {
   const keys = { ...USUAL, ...Object.fromEntries(Object.entries(chosen).filter(([action]) => action in ACTIONS)) };
   const taken = new Set(Object.values(keys));
   for (const label of classes) {
-    const own = chosen[nameOf(label)] ?? ([...String(label)].length === 1 ? String(label) : null); // a digit is its own key
+    const own = chosen[nameOf(label)] ?? ([...String(label)].length === 1 ? String(label) : null); // a label of one character is its own key
     if (own && !taken.has(own)) { keys[nameOf(label)] = own; taken.add(own); }
   }
   const left = FOR_CLASSES.filter((key) => !taken.has(key));
@@ -24,7 +25,8 @@ export function keysOf(model, classes) {
   return { of: (action) => keys[action], ofClass: (label) => keys[nameOf(label)], all: keys };
 }
 
-// Call act[name] for the key that is pressed; dead while a field has the focus, a dialog is open or another key is held.
+// Call act[name] when its key is pressed. Keys do nothing while a field has the focus, a dialog is open or Ctrl, Alt or
+// Meta is held.
 export function useKeys(keys, classes, act) {
   const now = useRef();
   now.current = { keys, classes, act };
@@ -52,18 +54,18 @@ export function Keys({ model, classes, keys, changed, close }) {
   const set = (action, event) => {
     if (["Tab", "Shift", "Escape", "Control", "Alt", "Meta"].includes(event.key)) return;
     event.preventDefault();
-    if ([...event.key].length !== 1 || event.key === " ") return setProblem("A key is one character.");
+    if ([...event.key].length !== 1 || event.key === " ") return setProblem("Press a key that types one character.");
     const other = Object.keys(keys.all).find((name) => name !== action && keys.all[name] === event.key);
-    if (other) return setProblem(`${event.key} is taken: ${ACTIONS[other] ?? other}.`);
+    if (other) return setProblem(`${event.key} is already used for: ${ACTIONS[other] ?? other}.`);
     setProblem(null);
     const chosen = { ...keys.all, [action]: event.key };
     localStorage.setItem(NAME + model, JSON.stringify(chosen));
     changed();
   };
-  return html`<${Dialog} title="Keys" close=${close}>
-    <p class="soft">Press a key in a field to change it. Keys do nothing while a field has the focus.</p>
+  return html`<${Dialog} title="Keyboard shortcuts" close=${close}>
+    <p class="soft">To change a shortcut, click its field and press the new key. Shortcuts do nothing while a field has the focus.</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <table class="keys"><tbody>${rows.map(([action, word]) => html`<tr><th scope="row"><${Name} of=${ACTIONS[action] ?? word} cut=${40} /></th>
-      <td><input aria-label=${`key of ${ACTIONS[action] ?? shownLabel(word)}`} value=${keys.all[action] ?? ""} readonly onKeyDown=${(e) => set(action, e)} /></td></tr>`)}</tbody></table>
-    <p><button class="plain" onClick=${() => { localStorage.removeItem(NAME + model); setProblem(null); changed(); }}>As they were</button></p></${Dialog}>`;
+      <td><input aria-label=${`key for ${ACTIONS[action] ?? shownLabel(word)}`} value=${keys.all[action] ?? ""} readonly onKeyDown=${(e) => set(action, e)} /></td></tr>`)}</tbody></table>
+    <p><button class="plain" onClick=${() => { localStorage.removeItem(NAME + model); setProblem(null); changed(); }}>Reset to defaults</button></p></${Dialog}>`;
 }

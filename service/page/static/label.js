@@ -1,7 +1,6 @@
-// Labelling: one question, one key; what the answer did; the way back.
+// The labelling view: one question at a time, answered with one key; the effect of the answers; undo.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { Anew } from "./anew.js";
 import { ask, insist, path, who } from "./api.js";
 import { Answers } from "./answers.js";
 import { Effect, useEffects } from "./effects.js";
@@ -9,9 +8,10 @@ import { Example, Usual } from "./example.js";
 import { ACTIONS, Keys, keysOf, useKeys } from "./keys.js";
 import { announce, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { Questions } from "./questions.js";
+import { Retraining } from "./retraining.js";
 import { Why } from "./why.js";
 
-const STRATEGIES = { active: "what it knows least", random: "at random", autoactive: "what it knows least, found quickly" };
+const STRATEGIES = { active: "most uncertain", random: "random", autoactive: "most uncertain of a sample" };
 
 export function Label({ model }) {
   const [annotator, setAnnotator] = useState(() => sessionStorage.getItem("hinged-annotator") ?? (who.name === "everyone" ? "" : who.name));
@@ -23,9 +23,9 @@ export function Label({ model }) {
     setBegun(true);
   };
   return html`<form class="card sign-in" onSubmit=${begin}><h1>Label <bdi>${model}</bdi></h1>
-    <label>Who are you? <input value=${annotator} onInput=${(e) => setAnnotator(e.target.value.trim())} required maxlength="256" autofocus autocomplete="off" /></label>
-    <p class="soft">Your answers are kept under this name. Nobody else is asked what you are asked.</p>
-    <button class="main" disabled=${!annotator}>Begin</button></form>`;
+    <label>Your name <input value=${annotator} onInput=${(e) => setAnnotator(e.target.value.trim())} required maxlength="256" autofocus autocomplete="off" /></label>
+    <p class="soft">The server stores your answers under this name. Use the same name each time.</p>
+    <button class="main" disabled=${!annotator}>Begin labelling</button></form>`;
 }
 
 function Work({ model, annotator, leave }) {
@@ -33,16 +33,16 @@ function Work({ model, annotator, leave }) {
   const [, show] = useState(0);
   const again = () => show((n) => n + 1);
   const [figures, problem] = usePolled(() => ask("GET", `models/${path(model)}`), 30_000, [model]);
-  const [more, setMore] = useState([]); // classes that were typed here
-  const [given, setGiven] = useState([]); // what I did on this page, newest last: {id, lease, label, x}, or {id, lease, skipped}
-  const [undoing, setUndoing] = useState(null); // an answer that is being changed: {id, label, x}
-  const [said, setSaid] = useState(null); // what came of the last one: {text, act}
-  const [job, setJob] = useState(null); // that teaches the model a changed answer
-  const [open, setOpen] = useState({}); // what is unfolded, and of which question
-  const [changes, setChanges] = useState(0); // of answers, so that lists are read anew
-  const changing = useRef(Promise.resolve()); // changes are sent one after the other
-  const mine = useRef(new Set()), before = useRef(null); // questions that I answered on this page; answers when it was opened
-  const acts = useRef(0); // counted, so that what comes of an earlier one never hides what is said of a later
+  const [more, setMore] = useState([]); // new labels that the annotator typed
+  const [given, setGiven] = useState([]); // the annotator's answers and skips, newest last: {id, lease, label, x}, or {id, lease, skipped}
+  const [undoing, setUndoing] = useState(null); // the answer that the annotator is changing: {id, label, x}
+  const [said, setSaid] = useState(null); // the message under the question: {text, act}
+  const [job, setJob] = useState(null); // the job that retrains the model with a changed answer
+  const [open, setOpen] = useState({}); // the parts that are unfolded, each with the id of its question
+  const [changes, setChanges] = useState(0); // counts answers and changes, so that the lists are fetched again
+  const changing = useRef(Promise.resolve()); // resolves when the last change was sent: changes go one after the other
+  const mine = useRef(new Set()), before = useRef(null); // ids of questions answered since the page was opened; the number of answers until then
+  const acts = useRef(0); // counts actions, so that the result of an earlier action never hides the message of a later action
   const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
   const [effects, noteEffect] = useEffects(model);
 
@@ -69,14 +69,14 @@ function Work({ model, annotator, leave }) {
   useEffect(() => { if (said) announce(said.text); }, [said]);
 
   before.current ??= figures?.pool.answered ?? null;
-  // A question comes with its answers: before the classes are known a key would be for nothing.
+  // Show no question before the classes are known, because its keys would do nothing.
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const classes = withNew(figures?.classes ?? [], more);
   const declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, classes);
   const lease = present?.lease ?? null;
-  useEffect(() => { if (lease && !undoing) announce(`Next question, ${plural(now.waiting.length - 1, "question")} ready behind it`); }, [lease]);
+  useEffect(() => { if (lease && !undoing) announce(`Next question; ${now.waiting.length - 1} more ready`); }, [lease]);
 
   const act = {
     label: async (label) => {
@@ -100,12 +100,12 @@ function Work({ model, annotator, leave }) {
       acts.current++;
       if (last.skipped) {
         now.unskip(last.skipped);
-        say({ text: "the skip is taken back" });
+        say({ text: "the skip is undone" });
         return;
       }
       if (now.recall(last.lease)) mine.current.delete(last.id);
       else setUndoing(last);
-      announce(`Back at ${last.id.slice(0, 80)}, which you gave ${shownLabel(last.label)}`);
+      announce(`Back at ${last.id.slice(0, 80)}, which you labelled ${shownLabel(last.label)}`);
     },
     why: () => question && setOpen((was) => ({ ...was, why: was.why === question.id ? null : question.id })),
     another: () => { setOpen((was) => ({ ...was, another: question?.id })); setTimeout(() => field.current?.focus(), 0); },
@@ -125,24 +125,24 @@ function Work({ model, annotator, leave }) {
   async function change(answered, label) {
     if (same(label, answered.label)) {
       setGiven((was) => [...was, answered]);
-      say({ text: "It stays as it was" });
+      say({ text: "Label unchanged" });
       return;
     }
     const shown = { ...answered, label }, act = ++acts.current;
     setGiven((was) => [...was, shown]);
-    say({ text: `Changing it to ${shownLabel(label)}` });
+    say({ text: `Changing to ${shownLabel(label)}` });
     const before = changing.current;
     let done;
     changing.current = new Promise((resolve) => { done = resolve; });
     try {
       await before;
-      await now.settled(answered.lease); // the answer comes before its change
+      await now.settled(answered.lease); // the server must take the answer before its change
       const answer = await insist("PUT", `models/${path(model)}/answers/${path(answered.id)}`, { annotator, y: label });
       say({ text: `Changed to ${shownLabel(label)}` }, act);
       if (answer.job) setJob(answer.job);
     } catch (error) {
       setGiven((was) => was.map((g) => (g === shown ? answered : g)));
-      say({ bad: true, text: `It could not be changed: ${error.message}` });
+      say({ bad: true, text: `Not changed: ${error.message}` });
     }
     done();
     setChanges((n) => n + 1);
@@ -151,7 +151,7 @@ function Work({ model, annotator, leave }) {
 
   function taught(ended) {
     setJob(null);
-    say(ended.error ? { bad: true, text: `It could not be taught anew: ${ended.error}` } : { text: "The model is taught anew" });
+    say(ended.error ? { bad: true, text: `Retraining failed: ${ended.error}` } : { text: "The model is retrained" });
     noteEffect();
   }
 
@@ -167,54 +167,54 @@ function Work({ model, annotator, leave }) {
   const button = (action, extra = {}) => html`<button class="plain" onClick=${act[action]} ...${extra}>${ACTIONS[action]} <kbd aria-hidden="true">${keys.of(action)}</kbd></button>`;
   const none = !question;
   return html`<h1 class="hidden">Label ${model}</h1>
-    ${now?.away && html`<p class="problem" role="alert">${now.away.message}: ${now.outbox.length ? `${plural(now.outbox.length, "answer")} will be sent when it is back` : "trying again"}. You can go on.</p>`}
+    ${now?.away && html`<p class="problem" role="alert">${now.away.message}: ${now.outbox.length ? `${plural(now.outbox.length, "answer")} will be sent when the server is back` : "trying again"}. You can go on labelling.</p>`}
     <${Problem} error=${now?.error ?? (figures ? null : problem)} />
     <div class="labelling"><div class="side">
       <section class=${`card question ${undoing ? "again" : ""}`} aria-label="Question">
-        ${undoing && html`<p>You gave <b><${Name} of=${undoing.label} /></b>. Give another label, or leave it with <kbd>Esc</kbd>.
-          <button class="plain" onClick=${act.escape}>Leave it</button></p>`}
+        ${undoing && html`<p>You answered <b><${Name} of=${undoing.label} /></b>. Choose another label, or keep it with <kbd>Esc</kbd>.
+          <button class="plain" onClick=${act.escape}>Keep it</button></p>`}
         <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} told=${question.show} show=${figures?.configuration.show} usual=${usual.current} />`
-          : figures && now?.asked ? html`<p class="soft" role="status">Nothing to ask: ${figures.pool.size ? "others work on what is left, or you have skipped it." : "the pool is empty."}</p>`
-          : html`<p class="waiting">One moment</p>`}</div>
+          : figures && now?.asked ? html`<p class="soft" role="status">No question for you. ${figures.pool.size ? "Other annotators have the remaining questions, or you skipped them." : "The pool is empty. A writer fills it by importing rows without a label."}</p>`
+          : html`<p class="waiting">Loading…</p>`}</div>
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
             <${Name} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}</button>`)}
-          ${figures && !declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Give it</button></form>`
+          ${figures && !declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Use this label</button></form>`
             : button("another", { disabled: none }))}</div>
-        <div class="others">${button("skip", { disabled: none || undoing })}${button("skipAll", { disabled: none || undoing })}
+        <div class="actions">${button("skip", { disabled: none || undoing })}${button("skipAll", { disabled: none || undoing })}
           ${button("unsure", { disabled: none || undoing || now.waiting.length < 2 })}${button("undo", { disabled: undoing || !given.length })}
           ${button("why", { disabled: none, "aria-expanded": question?.id === open.why })}${button("help")}</div>
         <p class="soft" style=${{ textAlign: "center" }}>${question && html`<bdi class="code">${question.id.slice(0, 60)}${question.id.length > 60 ? "…" : ""}</bdi>`}
           ${said && html` · <span class=${said.bad ? "problem" : said.wrong ? "flag" : ""}>${said.text}</span>`}
-          ${now?.outbox.length > 1 && ` · ${plural(now.outbox.length, "answer")} on the way`}</p>
+          ${now?.outbox.length > 1 && ` · sending ${plural(now.outbox.length, "answer")}`}</p>
       </section>
       ${question && open.why === question.id && html`<${Why} key=${question.id} model=${model} question=${question} show=${figures?.configuration.show} />`}
-      ${job && html`<${Anew} job=${job} ended=${taught} />`}
+      ${job && html`<${Retraining} job=${job} ended=${taught} />`}
     </div>
     <aside class="side" aria-label="Your work">
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
-      <section class="card"><h2>How</h2>
-        <label>Ask <select value=${strategy} onChange=${(e) => setStrategy(e.target.value)}>${Object.entries(STRATEGIES).map(([name, word]) => html`<option value=${name}>${word}</option>`)}</select></label>
-        <p>As <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Somebody else</button></p></section>
+      <section class="card"><h2>Settings</h2>
+        <label>Questions <select value=${strategy} onChange=${(e) => setStrategy(e.target.value)}>${Object.entries(STRATEGIES).map(([name, word]) => html`<option value=${name}>${word}</option>`)}</select></label>
+        <p>Annotator <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Change annotator</button></p></section>
     </aside></div>
     ${open.keys && html`<${Keys} model=${model} classes=${classes} keys=${keys} changed=${again} close=${() => setOpen((was) => ({ ...was, keys: false }))} />`}`;
 }
 
-// In the order in which they came, numbers in theirs.
+// The classes and the typed labels: numbers in numeric order, other labels in the order in which they came.
 function withNew(classes, more) {
   const all = [...classes, ...more.filter((label) => !classes.some((known) => same(known, label)))];
   return all.every((label) => typeof label === "number") ? all.sort((a, b) => a - b) : all;
 }
 
-// What the model had thought.
+// The message about an answer that the server has taken: what the model had predicted.
 function outcome(answer, result) {
   if (result.collected !== undefined && result.collected < result.needed) {
-    return { text: `label ${result.collected} of ${result.needed}: learned with the last` };
+    return { text: `label ${result.collected} of ${result.needed}: the model learns after the last label` };
   }
-  if (result.prediction === null) return { text: "the model had no opinion" };
+  if (result.prediction === null) return { text: "the model made no prediction" };
   return same(result.prediction, answer.y)
-    ? { text: `as the model had said: ${shownLabel(answer.y).slice(0, 40)}` }
-    : { wrong: true, text: `the model had said ${shownLabel(result.prediction).slice(0, 40)}, not ${shownLabel(answer.y).slice(0, 40)}` };
+    ? { text: `as the model predicted: ${shownLabel(answer.y).slice(0, 40)}` }
+    : { wrong: true, text: `the model predicted ${shownLabel(result.prediction).slice(0, 40)}, not ${shownLabel(answer.y).slice(0, 40)}` };
 }

@@ -1,4 +1,4 @@
-// One model: its curves, what happened on them, its challengers, its configuration and its jobs.
+// The view of one model: figures, curves with marks, challengers, race, configuration and jobs.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, follow, may, path } from "./api.js";
@@ -7,8 +7,9 @@ import { Configuration } from "./configuration.js";
 import { announce, Bar, count, figure, Instead, Name, percent, Problem, Warnings } from "./parts.js";
 
 const SOURCES = ["streamed", "queried", "random"];
+const CERTIFICATE = { dual: "dual objective", primal: "primal objective", gap: "duality gap", kkt_violation: "KKT violation" };
 
-// The figures of a model and its history, brought up to date while it changes; never more than one request of each.
+// A model's figures and history, refreshed while the model changes, with at most one request of each at a time.
 function useLive(model) {
   const [live, setLive] = useState({ figures: null, history: null, shadows: null, error: null, open: false });
   const again = useRef(() => {});
@@ -23,7 +24,8 @@ function useLive(model) {
         const from = history?.curve.position.at(-1) ?? 0;
         const [figures, news] = await Promise.all([ask("GET", to), ask("GET", `${to}/history?from=${from}`)]);
         const shadows = Object.keys(news.shadows).length || history?.challenged ? await ask("GET", `${to}/shadows`) : null;
-        // Each look adds a point of its own, the present: from time to time the server's own are taken instead.
+        // Each refresh adds one point, the present. Fetch the whole history when the curve has grown too long, when the
+        // server has thinned it, or after a rollback.
         history = history && history.curve.position.length < 2 * news.points_max && news.stride === history.stride && news.position >= history.position && !undone(history, news)
           ? grown(history, news) : from ? await ask("GET", `${to}/history`) : news;
         history.challenged = Object.keys(history.shadows).length > 0;
@@ -38,9 +40,9 @@ function useLive(model) {
     read();
     const seen = () => { if (!document.hidden) read(); };
     document.addEventListener("visibilitychange", seen);
-    const slow = setInterval(read, 15_000); // where no stream can be opened
+    const slow = setInterval(read, 15_000); // for when the event stream cannot be opened
     const end = follow(model, (kinds) => {
-      if (kinds.has("drift")) announce("drift: the errors of the stream rose");
+      if (kinds.has("drift")) announce("drift: the error rate of the stream rose");
       read();
     }, (open) => setLive((was) => ({ ...was, open })));
     return () => { ended = true; end(); clearInterval(slow); document.removeEventListener("visibilitychange", seen); };
@@ -71,15 +73,15 @@ export function Model({ model }) {
   return html`<div>
     <div class="row"><h1><bdi>${model}</bdi></h1>
       <span class="state ${figures.state}">${figures.state}</span>
-      <span class="soft">${open ? "live" : "not live: looked at every 15 s"}</span>
+      <span class="soft">${open ? "live" : "not live: refreshed every 15 s"}</span>
       ${metrics.drift.flagged && html`<span class="flag">drift at example ${count(metrics.drift.last_at)}</span>`}
       <span class="room"></span>
-      <label class="tick"><input type="checkbox" checked=${overTime} onChange=${(e) => setOverTime(e.target.checked)} /> Over time</label></div>
+      <label class="tick"><input type="checkbox" checked=${overTime} onChange=${(e) => setOverTime(e.target.checked)} /> Plot over time</label></div>
     <${Problem} error=${error ?? (figures.error && { message: figures.error })} again=${again} />
     <dl class="facts card">${[
       ["examples", count(figures.examples)], ["accuracy, newest 1,000", percent(metrics.accuracy_window)],
       ["log loss", figure(metrics.window.log_loss)], ["support vectors", count(figures.support_vectors)], ["points", count(figures.points)],
-      ["gap", figure(figures.duality_gap)], ["pool", count(figures.pool.size)], ["waiting for labels", count(figures.pending)],
+      ["duality gap", figure(figures.duality_gap)], ["pool", count(figures.pool.size)], ["pending predictions", count(figures.pending)],
       ["memory", `${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`],
     ].map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     <div><${Warnings} of=${figures.features?.warnings ?? []} /></div>
@@ -90,7 +92,7 @@ export function Model({ model }) {
       <${Confusion} confusion=${metrics.confusion} />
       <${Reliability} bins=${metrics.reliability} />
       <section class="card"><h2>Certificate</h2><table><tbody>${Object.entries(figures.certificate).map(([name, value]) => html`
-        <tr><th scope="row">${name.replaceAll("_", " ")}</th><td class="number">${figure(value)}</td></tr>`)}</tbody></table></section>
+        <tr><th scope="row">${CERTIFICATE[name] ?? name.replaceAll("_", " ")}</th><td class="number">${figure(value)}</td></tr>`)}</tbody></table></section>
       ${figures.arms && html`<${Race} arms=${figures.arms} />`}
       <${Happened} history=${history} />
     </div>
@@ -98,11 +100,11 @@ export function Model({ model }) {
 }
 
 function Race({ arms }) {
-  return html`<section class="card"><h2>Race</h2><div class="scroll" tabindex="0" role="group" aria-label="Arms"><table>
-    <thead><tr><th>solver</th><th>C</th><th>gamma</th><th>half-life</th><th>accuracy, fading</th><th>points</th><td></td></tr></thead>
+  return html`<section class="card"><h2>Race</h2><div class="scroll" tabindex="0" role="group" aria-label="Arms of the race"><table>
+    <thead><tr><th>solver</th><th>C</th><th>gamma</th><th>half-life</th><th>accuracy (fading)</th><th>points</th><td></td></tr></thead>
     <tbody>${arms.map((arm) => html`<tr>
       <td>${arm.solver}</td><td class="number">${figure(arm.C)}</td><td class="number">${arm.gamma === null ? "" : figure(arm.gamma)}</td>
-      <td class="number">${arm.half_life === null ? "never" : count(arm.half_life)}</td>
+      <td class="number">${arm.half_life === null ? "none" : count(arm.half_life)}</td>
       <td class="number">${percent(arm.accuracy)}</td><td class="number">${count(arm.points)}</td>
       <td>${arm.leads ? "leads" : ""}</td></tr>`)}</tbody></table></div></section>`;
 }
@@ -133,7 +135,7 @@ function Charts({ history, overTime }) {
   </div>`;
 }
 
-// Where on the curve a position of the log lies.
+// The examples and the time of the first point on the curve at or after a position of the log.
 function near(curve, position) {
   let i = curve.position.findIndex((p) => p >= position);
   if (i < 0) i = curve.position.length - 1;
@@ -146,26 +148,26 @@ const speeds = ({ examples, at_ms }) => examples.map((n, i) => {
   return j < 0 || at_ms[i] <= at_ms[j] ? null : (1000 * (n - examples[j])) / (at_ms[i] - at_ms[j]);
 });
 
-const Jobs = ({ jobs }) => jobs.length > 0 && html`<section class="card"><h2>Under way</h2>
-  ${jobs.map((job) => html`<div class="row" key=${job.job}><span>${job.kind === "shadow" ? "teaching a challenger" : job.kind}</span>
+const Jobs = ({ jobs }) => jobs.length > 0 && html`<section class="card"><h2>Jobs</h2>
+  ${jobs.map((job) => html`<div class="row" key=${job.job}><span>${job.kind === "shadow" ? "training a challenger" : job.kind}</span>
     <${Bar} value=${job.progress} label=${`progress of ${job.kind}`} /><span class="number">${percent(job.progress, 0)}</span></div>`)}</section>`;
 
 function Confusion({ confusion }) {
-  if (!confusion || !confusion.classes.length) return html`<section class="card"><h2>What it takes for what</h2><p class="soft">Nothing yet, or too many classes.</p></section>`;
+  if (!confusion || !confusion.classes.length) return html`<section class="card"><h2>Confusion matrix</h2><p class="soft">No matrix yet. It starts with the first labelled examples, for up to 32 classes.</p></section>`;
   const { classes, window: cells } = confusion, most = Math.max(1, ...cells.flat());
-  return html`<section class="card"><h2>What it takes for what <small>newest 1,000</small></h2>
+  return html`<section class="card"><h2>Confusion matrix <small>newest 1,000 examples</small></h2>
     <div class="scroll" tabindex="0" role="group" aria-label="Confusion matrix"><table class="confusion">
-    <thead><tr><th scope="col">is \\ said</th>${classes.map((c) => html`<th scope="col"><${Name} of=${c} cut=${12} /></th>`)}</tr></thead>
+    <thead><tr><th scope="col">actual \\ predicted</th>${classes.map((c) => html`<th scope="col"><${Name} of=${c} cut=${12} /></th>`)}</tr></thead>
     <tbody>${cells.map((row, i) => html`<tr><th scope="row"><${Name} of=${classes[i]} cut=${12} /></th>${row.map((n, j) => html`
       <td class=${i === j ? "right" : ""} style=${{ background: n ? `color-mix(in srgb, var(${i === j ? "--c1" : "--bad"}) ${Math.round(8 + 27 * Math.sqrt(n / most))}%, transparent)` : "" }}>${n || ""}</td>`)}</tr>`)}</tbody></table></div></section>`;
 }
 
-const Happened = ({ history }) => html`<section class="card"><h2>What happened</h2>
-  ${history.marks.length === 0 ? html`<p class="soft">No drift, no finishing step, no change.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="What happened"><table>
-    <thead><tr><th scope="col">What</th><th scope="col" class="number">Example</th><th scope="col" class="number">Position</th><th scope="col">When</th></tr></thead>
+const Happened = ({ history }) => html`<section class="card"><h2>Events</h2>
+  ${history.marks.length === 0 ? html`<p class="soft">No events yet. Drifts, finishing steps and swaps appear here.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="Events"><table>
+    <thead><tr><th scope="col">Event</th><th scope="col" class="number">Example</th><th scope="col" class="number">Position</th><th scope="col">Time</th></tr></thead>
     <tbody>${history.marks.slice(-100).reverse().map((m) => html`<tr><th scope="row">${m.kind.replace("_", " ")}</th><td class="number">${count(m.examples)}</td>
       <td class="number">${count(m.position)}</td><td>${new Date(m.at_ms).toLocaleString("en")}</td></tr>`)}</tbody></table></div>`}
-  <p class="soft">Snapshots at ${history.snapshots.length ? history.snapshots.map(count).join(" and ") : "no position yet"}.</p></section>`;
+  <p class="soft">${history.snapshots.length ? `${history.snapshots.length > 1 ? "Snapshots at positions" : "Snapshot at position"} ${history.snapshots.map(count).join(" and ")}.` : "No snapshot yet."}</p></section>`;
 
 function Challengers({ model, shadows, again }) {
   const [error, setError] = useState(null);
@@ -180,11 +182,11 @@ function Challengers({ model, shadows, again }) {
   };
   const rows = [["champion", shadows.champion], ...Object.entries(shadows.shadows)];
   return html`<section class="card"><h2>Champion and challengers</h2><${Problem} error=${error} />
-    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table><thead><tr><th scope="col">Who</th><th scope="col">Solver</th><th scope="col" class="number">Taught</th>
-      <th scope="col" class="number">Accuracy</th><th scope="col" class="number">Log loss</th><th scope="col" class="number">Support vectors</th><th scope="col">${may("admin") ? "What to do" : "State"}</th></tr></thead>
+    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table><thead><tr><th scope="col">Name</th><th scope="col">Solver</th><th scope="col" class="number">Examples</th>
+      <th scope="col" class="number">Accuracy</th><th scope="col" class="number">Log loss</th><th scope="col" class="number">Support vectors</th><th scope="col">${may("admin") ? "Actions" : "State"}</th></tr></thead>
     <tbody>${rows.map(([name, it]) => html`<tr key=${name}><th scope="row"><${Name} of=${name} /></th><td>${it.configuration.solver}</td>
       <td class="number">${count(it.examples)}</td><td class="number">${percent(it.metrics.accuracy_window)}</td><td class="number">${figure(it.metrics.window.log_loss)}</td>
       <td class="number">${count(it.certificate.support_vectors)}</td>
       <td>${it.stopped ? html`<span class="problem">${it.stopped}</span>` : it !== shadows.champion && may("admin") && html`
-        <button onClick=${() => act(name, "Promote", "POST", "/promote")}>Promote</button> <button class="plain danger" onClick=${() => act(name, "Give up", "DELETE", "")}>Give up</button>`}</td></tr>`)}</tbody></table></div></section>`;
+        <button onClick=${() => act(name, "Promote", "POST", "/promote")}>Promote</button> <button class="plain danger" onClick=${() => act(name, "Discard", "DELETE", "")}>Discard</button>`}</td></tr>`)}</tbody></table></div></section>`;
 }

@@ -1,4 +1,4 @@
-// Small parts that all views share: numbers as text, messages, dialogs.
+// Small parts that all views share: numbers as text, labels, messages, polling, dialogs.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
@@ -12,13 +12,13 @@ export function figure(v) {
 }
 export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
-// A label as people read it; true, 1 and "1" are three.
+// A label as text. Strings that look like a number or a boolean get quotes: true, 1 and "1" are three labels.
 export const shownLabel = (label) =>
   typeof label === "string" && !/^(true|false|null|-?\d+)$/.test(label) && label !== "" && !label.startsWith('"')
     ? label
     : JSON.stringify(label);
 export const same = (a, b) => typeof a === typeof b && a === b;
-// What somebody typed, as a label: an integer, true, false, or a string, in quotes where it could be either.
+// Read a typed label: an integer, true, false, or a string, which needs quotes if it looks like one of the former.
 export function typedLabel(text) {
   const word = text.trim();
   if (/^(true|false|-?\d{1,15}|".*")$/.test(word)) {
@@ -32,40 +32,40 @@ export const Name = ({ of, cut = 80 }) => {
   return html`<bdi title=${text.length > cut ? text : null}>${text.length > cut ? `${text.slice(0, cut)}…` : text}</bdi>`;
 };
 
-// What the name of a model or a challenger is, as the server has it, for `pattern`.
+// The `pattern` of a field for the name of a model or a challenger: the server's rule for names.
 export const NAME = "[A-Za-z0-9][A-Za-z0-9._\\-]*";
 
-// Where a view of a model is.
+// The address of a model's view.
 export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
 
-// Forget an example, as an answer of one annotator where there is one, if whoever asks is sure; whether it was. Throws
-// Refused.
+// Ask for confirmation, then forget an example, or an annotator's answer if an annotator is given. Returns whether the
+// user confirmed. Throws Refused.
 export async function forgotten(model, id, annotator = null) {
-  if (!confirm(`Forget ${id.slice(0, 80)} for good? It can never be learned again.`)) return false;
+  if (!confirm(`Forget ${id.slice(0, 80)} for good? The model can never learn it again.`)) return false;
   const to = annotator === null ? `examples/${path(id)}` : `answers/${path(id)}?annotator=${encodeURIComponent(annotator)}`;
   await ask("DELETE", `models/${path(model)}/${to}`);
   return true;
 }
 
-// Say something to who cannot see it change.
+// Let screen readers say a text.
 export function announce(text) {
   if (told.push(text) > 1) return;
   queueMicrotask(() => { document.getElementById("status").textContent = told.splice(0).join(". "); });
 }
-const told = []; // in this moment: what is said together is heard together
+const told = []; // texts of this moment, which screen readers get as one text
 
 export const Problem = ({ error, again }) => error && html`
   <p class="problem" role="alert">${error.message}
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
 
-// What is to be known of columns, a sentence each.
-export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="About the columns">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
+// Warnings about columns, a sentence each.
+export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings about columns">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
 
-// What stands where a view has nothing to show yet, or cannot: with a heading, so that it can be found.
+// Shown instead of a view that is loading or failed. It has a heading, so that screen readers find it.
 export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>
-  ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">One moment</p>`}`;
+  ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`}`;
 
-// Call `work` now and every `ms` while the tab can be seen; returns [what it last gave, its last error, call it now].
+// Call `work` now and every `ms` while the tab is visible. Returns [last result, last error, function that calls it now].
 export function usePolled(work, ms, on = []) {
   const [found, setFound] = useState(undefined);
   const [error, setError] = useState(null);
@@ -95,8 +95,8 @@ export function usePolled(work, ms, on = []) {
   return [found, error, () => run.current()];
 }
 
-// A dialog of the browser's own: it keeps the focus inside and gives it back. Open from the moment in which it is there:
-// a key that came between would be for the page behind it.
+// A modal dialog of the browser, which keeps the focus inside and gives it back. It opens in a layout effect, before the
+// browser handles another key; otherwise that key would act on the page behind it.
 export function Dialog({ title, close, children }) {
   const box = useRef();
   useLayoutEffect(() => { box.current.showModal(); }, []);
@@ -108,7 +108,7 @@ export function Dialog({ title, close, children }) {
 
 export const Bar = ({ value, max = 1, label }) => html`<progress value=${value} max=${max} aria-label=${label}></progress>`;
 
-// The interval in which a share lies that was seen k times of n (Wilson, 95 %).
+// The 95 % interval (Wilson) of a share that was measured on n examples.
 export function interval(share, n) {
   if (!n || share === null) return null;
   const z = 1.96, denominator = 1 + (z * z) / n;

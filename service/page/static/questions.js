@@ -1,27 +1,28 @@
-// The questions of one annotator: fetched ahead, their leases kept alive, given back on leaving; and the answers on
-// their way, which are sent one after the other until each is taken or refused for good.
+// The questions of one annotator: fetches questions ahead, keeps their leases alive, and gives them back when the
+// annotator leaves. Sends answers one after the other until the server takes each answer or refuses it for good.
 
 import { ask, insist, path, pause } from "./api.js";
 
-const AHEAD = 2;
-const LEASE_S = 120;
-const LEAVING_S = 10; // for which leases stay when the page goes: loaded anew it takes them up again
-const NOTHING_MS = 3000; // between two looks at a pool that has nothing to ask
+const AHEAD = 2; // questions fetched ahead of the question on the screen
+const LEASE_S = 120; // a lease without a heartbeat ends after this; a heartbeat goes out every third of it
+const LEAVING_S = 10; // how long leases stay after the page is left; a reloaded page takes them up again
+const NOTHING_MS = 3000; // wait before asking again when the pool has no question
 
 export class Questions {
-  // changed(): something is to be shown anew. taken(answer, result), refused(answer, error): what became of an answer.
+  // Calls changed() when the view has to be drawn again, taken(answer, result) when the server has taken an answer, and
+  // refused(answer, error) when it has refused an answer for good.
   constructor(model, annotator, strategy, { changed, taken, refused }) {
     Object.assign(this, { model, annotator, strategy, changed, taken, refused });
-    this.waiting = []; // fetched and not yet answered; the first is the one on the screen
-    this.later = new Set(); // leases of those that came last because somebody was not sure
-    this.done = new Set(); // leases that are answered, skipped or given back
-    this.skips = new Map(); // by lease: the skip, or its taking back, that is on its way
-    this.before = this.#left(); // leases of this tab from before it was loaded anew
+    this.waiting = []; // fetched and not yet answered; the first is on the screen
+    this.later = new Set(); // leases of questions that the annotator postponed
+    this.done = new Set(); // leases of questions that were answered, skipped or given back
+    this.skips = new Map(); // by lease: the request under way that skips the question or undoes the skip
+    this.before = this.#left(); // leases that this tab had before it was reloaded
     this.outbox = this.#kept();
     this.away = null; // why the server cannot be reached
     this.error = null;
     this.fetching = false;
-    this.asked = false; // whether the pool has said what it has
+    this.asked = false; // whether the server has answered since the last question was taken
     this.ended = false;
     for (const answer of this.outbox) this.done.add(answer.lease);
     this.beating = setInterval(() => this.#beat(), (1000 * LEASE_S) / 3);
@@ -37,7 +38,7 @@ export class Questions {
     if (this.fetching || this.ended || this.waiting.length > AHEAD) return;
     this.fetching = true;
     try {
-      // Those in hand come with the others; another tab of the same annotator has its own.
+      // `held` names this tab's leases, which the server answers again; another tab of the annotator has other leases.
       const body = {
         n: 1 + AHEAD, annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S, request_id: random(),
         held: [...this.waiting.map((q) => q.lease), ...this.before],
@@ -47,7 +48,7 @@ export class Questions {
       const found = queries.filter((q) => !held.has(q.lease) && !this.done.has(q.lease) && !going.has(q.id));
       if (this.ended) { for (const q of found) this.#release(q.lease); return; }
       this.waiting.push(...found);
-      if (this.before.length) this.#beat(); // they were to end soon
+      if (this.before.length) this.#beat(); // #leave has shortened these leases
       this.before = [];
       this.error = null;
       this.asked = true;
@@ -60,8 +61,8 @@ export class Questions {
     }
   }
 
-  // Answer what is on the screen: the next question is there at once, the answer goes its way. `act` comes back with
-  // what becomes of it.
+  // Answer the question on the screen. The next question is shown at once, and the answer is sent in the background.
+  // `act` is passed on to taken() and refused().
   answer(label, act) {
     const question = this.#take();
     this.outbox.push({ id: question.id, lease: question.lease, y: label, x: question.x, act, tried: false });
@@ -70,7 +71,7 @@ export class Questions {
     return question;
   }
 
-  // Take back an answer that has not been sent yet; false where it has.
+  // Take back an answer that has not been sent yet. Returns false if it has been sent.
   recall(lease) {
     const at = this.outbox.findIndex((answer) => answer.lease === lease && !answer.tried);
     if (at < 0) return false;
@@ -82,33 +83,33 @@ export class Questions {
     return true;
   }
 
-  // Once the answer under a lease is taken, or refused for good.
+  // Wait until the server has taken the answer under a lease, or has refused it for good.
   async settled(lease) {
     while (this.outbox.some((answer) => answer.lease === lease)) await pause(50);
   }
 
-  // Pass over what is on the screen: "me" is not asked it again, or "all".
+  // Skip the question on the screen, for "me" or for "all".
   skip(whom) {
     const question = this.#take();
     this.#change(question.lease, () => this.#insist("POST", question.lease, { for: whom })).catch((error) => {
-      if (error.status !== 404) this.refused(null, error); // it had run out: nobody is the worse for it
+      if (error.status !== 404) this.refused(null, error); // 404: the lease had run out, which does no harm
     });
     return question;
   }
 
-  // Take a skip back: the question is on the screen at once, and leaves it again where it is another's by now.
+  // Undo a skip. The question is on the screen at once, and leaves again if another annotator has it by now.
   unskip(question) {
     this.done.delete(question.lease);
     this.waiting.unshift(question);
     this.changed();
     this.#change(question.lease, () => this.#insist("DELETE", question.lease)).catch((error) => {
-      if (!this.waiting.includes(question)) return; // answered meanwhile, which says what became of it
+      if (!this.waiting.includes(question)) return; // answered meanwhile: the answer's own request reports an error
       this.#drop(question.lease);
       this.refused(null, error);
     });
   }
 
-  // What is done about the skip of a lease, one after the other; its answer waits for it.
+  // Send the requests about the skip of a lease one after the other. The answer under the lease waits for them.
   #change(lease, work) {
     const done = (this.skips.get(lease) ?? Promise.resolve()).catch(() => {}).then(work);
     this.skips.set(lease, done);
@@ -120,7 +121,7 @@ export class Questions {
     return insist(method, `models/${path(this.model)}/queries/${path(lease)}/skip`, body, (error) => this.#say(error), () => this.ended);
   }
 
-  // Ask this one again behind the others.
+  // Put the question on the screen behind the other fetched questions.
   postpone() {
     const question = this.waiting.shift();
     this.later.add(question.lease);
@@ -128,20 +129,20 @@ export class Questions {
     this.changed();
   }
 
-  // Give all back.
+  // Give all questions back.
   close() {
     if (!this.#end()) return;
     for (const { lease } of this.waiting) this.#release(lease);
   }
 
-  // The page goes, or is loaded anew: which of them it is nobody can tell. Leases end soon, unless this tab comes back.
+  // The page is closed or reloaded; it cannot know which. Its leases end soon, unless the reloaded page renews them.
   #leave() {
     if (!this.#end() || !this.waiting.length) return;
     try { sessionStorage.setItem(this.#leases, JSON.stringify(this.waiting.map((q) => q.lease))); } catch { /* full */ }
     for (const { lease } of this.waiting) this.#renew(lease, LEAVING_S, { keepalive: true }).catch(() => {});
   }
 
-  // Read once: a copy of the tab must not find them.
+  // The leases that #leave has stored. Reading removes them, so that a copy of the tab does not find them.
   #left() {
     try {
       const left = JSON.parse(sessionStorage.getItem(this.#leases)) ?? [];
@@ -162,7 +163,7 @@ export class Questions {
     const question = this.waiting.shift();
     this.done.add(question.lease);
     this.later.delete(question.lease);
-    if (!this.waiting.length) this.asked = false; // whether nothing is left, the next answer of the server tells
+    if (!this.waiting.length) this.asked = false; // only the server's next answer tells whether questions are left
     this.changed();
     this.fill();
     return question;
@@ -202,7 +203,7 @@ export class Questions {
       try {
         if (!this.skips.has(lease)) await this.#renew(lease, LEASE_S);
       } catch (error) {
-        if (error.status === 404 && !this.skips.has(lease)) this.#drop(lease); // else the server is away for a moment
+        if (error.status === 404 && !this.skips.has(lease)) this.#drop(lease); // other errors: the server is away for a moment
       }
       await pause(0);
     }
@@ -212,7 +213,7 @@ export class Questions {
     return ask("POST", `models/${path(this.model)}/queries/${path(lease)}/heartbeat`, { lease_s }, more);
   }
 
-  // A question that is this annotator's no more.
+  // Remove a question whose lease this annotator has lost.
   #drop(lease) {
     this.waiting = this.waiting.filter((q) => q.lease !== lease);
     this.done.add(lease);
@@ -224,11 +225,11 @@ export class Questions {
     ask("POST", `models/${path(this.model)}/queries/${path(lease)}/release`, undefined, { keepalive: true }).catch(() => {});
   }
 
-  // What is on its way survives the page being loaded anew.
+  // Store the answers that are not sent yet, so that they survive a reload.
   #keep() {
     try {
       sessionStorage.setItem(this.#name, JSON.stringify(this.outbox.map(({ x, act, ...answer }) => answer)));
-    } catch { /* full: it is in memory still */ }
+    } catch { /* full: the answers are still in memory */ }
   }
 
   #kept() {
@@ -242,5 +243,5 @@ export class Questions {
   get #leases() { return `hinged-leases-${this.model}-${this.annotator}`; }
 }
 
-// Not of randomUUID, which pages of plain HTTP on a network lack.
+// Not randomUUID, which browsers do not offer on plain HTTP pages other than localhost.
 const random = () => [...crypto.getRandomValues(new Uint32Array(4))].map((n) => n.toString(36)).join("-");

@@ -1,6 +1,6 @@
-// Files of examples: CSV, JSONL and LIBSVM, read piece by piece, however long they are.
+// Read files of examples in CSV, JSONL or LIBSVM, piece by piece, so that a long file does not fill the memory.
 
-const PIECE = 2 ** 20;
+const PIECE = 2 ** 20; // bytes read at a time
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 
 export async function* linesOf(file) {
@@ -10,14 +10,14 @@ export async function* linesOf(file) {
     const buffer = await file.slice(at, at + PIECE).arrayBuffer();
     rest += decoder.decode(buffer, { stream: at + PIECE < file.size });
     const lines = rest.split(/\r?\n/);
-    // The "\n" of an "\r\n" may be in the next piece.
+    // A piece may end inside a line, or between "\r" and "\n".
     rest = lines.pop();
     yield* lines;
   }
   if (rest) yield rest.replace(/\r$/, "");
 }
 
-// The cells of records (RFC 4180): quotes may hold separators and ends of lines.
+// The cells of each CSV record (RFC 4180). A cell in quotes may contain separators and line ends.
 async function* recordsOf(file, separator) {
   let cells = [], cell = "", quoted = false, begun = false;
   for await (const line of linesOf(file)) {
@@ -50,13 +50,13 @@ export function kindOf(name, first) {
 
 const separatorOf = (line) => [",", ";", "\t"].map((s) => [line.split(s).length, s]).sort((a, b) => b[0] - a[0])[0][1];
 export const value = (text) => (NUMBER.test(text.trim()) && Math.abs(Number(text)) < 1e300 ? Number(text) : text === "" ? null : text);
-// A label keeps what tells it from others: 7 and "7.0" are not one.
+// A label becomes a number only if it is written as an integer, so that 7 and "7.0" stay different labels.
 export const labelOf = (v) => (typeof v === "string" && /^-?\d{1,15}$/.test(v) ? Number(v) : v);
 
-// Files that are no text, by what they begin with.
+// The formats of files that are not text, by their first bytes.
 const FORMATS = { PAR1: "Parquet", ARROW1: "Arrow", "PK\u0003\u0004": "a ZIP archive or a spreadsheet", "\u001f\u008b": "compressed with gzip" };
 
-// Refuse a file that is no text, and say what reads it.
+// Refuse a file that is not text, and name the commands that read it.
 async function refuseBinary(file) {
   const head = new Uint8Array(await file.slice(0, 2 ** 16).arrayBuffer()), begin = String.fromCharCode(...head.slice(0, 8));
   const [, format] = Object.entries(FORMATS).find(([magic]) => begin.startsWith(magic)) ?? [];
@@ -64,11 +64,11 @@ async function refuseBinary(file) {
     const name = /^[\w.-]+$/.test(file.name) ? file.name : `"${file.name}"`;
     throw new Error(`it is ${format}, which the page does not read. In a terminal "hinged replay ${name} --label COLUMN --model NAME" learns it, "hinged offer NAME ${name}" puts it into a pool, and "hinged predict NAME ${name}" predicts it`);
   }
-  if (format || head.includes(0)) throw new Error(`it is ${format ?? "no text in UTF-8"}; the page reads CSV, JSONL and LIBSVM`);
+  if (format || head.includes(0)) throw new Error(`it is ${format ?? "not UTF-8 text"}; the page reads CSV, JSONL and LIBSVM`);
 }
 
-// {kind, names, rows()}: rows are [number, cells by name] for tables, [number, {label, indices, values}] for LIBSVM, and
-// [number, Error] for a line that is none.
+// Open a file: {kind, names, rows()}. A row is [number, cells by name] in a table, [number, {label, indices, values}] in
+// LIBSVM, and [number, Error] for an invalid line.
 export async function open(file) {
   await refuseBinary(file);
   let first = "";
@@ -88,7 +88,7 @@ async function openTable(file, separator) {
       if (number++ === 0 && named) continue;
       yield cells.length === names.length
         ? [number, Object.fromEntries(names.map((name, i) => [name, cells[i]]))]
-        : [number, new Error(`${cells.length} cells where ${names.length} were expected`)];
+        : [number, new Error(`expected ${names.length} cells, got ${cells.length}`)];
     }
   }
   return { kind: "csv", names, rows };
@@ -101,9 +101,9 @@ async function* objects(file) {
     if (!line.trim()) continue;
     try {
       const found = JSON.parse(line);
-      if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error("no object");
+      if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error(`got ${found === null ? "null" : Array.isArray(found) ? "an array" : `a ${typeof found}`}`);
       yield [number, found];
-    } catch (error) { yield [number, new Error(`no JSON object: ${error.message}`)]; }
+    } catch (error) { yield [number, new Error(`not a JSON object: ${error.message}`)]; }
   }
 }
 
@@ -121,16 +121,16 @@ async function* vectors(file) {
       indices.push(Number(index));
       values.push(Number(v));
     }
-    yield [number, wrong === null ? { label, indices, values } : new Error(`${wrong.slice(0, 40)} is no index:value`)];
+    yield [number, wrong === null ? { label, indices, values } : new Error(`expected index:value, got ${wrong.slice(0, 40)}`)];
   }
 }
 
-const WORDS = 4; // of a cell in the mean, where a column holds texts
+const WORDS = 4; // mean words per cell from which a column is text whose words are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
 const COMMA = /^\s*[+-]?\d+(\.\d{3})*,\d+\s*$/;
-const NEARLY = 0.95; // of the cells of a column: what the server takes for days and times
+const NEARLY = 0.95; // share of cells that must match in a column of times or decimal commas; the server uses the same share for times
 
-// What each column of some rows holds, and what it is likely to be: id, label, feature, or text, whose words are features.
+// Guess what each column holds and its role: id, label, feature, or text, whose words are features.
 export function guess(names, rows) {
   const columns = names.map((name) => {
     const cells = rows.map((row) => row[name]).filter((v) => v !== "" && v !== null && v !== undefined);

@@ -1,4 +1,4 @@
-// Likely errors of labels: each beside what the model thinks, and the points that say so.
+// Suspect labels, each beside the model's prediction and the examples behind the prediction.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
@@ -6,7 +6,7 @@ import { Example } from "./example.js";
 import { announce, Dialog, figure, forgotten, Instead, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { carriers, Neighbours } from "./why.js";
 
-const SHOWN = 20;
+const SHOWN = 20; // suspects fetched at a time
 
 export function Suspects({ model }) {
   const to = `models/${path(model)}`;
@@ -14,7 +14,7 @@ export function Suspects({ model }) {
     async () => ({ ...(await ask("GET", `${to}/suspects?n=${SHOWN}`)), figures: await ask("GET", to) }), 20_000, [model]);
   const [gone, setGone] = useState(new Set());
   const heading = useRef();
-  if (!found) return html`<${Instead} title="Likely errors of labels" error=${problem} again=${again} />`;
+  if (!found) return html`<${Instead} title="Suspect labels" error=${problem} again=${again} />`;
   const shown = found.suspects.filter((s) => !gone.has(s.id));
   const settle = (id, text) => {
     setGone((was) => new Set(was).add(id));
@@ -22,10 +22,10 @@ export function Suspects({ model }) {
     heading.current?.focus();
     again();
   };
-  return html`<h1 tabindex="-1" ref=${heading}>Likely errors of labels</h1>
-    <p class="soft">Examples that the model holds and does not believe, the worst first. Nothing here is wrong for sure: look at each.</p>
+  return html`<h1 tabindex="-1" ref=${heading}>Suspect labels</h1>
+    <p class="soft">Labels that are probably wrong, because the model contradicts them. The worst come first. Check each label: it may still be right.</p>
     <${Problem} error=${problem} again=${again} />
-    ${shown.length === 0 ? html`<div class="empty">No label looks wrong.</div>` : shown.map((suspect) => html`
+    ${shown.length === 0 ? html`<div class="empty">No label looks wrong. There is nothing to do here.</div>` : shown.map((suspect) => html`
       <${Suspect} key=${suspect.id} model=${model} suspect=${suspect} figures=${found.figures} settle=${settle} />`)}`;
 }
 
@@ -53,7 +53,7 @@ function Suspect({ model, suspect, figures, settle }) {
   const put = async (y, word) => {
     try {
       const answer = await ask("PUT", to, { y });
-      settle(suspect.id, `${suspect.id.slice(0, 80)} ${word}${answer.job ? ": the model is being taught anew" : ""}`);
+      settle(suspect.id, `${suspect.id.slice(0, 80)} ${word}${answer.job ? ": retraining the model" : ""}`);
     } catch (caught) { setError(caught); }
   };
   const forget = async () => {
@@ -68,17 +68,17 @@ function Suspect({ model, suspect, figures, settle }) {
   };
   return html`<article class="card suspect" aria-label=${`Suspect ${suspect.id.slice(0, 80)}`}>
     <div><h2><bdi class="code">${suspect.id.slice(0, 100)}</bdi></h2>
-      ${x === undefined ? html`<p class="waiting">One moment</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
-    <div><p>Its label is <b><${Name} of=${suspect.label} /></b>. The model says <b><${Name} of=${suspect.prediction} /></b>
-        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp" : ""})</span>.</p>
-      ${said && said.support_vectors.length > 0 && html`<p class="soft">It goes by:</p><${Neighbours} of=${said.support_vectors} show=${show} />`}
+      ${x === undefined ? html`<p class="waiting">Loading…</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
+    <div><p>The label is <b><${Name} of=${suspect.label} /></b>. The model predicts <b><${Name} of=${suspect.prediction} /></b>
+        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp loss" : ""})</span>.</p>
+      ${said && said.support_vectors.length > 0 && html`<p class="soft">Examples behind the prediction, with their contributions:</p><${Neighbours} of=${said.support_vectors} show=${show} />`}
       <${Problem} error=${error} />
-      <div class="row"><button onClick=${() => put(suspect.label, "kept: its label is right")}>Keep <b><${Name} of=${suspect.label} cut=${30} /></b>: it is right</button>
-        ${!same(suspect.prediction, suspect.label) && html`<button class="main" onClick=${() => put(suspect.prediction, "corrected")}>It is <${Name} of=${suspect.prediction} cut=${30} /></button>`}
-        <button onClick=${() => setChoosing(true)}>Something else</button>
-        <button class="plain danger" onClick=${forget}>Forget it</button></div></div>
+      <div class="row"><button onClick=${() => put(suspect.label, "kept: its label is right")}>Keep <b><${Name} of=${suspect.label} cut=${30} /></b></button>
+        ${!same(suspect.prediction, suspect.label) && html`<button class="main" onClick=${() => put(suspect.prediction, "corrected")}>Change to <${Name} of=${suspect.prediction} cut=${30} /></button>`}
+        <button onClick=${() => setChoosing(true)}>Choose another label</button>
+        <button class="plain danger" onClick=${forget}>Forget example</button></div></div>
     ${choosing && html`<${Dialog} title="Another label" close=${() => setChoosing(false)}><form class="row" onSubmit=${chosen}>
       <label>Label <input name="label" list=${`labels-${suspect.id}`} required maxlength="256" autocomplete="off" /></label>
       <datalist id=${`labels-${suspect.id}`}>${figures.classes.map((c) => html`<option value=${shownLabel(c)}></option>`)}</datalist>
-      <button class="main">Correct it</button></form></${Dialog}>`}</article>`;
+      <button class="main">Change label</button></form></${Dialog}>`}</article>`;
 }

@@ -1,10 +1,10 @@
-// Rows of a file on their way to a model, in the background: it goes on when another view is opened.
+// Send the rows of a file to a model in the background. The upload goes on while the user looks at another view.
 
 import { ask, insist, path } from "./api.js";
 import { labelOf, value } from "./read.js";
 
-const ROWS = 100; // of one request
-const REFUSED_KEPT = 1000;
+const ROWS = 100; // rows per request
+const REFUSED_KEPT = 1000; // refused rows kept with their reasons; further refused rows are only counted
 
 export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, predict}
@@ -16,7 +16,7 @@ export class Upload {
 
   stop() { if (this.state === "running") { this.state = "stopping"; this.changed(); } }
 
-  // Go on where it was stopped. Ids make it safe to send again what had been sent.
+  // Resume where the upload stopped. Rows may be sent twice: each has an id, and an id is learned once.
   resume() {
     if (this.state !== "stopped") return;
     this.state = "running";
@@ -78,14 +78,14 @@ export class Upload {
       });
       return;
     }
-    const labelled = batch.filter((e) => e.y !== undefined), others = batch.filter((e) => e.y === undefined);
+    const labelled = batch.filter((e) => e.y !== undefined), unlabelled = batch.filter((e) => e.y === undefined);
     await this.#each("learn", labelled, ({ id, x, y }) => ({ id, x, y }), (_, result) => {
       if (result.duplicate) this.repeated += 1; else this.learned += 1;
     });
-    await this.#each("pool", others, ({ id, x }) => ({ id, x }));
+    await this.#each("pool", unlabelled, ({ id, x }) => ({ id, x }));
   }
 
-  // One request for many; the one that is refused is left out, and the others are sent again.
+  // Send a batch in one request. If the server refuses a row, send the batch again without that row.
   async #each(route, batch, body, done = () => {}) {
     let left = batch;
     while (left.length) {
@@ -111,7 +111,7 @@ export class Upload {
   }
 }
 
-// A name for the rows of a file that have none: the same file gets the same one.
+// A prefix for the ids of rows without an id. The same file always gets the same prefix.
 export async function nameOf(file) {
   const bytes = new Uint8Array(await file.slice(0, 2 ** 16).arrayBuffer());
   let hash = 0x811c9dc5 ^ file.size;
@@ -120,11 +120,11 @@ export async function nameOf(file) {
   return `${stem}-${hash.toString(16).padStart(8, "0")}`;
 }
 
-// Columns that are learned from.
+// The columns that the model learns from.
 export const featuresOf = (columns) => columns.filter((c) => c.use === "feature" || c.use === "text");
 
-// What a new model for a file is made of: the server finds C by a race, scales and gamma, or the weights of
-// words, in a warm-up.
+// The configuration of a new model for a file. The server finds C in a race, and scales, gamma or the weights of words
+// in the warm-up.
 export async function configurationFor(source, columns, rows) {
   const warmup = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
   if (source.kind === "libsvm") {

@@ -1,4 +1,4 @@
-// Why a question was asked: how far it is from the boundary, what the model thinks, and the points that say so.
+// Why a question was asked: its distance to the decision boundary, the prediction, and the examples behind it.
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
@@ -6,12 +6,13 @@ import { Example } from "./example.js";
 import { figure, Name, percent, Problem } from "./parts.js";
 
 const REASONS = {
-  active: "the model knows it least, among those unlike each other", autoactive: "the model knows it least, of a sample", random: "drawn at random",
-  explore: "drawn at random, for an honest accuracy", gradient: "the model errs on it most", again: "you took your answer back",
+  active: "The model is most uncertain about it, among candidates unlike each other", autoactive: "The model is most uncertain about it, in a sample",
+  random: "It was drawn at random", explore: "It was drawn at random, to measure the accuracy", gradient: "The model's error on it is largest",
+  again: "You took your answer back",
 };
-const NEIGHBOURS = 5;
+const NEIGHBOURS = 5; // support vectors shown
 
-// The support vectors that carry what a model says of an x, each with its own x.
+// The model's prediction for an x, with the support vectors that contribute most, each with its x.
 export async function carriers(model, x) {
   const to = `models/${path(model)}`;
   const { results: [said] } = await ask("POST", `${to}/predict`, { examples: [{ x }], explain: NEIGHBOURS });
@@ -23,7 +24,7 @@ export async function carriers(model, x) {
 export function Neighbours({ of, show }) {
   return html`<ul class="neighbours">${of.map((sv) => html`<li key=${sv.id}>
     <${Example} x=${sv.x} show=${show} side=${88} most=${4} />
-    <b><${Name} of=${sv.label} cut=${40} /></b> <span class="soft">${sv.contribution > 0 ? "for" : "against"} it, ${figure(Math.abs(sv.contribution))}</span>
+    <b><${Name} of=${sv.label} cut=${40} /></b> <span class="soft">${sv.contribution > 0 ? "+" : "−"}${figure(Math.abs(sv.contribution))}</span>
     <br /><small><${Name} of=${String(sv.id)} cut=${24} /></small></li>`)}</ul>`;
 }
 
@@ -35,9 +36,9 @@ export function Why({ model, question, show }) {
     carriers(model, question.x).then((found) => !ended && setSaid(found), (caught) => !ended && setError(caught));
     return () => { ended = true; };
   }, [model, question.id]);
-  return html`<section class="card" aria-label="Why this one"><h2>Why this one?</h2>
-    <p>${REASONS[question.reason] ?? question.reason ?? "you chose it"}${question.score !== null && question.score !== undefined && `; ${figure(question.score)} from the boundary when it was asked`}.</p>
+  return html`<section class="card" aria-label="Why this question"><h2>Why this question?</h2>
+    <p>${REASONS[question.reason] ?? question.reason ?? "You chose it"}${question.score !== null && question.score !== undefined && `. Its distance to the decision boundary was ${figure(question.score)}`}.</p>
     <${Problem} error=${error} />
-    ${said && html`<p>${said.prediction === null ? "The model has no opinion yet." : html`The model says <b><${Name} of=${said.prediction} /></b>${said.probability !== null && `, with probability ${percent(said.probability)}`}.
-      It goes by these examples:`}</p><${Neighbours} of=${said.support_vectors} show=${show} />`}</section>`;
+    ${said && html`<p>${said.prediction === null ? "The model makes no prediction yet." : html`The model predicts <b><${Name} of=${said.prediction} /></b>${said.probability !== null && `, with probability ${percent(said.probability)}`}.
+      Examples behind the prediction, with their contributions:`}</p><${Neighbours} of=${said.support_vectors} show=${show} />`}</section>`;
 }

@@ -1,4 +1,4 @@
-"""The store on a Redis or Valkey server, or a cluster of them."""
+"""The store on a Redis or Valkey server, or on a cluster of such servers."""
 
 from hinged.service.store.redis.store import RedisStore
 

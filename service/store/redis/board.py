@@ -1,11 +1,11 @@
-"""What a controller of several servers has decided, and that it alone decides: both stand in Redis.
+"""The controller's board in Redis: which controller decides for the servers, and which moves it has decided.
 
 KEYS  controller, moves
 
-    controller  string  who it is; gone where it has not said so for a while
+    controller  string  name of the controller; expires if the controller does not renew it
     moves       hash    model to "number source target", the moves that are still to be made
 
-Nothing that is written here is needed to serve or to learn: who has which model stands beside the model (claims.py).
+Serving and learning need nothing that is written here: the owner of a model is stored with the model (claims.py).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if held and held ~= ARGV[1] then return {'held', held} end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 """
 
-# ARGV: who asks, milliseconds for which it holds.
+# ARGV: name of the caller, milliseconds for which it stays the controller.
 HOLD = Script(_HOLD + "return {'ok'}")
 
-# ARGV behind them: model, "number source target", of each move.
+# Further ARGV: model and "number source target" of each move.
 WRITE = Script(
     _HOLD
     + """
@@ -39,7 +39,7 @@ return {'ok'}
 """
 )
 
-# ARGV behind them: models whose moves are made, or dropped.
+# Further ARGV: models whose moves are made, or dropped.
 STRIKE = Script(
     _HOLD
     + """
@@ -48,7 +48,7 @@ return {'ok'}
 """
 )
 
-# ARGV: who asks.
+# ARGV: name of the caller.
 LEAVE = Script(
     """#!lua flags=allow-oom
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
@@ -57,24 +57,24 @@ return {'ok'}
 )
 
 Step = tuple[str, str, str]
-"""A model, the server that has it and the one that is to have it."""
+"""A model, the server that has it, and the server that is to have it."""
 
 
 class Board:
-    """The decisions of the controllers of the servers on a store, as one of them reads and writes them."""
+    """A controller's access to the board of the servers on a store."""
 
     def __init__(self, url: str, *, name: str, ttl_s: float, namespace: str = "hinged", timeout_s: float = 5.0) -> None:
-        """name: of this controller, unlike that of any other. ttl_s: for how long it is the one after it said so."""
+        """name: of this controller, unique. ttl_s: seconds that it stays the controller after each sign of life."""
         self._keys = [f"{namespace}:{{-}}:{part}" for part in ("controller", "moves")]
         self._me = [name, int(1000 * ttl_s)]
         self._nodes = Nodes(url, durable=False, timeout_s=timeout_s)
 
     def hold(self) -> bool:
-        """Be the controller for a while; false where another one is. StoreUnavailable, as all of these."""
+        """Be the controller for `ttl_s`; false if another controller is. StoreUnavailable, as in every method."""
         return self._change(HOLD)
 
     def read(self) -> list[Step]:
-        """The moves that are still to be made, in order."""
+        """The moves still to be made, in order."""
         flat = self._nodes.ask("HGETALL", self._keys[1])
         steps = []
         for model, said in zip(flat[::2], flat[1::2], strict=True):
@@ -83,17 +83,17 @@ class Board:
         return [step for _, step in sorted(steps)]
 
     def write(self, steps: Sequence[Step]) -> bool:
-        """Make these the moves that are to be made; false where another one is the controller."""
+        """Replace the moves to be made; false if another controller is in charge."""
         flat = [part for number, (model, *ends) in enumerate(steps) for part in (model, " ".join((str(number), *ends)))]
         return self._change(WRITE, *flat)
 
     def strike(self, models: Sequence[str]) -> bool:
-        """Take the moves of some models off; false where another one is the controller."""
+        """Remove the moves of some models; false if another controller is in charge."""
         return self._change(STRIKE, *models)
 
     def close(self) -> None:
-        """Be the controller no more."""
-        with suppress(StoreUnavailable):  # it will be noticed
+        """Stop being the controller."""
+        with suppress(StoreUnavailable):  # the key expires
             self._nodes.call(LEAVE, self._keys, self._me[:1])
         self._nodes.close()
 

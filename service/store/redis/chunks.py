@@ -1,6 +1,6 @@
-"""A snapshot on Redis: chunks in a hash of their own, and a record that names it, how many they are, and their hash.
+"""Snapshots on Redis: chunks in a hash of their own, and a record with the name, number, size and digest of the chunks.
 
-The chunks are written one by one; the record, which makes them visible, last.
+The chunks are written one by one. The record, which makes them visible, is written last.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from hinged.service.store.redis.scripts import Steps
 
 REPLACED_MAX = 3
-"""How often a snapshot may be replaced while it is read."""
+"""Most attempts to read a snapshot that is replaced while it is read."""
 
 
 def write(steps: Steps, model: str, name: str, position: int, state: bytes) -> None:
-    """Write the chunks, then make them visible and remove what is no longer kept in one step.
+    """Write the chunks; then, in one step, make them visible and remove snapshots that are no longer kept.
 
-    The snapshot has begun. StoreUnavailable where it is dropped meanwhile.
+    The snapshot has begun. StoreUnavailable if it is dropped meanwhile.
     """
     hashed, parts = snapshot_hash(position), range(0, len(state), SNAPSHOT_CHUNK_BYTES)
     for part, start in enumerate(parts):
@@ -44,9 +44,9 @@ def _go_on(model: str, answer: tuple[str, list[Any]]) -> None:
 
 
 def read(ask: Callable[..., Any], key: str, model: str, position: int) -> bytes:
-    """Read the chunks; from the beginning if the snapshot is replaced meanwhile.
+    """Read the chunks; begin again if the snapshot is replaced meanwhile.
 
-    key: of the hash of records. KeyError if there is none at this position, Damaged where it is not whole.
+    key: of the hash of records. KeyError if there is no snapshot at this position, Damaged if it is incomplete.
     """
     damaged = Damaged(f"the snapshot of {model} at position {position} fails its checksum")
     for _ in range(REPLACED_MAX):
@@ -71,7 +71,7 @@ def read(ask: Callable[..., Any], key: str, model: str, position: int) -> bytes:
 
 
 def _joined(ask: Callable[..., Any], key: str, parts: int, size: int) -> bytes | None:
-    """The parts of a snapshot, put together; None if one is missing or they are not of this size."""
+    """The joined parts of a snapshot; None if a part is missing or the size differs."""
     state = BytesIO()
     for part in range(parts):
         chunk = ask("HGET", key, part)

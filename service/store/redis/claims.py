@@ -1,6 +1,6 @@
-"""What servers that share a Redis do in one step, as scripts.py: claim a model, hand it over, say that they live.
+"""The atomic steps of servers that share a Redis, as scripts: claim a model, hand it over, give a sign of life.
 
-The first three are a model's: KEYS and the first two ARGV are those of scripts.py.
+The first three scripts work on a model: KEYS and the first two ARGV are described in scripts.py.
 """
 
 from __future__ import annotations
@@ -8,17 +8,18 @@ from __future__ import annotations
 from hinged.service.store.redis.scripts import ALIVE, BEGIN, FREEING, KEYS_OF_A_MODEL, Script
 
 KEPT_S = 600
-"""For how long it is known which owners have changed: who asks more seldom is told all."""
+"""Seconds for which changes of owners are remembered. A server that asks less often gets all owners instead."""
 
-# What a server that shares the store does with one model. ARGV: the epoch that was found there, '' for none; '', the
-# address of the claimer. Of two that found the same one gets it. By the clock, as OPEN, and higher than the last in any
-# case. A name without a model is claimed before it is made. Answers the new epoch.
+# A server that shares the store claims a model. ARGV: the epoch found there, '' if none; ''; the claimer's address. If
+# two servers found the same epoch, one of them gets the model. The new epoch is the time, as in OPEN, and higher than
+# the last. A name without a model is claimed before the model is created. Answers the new epoch.
 CLAIM = Script(
     KEYS_OF_A_MODEL.replace("#!lua", "#!lua flags=allow-oom", 1)
     + """
 if (held or '') ~= epoch then return {'changed', held or ''} end
 local now = redis.call('TIME')
 local mine = string.format('%.0f', math.max(now[1] * 1000000 + now[2], (tonumber(held) or 0) + 1))
+
 if not lives then
     redis.call('SET', fence, mine, 'EX', 86400)
     return {'ok', mine}
@@ -30,7 +31,7 @@ redis.call('HSET', meta, 'owner', ARGV[3])
     + "return {'ok', mine}"
 )
 
-# ARGV behind the first two: the address of who is to claim it. From here on the caller writes no more.
+# Further ARGV: address of the server that is to claim the model. The caller may no longer write.
 RELEASE = Script(
     FREEING
     + ALIVE
@@ -41,7 +42,7 @@ return {'ok'}
 """
 )
 
-# Only reads. Answers the epoch, the owner, whether there is a model, and its end.
+# Only reads. Answers the epoch, the owner, whether the model exists, and the end of its log.
 OWNER = Script(
     """#!lua flags=no-writes
 local born, owner, last = unpack(redis.call('HMGET', KEYS[2], 'born', 'owner', 'end'))
@@ -49,11 +50,12 @@ return {'ok', redis.call('GET', KEYS[1]) or '', owner or '', born and 1 or 0, la
 """
 )
 
-# Of several servers on one store. KEYS: epoch, models, nodes, owners, joined, changes. nodes is a hash: address of a
-# server to "expires run figures", milliseconds by this server's clock. owners is a hash: model to "epoch address",
-# which is what was said last; what holds stands beside the model. joined is the epoch of those that share the store:
-# while it is also the one in epoch, no server has taken the whole store for itself. changes is a sorted set: models by
-# when their owner was said last, microseconds, for KEPT_S: a server is told what has changed since it asked, or all.
+# For the servers on one store. KEYS: epoch, models, nodes, owners, joined, changes. nodes is a hash: address of a
+# server to "expires run figures", in milliseconds by Redis's clock. owners is a hash: model to "epoch address", as last
+# reported; the binding owner is stored with the model. joined is the epoch of the servers that share the store: while
+# epoch is the same, no server has taken the whole store for itself. changes is a sorted set: models by the time of
+# their last reported change of owner, in microseconds, kept for KEPT_S: a server gets the changes since it last asked,
+# or all.
 
 _BEAT = """
 redis.call('HSET', KEYS[3], ARGV[2], string.format('%.0f', now + tonumber(ARGV[4])) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5])
@@ -64,12 +66,13 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 
-# ARGV: least epoch, address, run, milliseconds for which this holds, figures.
+# ARGV: least epoch, address, run, milliseconds for which this sign of life is valid, figures.
 JOIN = Script(
     "#!lua flags=allow-oom"
     + _NOW
     + """
 local held = redis.call('GET', KEYS[1])
+
 if not held or redis.call('GET', KEYS[5]) ~= held or tonumber(held) < tonumber(ARGV[1]) then
     held = string.format('%.0f', math.max(now * 1000, (tonumber(held) or 0) + 1, tonumber(ARGV[1])))
     redis.call('MSET', KEYS[1], held, KEYS[5], held)
@@ -85,9 +88,9 @@ local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
-# ARGV: epoch, then as above, and the mark that was answered before, 0 for all. Answers the time, a mark, whether the
-# rest is all, the nodes, the owners, the models, and, where it is not all, the names that it is about. Nodes that are
-# gone for an hour are forgotten.
+# ARGV: epoch, then as in JOIN, and the mark of the last answer, 0 for all. Answers the time, a mark, whether the rest
+# is everything, the nodes, the owners, the models, and, if it is not everything, the names of the changed models. Nodes
+# that have been gone for an hour are forgotten.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW
@@ -103,20 +106,25 @@ for i = 1, #nodes, 2 do
     if tonumber(string.match(nodes[i + 1], '^%d+')) + 3600000 < now then redis.call('HDEL', KEYS[3], nodes[i]) end
 end
 local last = redis.call('ZREVRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2]
+
 local at, since = time[1] * 1000000 + time[2], tonumber(ARGV[6])
 local mark = string.format('%.0f', math.max(at - 1, tonumber(last or 0)))
+
 if since < at - KEPT_S * 1000000 then
     local owners, models = redis.call('HGETALL', KEYS[4]), redis.call('SMEMBERS', KEYS[2])
     return {'ok', string.format('%.0f', now), mark, 1, nodes, owners, models}
 end
 local owners, models = {}, {}
+
 local changed = redis.call('ZRANGEBYSCORE', KEYS[6], '(' .. ARGV[6], '+inf')
+
 for _, name in ipairs(changed) do
     local said = redis.call('HGET', KEYS[4], name)
     if said then
         owners[#owners + 1] = name
         owners[#owners + 1] = said
     end
+
     if redis.call('SISMEMBER', KEYS[2], name) == 1 then models[#models + 1] = name end
 end
 return {'ok', string.format('%.0f', now), mark, 0, nodes, owners, models, changed}
@@ -133,7 +141,7 @@ return {'ok'}
 """
 )
 
-# ARGV: epoch, model, its epoch, its owner; '' for a model that is gone.
+# ARGV: epoch, model, its epoch, its owner; '' if the model is gone.
 SAY = Script(
     "#!lua flags=allow-oom"
     + _JOINED
@@ -146,12 +154,13 @@ local time = redis.call('TIME')
 local at = time[1] * 1000000 + time[2]
 local last = redis.call('ZREVRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2]
 redis.call('ZADD', KEYS[6], string.format('%.0f', math.max(at, tonumber(last or 0) + 1)), ARGV[2])
+
 redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', string.format('%.0f', at - KEPT_S * 1000000))
 return {'ok'}
 """.replace("KEPT_S", str(KEPT_S))
 )
 
-# KEYS: secret, a string that all servers on the store know. ARGV: what it is to be if there is none.
+# KEYS: secret, a string that all servers on the store know. ARGV: the secret to set if there is no secret yet.
 SECRET = Script(
     """#!lua flags=allow-oom
 redis.call('SET', KEYS[1], ARGV[1], 'NX')

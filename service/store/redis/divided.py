@@ -1,7 +1,7 @@
-"""By how many processes a namespace of Redis is divided (docs/adr/0049): each owner has a namespace below it.
+"""Division of a Redis namespace among processes (docs/adr/0052): each owner has a namespace below it.
 
-The number stands beside the keys of the namespace itself. It is settled in one step, with the first server that opens
-it.
+The number of parts is stored beside the keys of the namespace itself. The first server that opens the namespace settles
+it in one step.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from hinged.service.store.redis.nodes import Nodes
 
 
 def settle(nodes: Nodes, namespace: str, wanted: int) -> int:
-    """By how many processes a namespace is divided, 0: by none. A new one is from now on divided as wanted."""
+    """The number of processes that divide a namespace; 0 if not divided. A new namespace is divided into `wanted`
+    parts.
+    """
     keys = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "workers")]
     _, division = nodes.call(scripts.DIVISION, keys, [wanted], lasting=True)
     return int(division)
 
 
 def divide(url: str, wanted: int, *, namespace: str, durable: bool, timeout_s: float, **_: Any) -> int:
-    """The same, of a Redis that is not open. StoreUnavailable if it cannot be opened."""
+    """`settle` for a Redis that is not open. StoreUnavailable if it cannot be opened."""
     with closing(Nodes(url, durable=durable, timeout_s=timeout_s)) as nodes:
         return settle(nodes, namespace, wanted)

@@ -1,7 +1,7 @@
-"""Connections to one Redis or to a Redis Cluster, and what its servers promise about a write that they answer.
+"""Connections to a Redis server or Redis Cluster, with a check that the servers keep what the store promises.
 
-redis-py knows the protocol, the pools and the cluster's slots. Its own retries are not used: a write that was sent
-and not answered may have happened, and only the store knows how to find out.
+redis-py provides the protocol, the pools and the cluster's slots. Its retries are off: a write that was sent and not
+answered may have happened, and only the store knows how to find out.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OLDEST = (7, 0)
+OLDEST = (7, 0)  # oldest version of Redis that the store works with: its scripts declare flags
 WAITS_FROM = (7, 2)
-"""Since then a server has WAITAOF: wait until what this connection wrote is fsynced."""
+"""First version with WAITAOF, which waits until the writes of this connection are fsynced."""
 ATTEMPTS = 3
-"""For what a cluster's node refused, or nobody was there to be asked: the cluster may have changed."""
+"""Attempts at a request that a cluster's node refused or could not be sent: the cluster may have changed."""
 AT_ONCE = 1_000
-"""Questions that are sent before the first answer is read."""
+"""Most questions sent before the first answer is read."""
 CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
+"""The settings of Redis on which durability depends."""
 
 
 class NotDurableError(RedisError):
-    """The server could lose what it has acknowledged."""
+    """The server could lose acknowledged writes."""
 
 
 class Nodes:
@@ -60,7 +61,7 @@ class Nodes:
     def __init__(self, url: str, *, durable: bool, timeout_s: float) -> None:
         self.promise = "may be lost by a crash of Redis or its machine: HINGED_DURABILITY=relaxed"
         self._durable = durable
-        self._wait_ms = int(timeout_s * 800)  # shorter than the socket's, so that the server is heard
+        self._wait_ms = int(timeout_s * 800)  # less than the socket's timeout, so that the answer still arrives
         self._waits: WeakSet[AbstractConnection] = WeakSet()
         self._closed = False
         self._where, self._cluster, self._single = "Redis", None, None
@@ -85,10 +86,10 @@ class Nodes:
             raise StoreUnavailable(f"{self._where} cannot be used: {_reason(error)}") from error
 
     def call(self, script: Script, keys: Sequence[str], arguments: Sequence[Any], *, lasting: bool = False) -> Any:
-        """What `script` answers, from the server that holds `keys`; all of them are in one slot.
+        """Run `script` on the server that holds `keys`, which share a slot; return its answer.
 
-        With `lasting`, after all that the script wrote is fsynced (if so it is promised). StoreUnavailable if it did
-        not run, OutcomeUnknown if it may have.
+        lasting: wait until its writes are fsynced, if durability is promised. StoreUnavailable if it did not run,
+        OutcomeUnknown if it may have run.
         """
         for text in (("EVALSHA", script.sha), ("EVAL", script.text)):
             with suppress(NoScriptError):
@@ -96,14 +97,14 @@ class Nodes:
         raise StoreUnavailable(f"{self._where} does not keep scripts")
 
     def ask(self, *command: Any) -> Any:
-        """The answer to a `command` that reads; the key is its second word."""
+        """The answer to a `command` that only reads; its second word is the key."""
         try:
             return self._exchange(command[1], command, lasting=False)
         except OutcomeUnknown as error:
             raise StoreUnavailable(error.message) from error
 
     def ask_all(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        """The answers to many commands that read: of one server so many at once, of a cluster one after the other."""
+        """The answers to many reading commands: in batches from a single server, one after the other from a cluster."""
         if self._cluster is not None:
             return [self.ask(*command) for command in commands]
         found: list[Any] = []
@@ -127,14 +128,15 @@ class Nodes:
         return answers
 
     def rewrite(self, noted: Noted) -> list[str]:
-        """Let every server that takes writes write its files anew: what was not, a sentence each.
+        """Let every server that takes writes rewrite its files; return a sentence about each part that was not
+        rewritten.
 
-        StoreUnavailable where that may yet be done: if one was away or was started again meanwhile.
+        StoreUnavailable if a server was away or restarted meanwhile, so that a later call may succeed.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed")
         if self._cluster is None:
-            assert self._single is not None  # noqa: S101  one of the two is there
+            assert self._single is not None  # noqa: S101  there is a server if there is no cluster
             return rewrite(self._single, self._where, noted)
         cluster: Any = self._cluster
         try:
@@ -149,7 +151,7 @@ class Nodes:
         ]
 
     def close(self) -> None:
-        """Close the connections that nobody is using; those that are lent out when they come back."""
+        """Close the unused connections now, and connections in use when they come back."""
         self._closed = True
         if self._cluster is not None:
             self._cluster.close()
@@ -161,7 +163,7 @@ class Nodes:
             try:
                 return self._exchange_once(key, command, lasting=lasting)
             except (MovedError, ClusterDownError, NotConnected) as error:
-                # None of these did anything. What else a node may say in the middle of a move, the client will retry.
+                # None of these errors did anything. redis-py retries a node's other answers during a move.
                 if self._cluster is None or attempt == ATTEMPTS - 1:
                     raise StoreUnavailable(f"{self._where} did not take it: {_reason(error)}") from error
                 with suppress(RedisError):
@@ -169,13 +171,13 @@ class Nodes:
         raise AssertionError
 
     def _exchange_once(self, key: str, command: Sequence[Any], *, lasting: bool) -> Any:
-        """Errors that say that nothing was done come out as NotConnected, or as what they are."""
+        """Do the exchange once. An error that means nothing was done is raised as NotConnected, or unchanged."""
         with self._lent(key) as connection:
             return self._converse(connection, command, wait=lasting and connection in self._waits)
 
     @contextmanager
     def _lent(self, key: str) -> Iterator[Any]:
-        """A connection to the server that holds a key. NotConnected where there is none."""
+        """A connection to the server that holds a key. NotConnected if there is no such server."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         pool = self._client(key).connection_pool
@@ -190,27 +192,27 @@ class Nodes:
         try:
             connection.send_packed_command(connection.pack_commands(commands))
             answers = [_read(connection)]
-            if wait and not isinstance(answers[0], BusyLoadingError):  # after which redis-py has hung up
+            if wait and not isinstance(answers[0], BusyLoadingError):  # at which redis-py has disconnected
                 answers.append(_read(connection))
         except (RedisError, OSError) as error:
             connection.disconnect()
             raise OutcomeUnknown(
-                f"{self._where} took a request and did not answer it, it may be done or not: {error}"
+                f"{self._where} took a request and did not answer it; its outcome is unknown: {error}"
             ) from error
         self._check(answers[0], connection)
         if wait and not (isinstance(answers[1], list) and answers[1][0]):
             raise OutcomeUnknown(
-                f"{self._where} has not written to disk within {self._wait_ms} ms, it may last or not: {answers[1]}"
+                f"{self._where} has not written to disk within {self._wait_ms} ms; it may last or not: {answers[1]}"
             )
         return answers[0]
 
     def _check(self, answer: Any, connection: Any) -> None:
-        """Raise an answer that is an error: OutcomeUnknown if it came out of the middle of a script."""
+        """Raise the answer if it is an error: OutcomeUnknown if a script failed half way."""
         if not isinstance(answer, RedisError):
             return
         if isinstance(answer, NoScriptError | MovedError | ClusterDownError):
             raise answer
-        # It may not be the master any more, or have another configuration: greet it anew.
+        # The server may no longer be the master, or be configured differently: examine it again on a new connection.
         connection.disconnect()
         failure = OutcomeUnknown if "script:" in str(answer) else StoreUnavailable
         raise failure(f"{self._where} did not take it: {answer}") from answer
@@ -225,7 +227,7 @@ class Nodes:
 
     def _client(self, key: str) -> Redis:
         if self._cluster is None:
-            assert self._single is not None  # noqa: S101  one of the two is there
+            assert self._single is not None  # noqa: S101  there is a server if there is no cluster
             return self._single
         try:
             cluster: Any = self._cluster  # redis-py has no types here
@@ -239,7 +241,7 @@ class Nodes:
         self._examine(connection)
 
     def _examine(self, connection: Any) -> None:
-        """See that a server keeps what is promised, whenever a connection to it is made: it may have changed."""
+        """Check, at every new connection, that the server keeps what is promised: its configuration may change."""
         version = _version(connection)
         if version is not None and version < OLDEST:
             raise NotDurableError(f"it is version {_dotted(version)}, the store needs {_dotted(OLDEST)} or newer")
@@ -289,7 +291,7 @@ def _version(connection: Any) -> tuple[int, ...] | None:
     connection.send_command("INFO", "server")
     try:
         lines = connection.read_response().decode().splitlines()
-    except ResponseError:  # not for this user
+    except ResponseError:  # this user may not ask
         return None
     found = dict(line.split(":", 1) for line in lines if ":" in line)
     return tuple(int(part) for part in found["redis_version"].split(".")[:2])
@@ -307,7 +309,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _parse(url: str) -> tuple[str, str, str]:
-    """Scheme, hosts with ports (no password), and the URL of the first of them as redis-py reads it."""
+    """The scheme, the hosts with ports but no password, and the URL of the first host in redis-py's form."""
     parts = urlsplit(url)
     if parts.scheme not in {"redis", "rediss", "unix", "redis+cluster", "rediss+cluster"}:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Events as Redis is sent them, and as it shows them again."""
+"""Convert events to and from the form that Redis stores."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 BATCH_BYTES = 2**20
-"""Payload that one read, or one step of a copy, takes at once, bytes; at least one event."""
-BATCH_EVENTS = 1_000
+"""Payload read or copied at once, in bytes; at least one event. A larger value blocks Redis for longer."""
+BATCH_EVENTS = 1_000  # events read or copied at once, at most
 
 Packed = tuple[bytes, bytes, int]
 """Kind, payload and checksum of an event."""
@@ -28,13 +28,13 @@ def pack(after: int, events: Sequence[Event]) -> list[bytes | int]:
 
 
 def pack_event(position: int, event: Event) -> Packed:
-    """An event that is to stand at a position."""
+    """An event in the form for a position."""
     kind = event.kind.encode()
     return kind, event.payload, event_checksum(position, kind, event.payload)
 
 
 def unpack(after: int, entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> Iterator[tuple[int, Event]]:
-    """Entries of a stream behind a position as events, with those that are missing between them."""
+    """Stream entries after a position as events, with a MISSING event in each gap."""
     for entry, fields in entries:
         position = int(entry.partition(b"-")[0])
         yield from missing(after, position - 1)
@@ -46,5 +46,5 @@ def unpack(after: int, entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> Iter
 
 
 def missing(after: int, through: int) -> Iterator[tuple[int, Any]]:
-    """What stands there of events that should."""
+    """MISSING events for a range of positions."""
     return ((position, MISSING) for position in range(after + 1, through + 1))

@@ -1,6 +1,6 @@
-"""A log that is copied, a slice at a time, while appends go on; with the last slice the copy takes its place.
+"""Copy a log, a slice at a time, while appends go on; with the last slice the copy replaces the log.
 
-So what was trimmed, which a stream keeps in its memory, is gone, and events stand there as they are to be from now on.
+This removes trimmed events, which a stream keeps in its memory, and replaces redacted events.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from hinged.service.store.redis.scripts import Script, Steps
 
 SLICE_IDS = 4_096
-"""Ids that one step forgets."""
+"""Most ids forgotten in a step. A larger value blocks Redis longer."""
 
 
 def rebuild(steps: Steps, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
-    """Put a copy of a log in its place, in which some events are others, and forget ids with that.
+    """Replace a log by a copy in which the given events are replaced, and forget ids in the same step.
 
-    through: that the log reaches at least. `others` by position, in ascending order. Of many ids all but the last slice
-    go before. PositionTaken where the log is shorter, StoreUnavailable where somebody else rebuilds it.
+    through: position that the log must reach. `others`: the new events by position, ascending. If there are many ids,
+    all but the last slice are forgotten first. PositionTaken if the log is shorter, StoreUnavailable if another writer
+    rebuilds it.
     """
     name, places = uuid4().hex, [*others]
     word, found = steps(scripts.BEGIN_REBUILDING, through, name)
@@ -53,15 +54,15 @@ def rebuild(steps: Steps, model: str, through: int, others: Mapping[int, Packed]
 
 
 def _copy(steps: Steps, model: str, script: Script, *arguments: Any) -> list[int]:
-    """How far the copy of a log is after this step of it, and whether it has taken its place."""
+    """Copy one slice; return the position that the copy has reached, and whether it has replaced the log."""
     word, found = steps(script, *arguments, lasting=True)
     if word == "overtaken":
-        raise StoreUnavailable(f"the log of {model} was rebuilt by somebody else meanwhile")
+        raise StoreUnavailable(f"the log of {model} was rebuilt by another writer meanwhile")
     return [int(number) for number in found]
 
 
 def _next(others: Mapping[int, Packed], places: Sequence[int], at: int, end: int) -> list[Any]:
-    """Arguments of a copy of what is next behind `at`, and of those others there that may be sent at once."""
+    """Arguments for the next slice after `at`, with as many of the replaced events as may be sent at once."""
     to, size, sent = min(at + BATCH_EVENTS, end), 0, list[Any]()
     for place in places[bisect_right(places, at) : bisect_right(places, to)]:
         size += len(others[place][1])

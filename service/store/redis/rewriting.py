@@ -1,6 +1,6 @@
-"""Redis's own files, written anew: until then they hold what was removed from its memory.
+"""Have Redis rewrite its own files, which until then hold data that was removed from its memory.
 
-The append-only file is a list of commands, and an RDB file shows how it was when it was made.
+The append-only file is a list of commands; an RDB file shows the data at the time of writing.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from redis import Redis
 
     Noted = Callable[[str, str], AbstractContextManager[None]]
-    """Around all that a server does: its name, and what it calls this run of it."""
+    """Wraps a server's rewriting, given the server's name and its `run_id`."""
 
-POLL_S = 0.05
+POLL_S = 0.05  # seconds between two looks at a server's progress
 REWRITE_S = 3600.0
-"""What a server gets for each file."""
+"""Seconds that a server gets for each file."""
 BUSY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
 
 
 def rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
-    """Let `server` write its files anew and wait for the end: what it did not, a sentence each.
+    """Let `server` rewrite its files and wait for the end; return a sentence about each part that it did not rewrite.
 
-    That is what it refuses or fails to do. StoreUnavailable if it is away or not the same as before: a server that was
-    started anew says of what it never did that all is well.
+    The sentences tell what the server refuses or fails to do. StoreUnavailable if the server is away or was restarted:
+    a restarted server reports success for work that it never did.
     """
     try:
         return _rewrite(server, name, noted)
     except ResponseError as error:
-        return [f"{name} does not say which files it keeps, they may hold what was removed: {error}."]
+        return [f"{name} does not say which files it keeps; they may hold what was removed: {error}."]
     except (RedisError, OSError) as error:
-        raise StoreUnavailable(f"{name} went away while it was to write its files anew: {error}") from error
+        raise StoreUnavailable(f"{name} went away while it was to rewrite its files: {error}") from error
 
 
 def _rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
@@ -50,25 +50,25 @@ def _rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
             told += run.have_done("did not rewrite its append-only file", "BGREWRITEAOF", "aof_last_bgrewrite")
         saves = _saves(server)
         if saves or found.get("rdb_saves") or found.get("rdb_last_bgsave_time_sec", -1) >= 0:
-            told += run.have_done("did not write its RDB file anew", "BGSAVE", "rdb_last_bgsave")
+            told += run.have_done("did not rewrite its RDB file", "BGSAVE", "rdb_last_bgsave")
         elif saves is None:
-            told.append(f"{name} does not show its configuration: if it keeps an RDB file, that was not written anew.")
+            told.append(f"{name} does not show its configuration: if it keeps an RDB file, that was not rewritten.")
     replicas = found.get("connected_slaves", 0)
     if replicas:
-        told.append(f"{name} has replicas ({replicas}), whose own files were not written anew.")
+        told.append(f"{name} has replicas ({replicas}), whose own files were not rewritten.")
     return told
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A server between a start and the next."""
+    """A server from one start to the next."""
 
     server: Redis
     name: str
     id: str
 
     def have_done(self, failure: str, command: str, outcome: str) -> list[str]:
-        """Run a `command` that goes on in the background, to its end."""
+        """Run a `command` that works in the background; wait for its end."""
         end = time.monotonic() + REWRITE_S
         try:
             self._wait(end)
@@ -84,18 +84,18 @@ class _Run:
         try:
             client.execute_command(command)
         except ResponseError as error:
-            # Redis begins such work by itself, too, and does one at a time.
+            # Redis also starts such work by itself, and does one piece of it at a time.
             if "in progress" in str(error) or "process is active" in str(error):
                 return False
             raise
         return True
 
     def _wait(self, end: float) -> dict[str, Any]:
-        """Wait until nothing is written in the background; how that ended."""
+        """Wait until nothing is written in the background; return the server's figures."""
         while True:
             found = _info(self.server, "server", "persistence")
             if found["run_id"] != self.id:
-                raise StoreUnavailable(f"{self.name} was started again before it had written its files anew")
+                raise StoreUnavailable(f"{self.name} was restarted before it had rewritten its files")
             if not any(found.get(field) for field in BUSY):
                 return found
             if time.monotonic() > end:

@@ -1,31 +1,30 @@
-"""What the Redis store does in one step: Lua scripts, each all or nothing.
+"""The atomic steps of the Redis store: Lua scripts, each all or nothing.
 
-Redis runs a script alone and logs its effects as one transaction, but takes nothing back where one stops half way.
-So a script looks first and writes then, and nothing that it writes can fail by what it was given.
+Redis runs a script alone and logs its effects as one transaction, but undoes nothing if the script stops half way. So a
+script checks first and writes afterwards, and no argument can make a write fail.
 
-The scripts of a model get the same keys, all in one slot, and their first two arguments are the same:
+The scripts of a model get the same keys, all in one slot, and the same first two arguments:
 
 KEYS  fence, meta, log, ids, snapshots
-ARGV  epoch of the server that asks; what the model's `born` must be, or '' for any
+ARGV  epoch of the calling server; the model's expected `born`, or '' for any
 
-    fence      string  highest epoch that has written here. Outlives the model by a day: who was fenced off stays so
-    meta       hash    born (unlike that of any other model of the name), owner (address of the server that claimed it;
-                       none where one server has the whole store), end, trimmed, void (appends of this epoch with
-                       a number up to here are given up: should they arrive, they are refused), clean (how far log was
-                       trimmed when the one that it is now was begun), rebuilding ("name position": how far log:NAME
-                       has come), from (where it begins)
+    fence      string  highest epoch that has written here. Kept a day longer than the model, so fenced servers stay so
+    meta       hash    born: unique among all models of this name; owner: address of the server that claimed the
+                       model, absent if one server has the whole store; end; trimmed; void: appends of this epoch with
+                       a number up to this are given up and refused; clean: position up to which the log was trimmed
+                       when its present copy was begun; rebuilding: "name position", how far log:NAME is copied; from:
+                       position at which the copy begins
     log        stream  the event at position n has id n-0
-    log:NAME           what will stand in its place. A stream keeps the bytes of an entry that is taken out of it, and
-                       none can be put in but at the end: to forget is to copy the others
+    log:NAME           copy that will replace the log. A stream keeps the bytes of a deleted entry and inserts entries
+                       only at its end, so to forget an event is to copy the other events.
     ids        hash    id of an example to the position of its newest event
-    snapshots  hash    position to "name parts size digest"; "pending:name" to position while one is written
+    snapshots  hash    position to "name parts size digest"; "pending:name" to position while a snapshot is written
     snapshots:NAME     hash, part to chunk
 
-They answer with a list: a word, then what belongs to it. `ok`; `fenced`: a newer server is there; `gone`: no such
-model.
+They answer with a list: a word, then its values. `ok`; `fenced`: a newer server has written; `gone`: no such model.
 
-Where memory has run out (`maxmemory`), Redis runs none that writes, but those that say `allow-oom`: they free memory,
-or write a few bytes once, without which what frees it could not begin.
+When memory has run out (`maxmemory`), Redis refuses every script that writes, except scripts with `allow-oom`: these
+free memory, or write the few bytes that must come before memory can be freed.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from hashlib import sha1
 from typing import Any
 
 Steps = Callable[..., tuple[str, list[Any]]]
-"""Runs a script, with arguments, on one model as its writer: the word that it answers, and the rest. NoModel, Fenced.
+"""Runs a script, with arguments, on one model as its writer: the answered word, and the values. NoModel, Fenced.
 
-`lasting`: what it writes is fsynced when it has answered.
+`lasting`: the answer comes once the writes are fsynced.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script and the name under which Redis keeps it."""
+    """A script, and the hash by which Redis knows it."""
 
     text: str
     sha: str = field(init=False)
@@ -65,6 +64,7 @@ local function each_snapshot(visit)
     local found = redis.call('HGETALL', snapshots)
     for i = 1, #found, 2 do visit(found[i], found[i + 1]) end
 end
+
 local function drop_rebuilt()
     local name = string.match(redis.call('HGET', meta, 'rebuilding') or '', '^%S+')
     if name then
@@ -93,19 +93,21 @@ if held ~= epoch then
 end
 """
 
-# ARGV: number of this append, position behind which it goes, count of events; of each event kind, payload, checksum,
-# count of ids, ids.
+# ARGV: number of this append, position after which it goes, count of events; for each event its kind, payload,
+# checksum, count of ids, and ids.
 _APPEND = """
 local at = tonumber(ARGV[4])
 local last, void = unpack(redis.call('HMGET', meta, 'end', 'void'))
 if tonumber(ARGV[3]) <= tonumber(void) then return {'void'} end
 if tonumber(last) ~= at then return {'taken', last} end
 local i = 6
+
 for _ = 1, tonumber(ARGV[5]) do
     at = at + 1
     local position = string.format('%d', at)
     redis.call('XADD', log, position .. '-0', 'kind', ARGV[i], 'payload', ARGV[i + 1], 'checksum', ARGV[i + 2])
     local stop = i + 3 + tonumber(ARGV[i + 3])
+
     -- Lua passes a few thousand arguments at once and no more.
     for from = i + 4, stop, 1000 do
         local found = {}
@@ -113,6 +115,7 @@ for _ = 1, tonumber(ARGV[5]) do
             found[#found + 1] = ARGV[j]
             found[#found + 1] = position
         end
+
         redis.call('HSET', ids, unpack(found))
     end
     i = stop + 1
@@ -123,7 +126,7 @@ return {'ok', at}
 
 APPEND = Script(_NAMES + ALIVE + _APPEND)
 
-# ARGV: as above, then the owner, '' for none.
+# ARGV: as in _APPEND, then the owner, '' if none.
 CREATE = Script(
     _NAMES
     + """
@@ -135,8 +138,8 @@ if ARGV[#ARGV] ~= '' then redis.call('HSET', meta, 'owner', ARGV[#ARGV]) end
     + _APPEND
 )
 
-# ARGV: appends with a number up to this one are given up. Always writes, so whoever waits for it to last waits for all
-# that came before.
+# ARGV: appends with a number up to this are given up. The script always writes, so that waiting for its write to last
+# also waits for all earlier writes.
 GIVE_UP = Script(FREEING + ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
 
 DELETE = Script(
@@ -151,7 +154,7 @@ return {'ok'}
 """
 )
 
-# A new writer begins: what the last one did not end is taken away.
+# A new writer begins: remove everything that the last writer left unfinished.
 BEGIN = """
 redis.call('HSET', meta, 'void', 0)
 drop_rebuilt()
@@ -160,7 +163,7 @@ each_snapshot(function(field, record)
 end)
 """
 
-# What a server that has the whole store to itself does with every model when it starts.
+# A server that has the whole store to itself takes over every model when it starts.
 TAKE_OVER = Script(
     FREEING
     + """
@@ -175,8 +178,8 @@ redis.call('HDEL', meta, 'owner')
     + "return {'ok'}"
 )
 
-# ARGV: name of the new snapshot, its position, names of those that are being written. `short` and the end of a log that
-# does not reach that far.
+# ARGV: name of the new snapshot, its position, names of the snapshots being written. Answers `short` and the end of the
+# log if the log does not reach the position.
 BEGIN_SNAPSHOT = Script(
     _NAMES
     + ALIVE
@@ -204,7 +207,7 @@ return {'ok'}
 """
 )
 
-# ARGV: name, record, how many to keep.
+# ARGV: name, record, number of snapshots to keep.
 COMPLETE_SNAPSHOT = Script(
     _NAMES
     + ALIVE
@@ -219,6 +222,7 @@ local complete = {}
 each_snapshot(function(field, record)
     if tonumber(field) then complete[#complete + 1] = {field, record} end
 end)
+
 table.sort(complete, function(a, b) return tonumber(a[1]) > tonumber(b[1]) end)
 for i = tonumber(ARGV[5]) + 1, #complete do drop(unpack(complete[i])) end
 return {'ok'}
@@ -233,7 +237,7 @@ local function drop_before(position)
 end
 """
 
-# ARGV: position through which to forget, events at most. Answers whether there is more, and the position meant.
+# ARGV: position through which to forget, most events. Answers whether there is more, and the position used.
 TRIM = Script(
     FREEING
     + ALIVE
@@ -244,6 +248,7 @@ local through = math.min(tonumber(ARGV[3]), tonumber(last))
 trimmed = tonumber(trimmed)
 drop_before(through)
 local to = math.min(through, trimmed + tonumber(ARGV[4]))
+
 if to > trimmed then
     redis.call('XTRIM', log, 'MINID', string.format('%d-0', to + 1))
     redis.call('HSET', meta, 'trimmed', to)
@@ -252,7 +257,7 @@ return {'ok', to < through and 1 or 0, through}
 """
 )
 
-# ARGV: position through which to forget, where to go on. Answers where to go on next, 0 at the end.
+# ARGV: position through which to forget, cursor to go on at. Answers the next cursor, 0 at the end.
 TRIM_IDS = Script(
     FREEING
     + ALIVE
@@ -265,8 +270,8 @@ return {'ok', on}
 """
 )
 
-# ARGV: position through which to redact, name of the new stream. Answers from where on to copy, and the end.
-# It drops snapshots first: that may leave the memory that the copy takes.
+# ARGV: position through which to redact, name of the new stream. Answers the position from which to copy, and the end.
+# Snapshots are dropped first, which may free the memory that the copy needs.
 BEGIN_REBUILDING = Script(
     FREEING
     + ALIVE
@@ -281,7 +286,7 @@ return {'ok', trimmed, last}
 """
 )
 
-# Forgets ids. ARGV: position through which, then from number `first` to `final` the ids.
+# Forgets ids. ARGV: position through which to forget; the ids are the arguments `first` to `final`.
 _FORGET = """
 local function forget(first, final)
     for i = first, final do
@@ -293,24 +298,28 @@ end
 
 FORGET_IDS = Script(FREEING + ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
 
-# Copies events to the new stream. ARGV behind the first: name of the stream, how far it has come, position up to which
-# to copy or '' for the end, most bytes, most events, count of other events; of each position, kind, payload, checksum.
+# Copies events to the new stream. ARGV after the first: name of the stream, position that it has reached, position up
+# to which to copy or '' for the end, most bytes, most events, count of replaced events; for each its position, kind,
+# payload, checksum.
 _COPY = """
 local name, at, bytes, most = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[8])
 -- An answer may have been lost, another rebuilding begun, a failover have forgotten a step.
 if redis.call('HGET', meta, 'rebuilding') ~= name .. ' ' .. ARGV[5] then return {'overtaken'} end
 local rebuilt, last = log .. ':' .. name, tonumber(redis.call('HGET', meta, 'end'))
-local to, others, behind = tonumber(ARGV[6]) or last, {}, 10 + 4 * tonumber(ARGV[9])
-for i = 10, behind - 1, 4 do others[ARGV[i] .. '-0'] = i end
+local to, replaced, behind = tonumber(ARGV[6]) or last, {}, 10 + 4 * tonumber(ARGV[9])
+for i = 10, behind - 1, 4 do replaced[ARGV[i] .. '-0'] = i end
+
 while at < to and bytes > 0 and most > 0 do
     local entry = redis.call('XRANGE', log, string.format('%d-0', at + 1), string.format('%d-0', to), 'COUNT', 1)[1]
     if not entry then
         at = to
         break
     end
-    local fields, other = entry[2], others[entry[1]]
+
+    local fields, other = entry[2], replaced[entry[1]]
     if other then fields = {'kind', ARGV[other + 1], 'payload', ARGV[other + 2], 'checksum', ARGV[other + 3]} end
     redis.call('XADD', rebuilt, entry[1], unpack(fields))
+
     for _, part in ipairs(fields) do bytes = bytes - #part end
     most = most - 1
     at = tonumber(string.match(entry[1], '^%d+'))
@@ -318,11 +327,11 @@ end
 redis.call('HSET', meta, 'rebuilding', name .. ' ' .. string.format('%d', at))
 """
 
-# ARGV: any, then as above. Answers how far the new stream has come.
+# ARGV: anything, then as in _COPY. Answers the position that the new stream has reached.
 COPY = Script(_NAMES + ALIVE + _COPY + "return {'ok', at, 0}")
 
-# ARGV: position through which to redact, then as above, then ids. Copies the rest and, if that was all, forgets the ids
-# and puts the new stream in the place of the log. Answers how far it has come, and whether it is done.
+# ARGV: position through which to redact, then as in _COPY, then ids. Copies the rest; when all is copied, forgets the
+# ids and replaces the log by the new stream. Answers the position that the copy has reached, and whether it is done.
 FINISH_REBUILDING = Script(
     _NAMES
     + ALIVE
@@ -334,6 +343,7 @@ local trimmed, from = unpack(redis.call('HMGET', meta, 'trimmed', 'from'))
 redis.call('XTRIM', rebuilt, 'MINID', string.format('%d-0', tonumber(trimmed) + 1))
 forget(behind, #ARGV)
 redis.call('UNLINK', log)
+
 if redis.call('EXISTS', rebuilt) == 1 then redis.call('RENAME', rebuilt, log) end
 redis.call('HDEL', meta, 'rebuilding', 'from')
 redis.call('HSET', meta, 'clean', from)
@@ -341,7 +351,7 @@ return {'ok', at, 1}
 """
 )
 
-# ARGV: name of the new stream. Gives up a rebuilding, if it is that one.
+# ARGV: name of the new stream. Gives up the rebuilding that writes this stream.
 END_REBUILDING = Script(
     FREEING
     + ALIVE
@@ -351,16 +361,18 @@ return {'ok'}
 """
 )
 
-# These two only read. ARGV: born; for READ the positions from and to, most bytes, most events; for FIND ids.
+# The next two only read. ARGV: born; for READ first and last position, most bytes, most events; for FIND ids.
 READ = Script(
     """#!lua flags=no-writes
 if redis.call('HGET', KEYS[2], 'born') ~= ARGV[1] then return {'gone'} end
 local at, to, bytes, events = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local found, size = {}, 0
+
 while at <= to and size < bytes and #found < events do
     local entry = redis.call('XRANGE', KEYS[3], string.format('%d-0', at), '+', 'COUNT', 1)[1]
     if not entry then break end
     found[#found + 1] = entry
+
     for _, part in ipairs(entry[2]) do size = size + #part end
     at = tonumber(string.match(entry[1], '^%d+')) + 1
 end
@@ -377,12 +389,12 @@ return {'ok', trimmed, redis.call('HMGET', KEYS[4], unpack(ARGV, 2))}
 """
 )
 
-# The list of models lies in a slot of its own. KEYS: epoch, models, rewriting. A model is listed before it is made and
-# until it is gone: a name in the list may have no model, a model always has its name there. rewriting is a hash: what a
-# Redis that writes its files anew for us calls this run of it (its `run_id`), to its name, until it is through.
+# The list of models has a slot of its own. KEYS: epoch, models, rewriting. A model is listed before it is created and
+# until it is gone: a listed name may have no model, but every model is listed. rewriting is a hash: the `run_id` of a
+# Redis server that rewrites its files for us, to its name, until it is done.
 
-# ARGV: least epoch. By the clock, so that one that a failover forgot does not come again; higher than the last in any
-# case, so that the clock may go wrong.
+# ARGV: least epoch. The epoch is the time, so that an epoch lost in a failover does not come again; and it is higher
+# than the last epoch, in case the clock is wrong.
 OPEN = Script("""#!lua flags=allow-oom
 local now = redis.call('TIME')
 local last = tonumber(redis.call('GET', KEYS[1]) or 0)
@@ -391,14 +403,15 @@ redis.call('SET', KEYS[1], epoch)
 return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
 """)
 
-# KEYS: epoch, workers. ARGV: how many workers are to divide the namespace, 0: none. Answers by how many it is divided,
-# which the first who asks has settled. One that none divide has an epoch, the least at first.
+# KEYS: epoch, workers. ARGV: number of processes to divide the namespace, 0 for no division. Answers the number of
+# processes that divide it, which the first caller settles. A namespace that is not divided has an epoch, at first 0.
 DIVISION = Script("""#!lua flags=allow-oom
 local count = redis.call('GET', KEYS[2]) or (redis.call('EXISTS', KEYS[1]) == 1 and '0')
 if not count then
     count = ARGV[1]
     if count == '0' then redis.call('SET', KEYS[1], '0') else redis.call('SET', KEYS[2], count) end
 end
+
 return {'ok', count}
 """)
 
@@ -409,6 +422,6 @@ redis.call(ARGV[2], KEYS[tonumber(ARGV[3])], unpack(ARGV, 4))
 return {'ok'}
 """
 
-# ARGV: epoch, a command, number of its key, its arguments.
+# ARGV: epoch, a command, the number of its key, its arguments.
 LIST = Script("#!lua" + _LIST)
 UNLIST = Script("#!lua flags=allow-oom" + _LIST)

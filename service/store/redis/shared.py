@@ -1,11 +1,11 @@
-"""A store on Redis that several servers share, each the writer of the models that it has claimed.
+"""A store on Redis that several servers share, each of them the writer of the models that it has claimed.
 
-The epoch that fences writers is one for each model. Who claims a model names the epoch that he found there and gets
-a higher one; of several at once one succeeds. Everything written to the model carries its epoch, and with a lower one
-it is refused, so a server that slept while another claimed its models writes to none of them. A server that opens the
-whole store for itself (store.py) ends all of them, and is ended by the first that joins.
+Each model has its own epoch, which fences writers. To claim a model, a server names the epoch that it found there and
+gets a higher epoch; of several claims at once, one succeeds. Every write to the model carries the writer's epoch and is
+refused if a higher epoch is there, so a server that slept while another claimed its models can write to none of them.
+A server that opens the whole store for itself (store.py) fences all sharing servers; the first that joins fences it.
 
-Who lives and who owns what is said once in a while (`beat`). It tells where to ask; it decides nothing.
+Servers report regularly that they live and what they own (`beat`). These reports only say where to ask.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from hinged.service.store.shares import Beat, OwnedElsewhere, Owner, Sign
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SECRET_BYTES = 32
+SECRET_BYTES = 32  # random bytes of the secret that all servers on the store share
 
 
 class SharedRedisStore(RedisStore):
     """The store of one of several servers.
 
-    address: under which the others reach this one. ttl_s: it is taken for dead so long after its last beat. on_lost:
-    called, from any thread, with the name of each model that another server has claimed.
+    address: where the other servers reach this server. ttl_s: seconds after its last sign of life at which it counts as
+    dead. on_lost: called, from any thread, with the name of each model that another server has claimed.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SharedRedisStore(RedisStore):
         self.on_lost = on_lost or (lambda _: None)
         self._run = uuid4().hex
         self._epochs: dict[str, int] = {}  # of the models that this server has
-        self._claiming = Lock()  # of the dictionary above
+        self._claiming = Lock()  # guards _epochs
         namespace = options.get("namespace", "hinged")
         self._secret = f"{namespace}:{{-}}:secret"
         parts = ("epoch", "models", "nodes", "owners", "joined", "changes")
@@ -51,16 +51,16 @@ class SharedRedisStore(RedisStore):
         super().__init__(url, **options)
         self._owner = address
 
-    # -- what is this server's ------------------------------------------------------------------------------------
+    # -- this server's models -------------------------------------------------------------------------------------
 
     def models(self) -> list[str]:
-        """Those that this server has."""
+        """The models that this server has."""
         with self._claiming:
             held = sorted(self._epochs)
         return [name for name in held if self._nodes.ask("HGET", self._keys(name)[1], "born")]
 
     def epoch(self, model: str) -> int | None:
-        """The epoch with which this server writes a model; None where it does not."""
+        """The epoch with which this server writes a model; None if it does not write it."""
         return self._epochs.get(model)
 
     def epochs(self) -> dict[str, int]:
@@ -78,26 +78,26 @@ class SharedRedisStore(RedisStore):
         self._say(model, self._epochs.get(model, 0), self._address)
 
     def delete(self, model: str) -> None:
-        """Remove all that belongs to the model, then the claim."""
+        """Delete the model, then give up the claim."""
         super().delete(model)
         with self._claiming:
             epoch = self._epochs.pop(model, 0)
         self._say(model, epoch, "")
 
     def secret(self) -> bytes:
-        """What all servers on this store know, drawn by the first that asks."""
+        """The secret that all servers on this store share; the first server that asks draws it."""
         _, found = self._nodes.call(claims.SECRET, [self._secret], [token_hex(SECRET_BYTES)])
         return bytes.fromhex(found.decode())
 
     # -- claims ---------------------------------------------------------------------------------------------------
 
     def owner(self, model: str) -> Owner:
-        """Who has a model."""
+        """The owner of a model."""
         epoch, address, exists, end = self._call(model, claims.OWNER)[1]
         return Owner(address.decode(), epoch.decode(), bool(exists), int(end))
 
     def owners(self, models: Sequence[str]) -> dict[str, Owner]:
-        """Who has each of these models: what `owner` says, of many at once."""
+        """The owners of many models, in one exchange where possible."""
         asked = [
             command
             for fence, meta, *_ in map(self._keys, models)
@@ -110,30 +110,30 @@ class SharedRedisStore(RedisStore):
         return found
 
     def claim(self, model: str, epoch: str) -> bool:
-        """Become the writer of a model in which this epoch was found; false if another one stands there by now."""
+        """Become the writer of a model whose epoch was found to be `epoch`; false if the epoch has changed."""
         if not self._claim(model, epoch):
             return False
         self._say(model, self._epochs[model], self._address)
         return True
 
     def release(self, model: str, to: str) -> None:
-        """Write a model no more; `to` is to claim it."""
+        """Stop writing a model; the server at `to` is to claim it."""
         self._write(model, claims.RELEASE, self._born(model), to, lasting=True)
         with self._claiming:
             epoch = self._epochs.pop(model)
         self._say(model, epoch + 1, to)
 
     def let_go(self, model: str) -> None:
-        """Take a model for one that somebody else may have."""
+        """Treat a model as claimed by another server."""
         with self._claiming:
             self._epochs.pop(model, None)
 
     # -- life signs -----------------------------------------------------------------------------------------------
 
     def beat(self, figures: str, since: int = 0) -> Beat:
-        """Say that this server lives; who else does, and who owns what. Fenced if the store was taken over.
+        """Give a sign of life; return the other servers, and the owners of models. Fenced if the store was taken over.
 
-        since: the mark of an earlier answer: only what has changed is told, where that is still known.
+        since: mark of an earlier answer, to get only later changes, if they are still known.
         """
         arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures, since]
         word, *found = self._nodes.call(claims.BEAT, self._shared, arguments)
@@ -149,12 +149,12 @@ class SharedRedisStore(RedisStore):
         )
 
     def close(self) -> None:
-        """Say that this server is gone, and let go of the connections."""
-        with suppress(StoreUnavailable):  # it will be noticed
+        """Report that this server leaves, and close the connections."""
+        with suppress(StoreUnavailable):  # the sign of life expires
             self._nodes.call(claims.LEAVE, self._shared, [self._epoch, self._address, self._run])
         super().close()
 
-    # -- how the one writer's store does it otherwise -----------------------------------------------------------------
+    # -- differences from the store of a single writer ------------------------------------------------------------
 
     def _take_over(self) -> int:
         arguments = [0, self._address, self._run, self._ttl_ms, "{}"]
@@ -185,7 +185,7 @@ class SharedRedisStore(RedisStore):
         with self._claiming:
             self._epochs[model] = int(found[0])
         with self._guard:
-            self._unknown.pop(model, None)  # an append with an earlier epoch comes to nothing
+            self._unknown.pop(model, None)  # an append with an earlier epoch is refused
         return True
 
     def _say(self, model: str, epoch: int, owner: str) -> None:
@@ -193,7 +193,7 @@ class SharedRedisStore(RedisStore):
 
 
 def _living(now_ms: int, ttl_ms: int, nodes: list[bytes]) -> dict[str, Sign]:
-    """The servers. ttl_ms: for how long a sign of life holds, which is the same for all of them."""
+    """The servers. ttl_ms: validity of a sign of life, the same for all servers."""
     found = {}
     for address, said in zip(nodes[::2], nodes[1::2], strict=True):
         expires_ms, _, figures = said.decode().split(" ", 2)

@@ -1,14 +1,13 @@
 """The store on Redis: each model's log is a stream, its snapshots are hashes of chunks, all below one namespace.
 
-The keys of a model carry its name as hash tag, so they share a slot and a script can change them at once: the check
-that this server may write, the check where the log ends, the events and their ids are one step. scripts.py has the
-keys and the steps, nodes.py what Redis promises.
+The keys of a model carry its name as hash tag, so they share a slot and a script can change them at once. The checks of
+epoch and end of the log, the events and their ids are one step (scripts.py).
 
-Opening the store takes it over. Each opening gets an epoch higher than all before and writes it beside every model;
-a server with a lower one is refused from then on. Servers that share a store claim each model by itself (shared.py).
+Opening the store takes it over: each opening gets a higher epoch than all before and writes it beside every model, and
+servers with a lower epoch are refused from then on. Servers that share a store claim each model by itself (shared.py).
 
-An append whose answer is lost may still be on its way and arrive at any time. Before the end of that log is read
-again, the append is given up: its number is written down, durably, and should it come later it is refused.
+An append whose answer is lost may still arrive at any time. Before the end of that log is read again, the append is
+given up: its number is recorded durably, and if it arrives later, it is refused.
 """
 
 from __future__ import annotations
@@ -38,16 +37,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIM_EVENTS = 1_000
+"""Most events trimmed in a step. A larger value blocks Redis for longer."""
 QUESTION_IDS = 1_000
-"""Ids that one question asks for."""
+"""Most ids in one query."""
 
 
 class RedisStore(Store):
-    """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is lost.
+    """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is taken over.
 
-    With `durable`, a server that does not fsync before it answers is refused. reading: beside the process that owns the
-    store, for one that writes nothing. number: of the process whose part it is, where so many divide the namespace, 0:
-    none. Invalid where it is divided otherwise.
+    durable: refuse a server that does not fsync before it answers. reading: only read, beside the owning process.
+    number: of the process whose part this is; division: number of parts of the namespace, 0 if not divided. Invalid if
+    the namespace is divided differently.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class RedisStore(Store):
         whole = namespace
         namespace = self._namespace = f"{whole}:{name_of(number, division)}" if division else whole
         self._on_fenced = on_fenced
-        self._owner = ""  # of what it creates, where several servers share the store
-        # No name of a model: those begin with a letter or a digit.
+        self._owner = ""  # owner of the models that it creates, if several servers share the store
+        # "-" is no model's name: those begin with a letter or a digit.
         self._list = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "models", "rewriting")]
         self._numbers = count(1)
-        self._naming = Lock()  # a name is taken from the list while no model is made under it
-        self._rebuilding = Lock()  # of one log at a time: the copy takes as much memory again
-        self._purging = Lock()  # one at a time: what is noted in Redis meanwhile is of one
-        self._guard = Lock()  # of the next two
+        self._naming = Lock()  # no model is created under a name while the name is taken off the list
+        self._rebuilding = Lock()  # one log at a time, because the copy takes as much memory as the log
+        self._purging = Lock()  # one purge at a time, because a purge makes notes in Redis
+        self._guard = Lock()  # guards _unknown and _in_progress
         self._unknown: dict[str, int] = {}  # by model, the number of the last append of unknown outcome
-        self._in_progress: set[str] = set()  # snapshots that are being written
+        self._in_progress: set[str] = set()  # names of the snapshots being written
         self._nodes = Nodes(url, durable=durable, timeout_s=timeout_s)
-        self._epoch = 0  # with which nothing can be written
+        self._epoch = 0  # an epoch that can write nothing
         if reading:
             return
         try:
@@ -89,7 +89,7 @@ class RedisStore(Store):
         (log.info if durable else log.warning)("every acknowledged write %s", self._nodes.promise)
 
     def models(self) -> list[str]:
-        """The names in the list behind which there is a model."""
+        """The listed names that have a model."""
         listed = sorted(name.decode() for name in self._nodes.ask("SMEMBERS", self._list[1]))
         return [name for name in listed if self._nodes.ask("HGET", self._keys(name)[1], "born")]
 
@@ -105,14 +105,14 @@ class RedisStore(Store):
             raise KeyError(model)
 
     def delete(self, model: str) -> None:
-        """Remove all that belongs to the model in one step; Redis frees the memory beside its other work."""
+        """Remove all keys of the model in one step; Redis frees the memory in the background."""
         with self._naming:
             self._write(model, scripts.DELETE, self._born(model), lasting=True)
-            with suppress(StoreUnavailable):  # a name without a model does no harm; the next opening removes it
+            with suppress(StoreUnavailable):  # a name without a model is harmless; the next opening removes it
                 self._change_list(scripts.UNLIST, "SREM", 2, model)
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
-        """Append in one step, and wait until it is fsynced."""
+        """Append in one step, and wait until the events are fsynced."""
         packed = pack(after, events)
         self._give_up(model)
         number = next(self._numbers)
@@ -125,7 +125,7 @@ class RedisStore(Store):
         if word == "taken":
             raise PositionTaken(f"the log of {model} ends at {int(found[0])}, not at {after}")
         if word == "void":
-            raise StoreUnavailable(f"an append to {model} was overtaken by one of unknown outcome")
+            raise StoreUnavailable(f"an append to {model} was overtaken by an append of unknown outcome")
         return after + len(events)
 
     def end(self, model: str) -> int:
@@ -134,11 +134,11 @@ class RedisStore(Store):
         return self._state(model)[1]
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Events behind `after`, read a batch at a time."""
+        """Events after `after`, read a batch at a time."""
         return sound(model, self._open_log(model, after))
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """The same with Lost events."""
+        """Like `read`, with Lost events."""
         return self._open_log(model, after)
 
     def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
@@ -158,7 +158,7 @@ class RedisStore(Store):
         return found
 
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
-        """Write the chunks, then make them visible and remove what is no longer kept in one step."""
+        """Write the chunks; then, in one step, make them visible and remove snapshots that are no longer kept."""
         name, born = uuid4().hex, self._born(model)
         with self._guard:
             others = [*self._in_progress]
@@ -179,7 +179,7 @@ class RedisStore(Store):
         return sorted((int(field) for field in fields if field.isdigit()), reverse=True)
 
     def get_snapshot(self, model: str, position: int) -> bytes:
-        """Read the chunks; from the beginning if the snapshot is replaced meanwhile."""
+        """Read the chunks; begin again if the snapshot is replaced meanwhile."""
         self._born(model)
         return chunks.read(self._nodes.ask, self._keys(model)[4], model, position)
 
@@ -192,7 +192,7 @@ class RedisStore(Store):
         self._trim_ids(model, born, through)
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
-        """Put a copy of the log in its place, in which the events are the other ones, and forget the ids with that."""
+        """Replace the log by a copy with the new events, and forget the ids in the same step."""
         check_places(through, events)
         others = {place: pack_event(place, event) for place, event in sorted(events.items())}
         names = [name.encode() for name in ids]
@@ -200,10 +200,10 @@ class RedisStore(Store):
         self._rebuild(model, through, others, names)
 
     def purge(self) -> list[str]:
-        """Copy logs that were trimmed: their streams keep what was; then let Redis write its files anew.
+        """Copy trimmed logs, because their streams keep the trimmed events; then let Redis rewrite its files.
 
-        A Redis that is killed while it does leaves a file behind that nobody removes, with all that it then had. So
-        it is written down, in Redis, that it is about to: what stands there of an earlier run of it was never ended.
+        A Redis server that is killed while it rewrites leaves a file with all its data that nobody removes. So each
+        rewriting is first noted in Redis; a note that remains belongs to a run that never finished.
         """
         told = []
         for model in self.models():
@@ -220,23 +220,23 @@ class RedisStore(Store):
             told += self._nodes.rewrite(self._note)
             torn = self._nodes.ask("HVALS", self._list[2])
         return told + [
-            f"{name.decode()} was stopped while it wrote its files anew: a file temp-* that this left in its folder "
+            f"{name.decode()} was stopped while it rewrote its files: a file temp-* that this left in its folder "
             f"may hold what was removed. Remove it, then the key {self._list[2]}."
             for name in sorted({*torn})
         ]
 
     @contextmanager
     def _note(self, name: str, run: str) -> Iterator[None]:
-        """What a `run` of the server `name` does in here is noted until it has ended, well or not."""
+        """Note that a server rewrites its files; remove the note if it ends without an exception."""
         self._change_list(scripts.UNLIST, "HSET", 3, run, name)
         yield
         self._change_list(scripts.UNLIST, "HDEL", 3, run)
 
     def room(self) -> None:
-        """Redis has its own disk, and tells of it itself."""
+        """Redis has its own disk and reports on it itself."""
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._nodes.close()
 
     def _trim_ids(self, model: str, born: str, through: int) -> None:
@@ -245,7 +245,7 @@ class RedisStore(Store):
             ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
 
     def _rebuild(self, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
-        """Put a copy of the log in its place, one log at a time. The errors of `rebuild`."""
+        """Replace the log by a copy, one log at a time. The errors of `rebuild`."""
         steps = self._steps(model, self._born(model))
         with self._rebuilding:
             rebuild(steps, model, through, others, ids)
@@ -257,7 +257,7 @@ class RedisStore(Store):
             raise Invalid(f"the namespace {whole} is not divided by {division} processes, but by {found}")
 
     def _take_over(self) -> int:
-        """Get an epoch that is higher than any that has written, and write it everywhere."""
+        """Get an epoch that is higher than any epoch that has written, and write it everywhere."""
         highest = 0
         while True:
             _, epoch, names = self._nodes.call(scripts.OPEN, self._list, [highest + 1], lasting=True)
@@ -267,7 +267,7 @@ class RedisStore(Store):
                 word, *found = self._nodes.call(
                     scripts.TAKE_OVER, self._keys(name.decode()), [self._epoch, ""], lasting=True
                 )
-                if word == b"fenced":  # a failover forgot the epoch in the list, but not this one
+                if word == b"fenced":  # a failover lost the epoch in the list, but not this epoch
                     highest = max(highest, int(found[0]))
                 elif word == b"gone":
                     self._change_list(scripts.UNLIST, "SREM", 2, name)
@@ -287,11 +287,11 @@ class RedisStore(Store):
         return self._call(model, script, self._epoch_of(model), born, *arguments, lasting=lasting)
 
     def _steps(self, model: str, born: str) -> Steps:
-        """Steps on one model, for what is done in several (chunks.py, rebuilding.py)."""
+        """The steps on one model, for work that takes several steps (chunks.py, rebuilding.py)."""
         return lambda script, *arguments, **how: self._write(model, script, born, *arguments, **how)
 
     def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
-        """An answer's word and the rest. NoModel for `gone`, Fenced for `fenced`."""
+        """An answer's word and its values. NoModel for `gone`, Fenced for `fenced`."""
         word, *rest = answer
         if word == b"gone":
             raise NoModel(model or "")
@@ -300,19 +300,19 @@ class RedisStore(Store):
         return word.decode(), rest
 
     def _epoch_of(self, _: str) -> int:
-        """What a model must not have been written with a higher one of."""
+        """The epoch with which this server writes a model."""
         return self._epoch
 
     def _fenced(self, _: str | None) -> Fenced:
-        """What is raised where another server has taken over a model, or with None the store; tell of it once."""
-        message = "another server has taken over the store: this one can write no more"
+        """The error after another server has taken over a model, or with None the store; `on_fenced` is called once."""
+        message = "another server has taken over the store; this server can no longer write"
         tell, self._on_fenced = self._on_fenced, None
         if tell is not None:
             tell(message)
         return Fenced(message)
 
     def _give_up(self, model: str) -> None:
-        """Make sure that no append of unknown outcome can still arrive, and that one that did arrive lasts."""
+        """Make sure that no append of unknown outcome can still arrive, and that an append that did arrive lasts."""
         number = self._unknown.get(model)
         if number is None:
             return
@@ -322,7 +322,7 @@ class RedisStore(Store):
                 del self._unknown[model]
 
     def _state(self, model: str) -> tuple[str, int, int]:
-        """What tells the model from others of its name, the end of its log, and how far that is trimmed."""
+        """The model's unique `born`, the end of its log, and the position up to which the log is trimmed."""
         born, end, trimmed = self._nodes.ask("HMGET", self._keys(model)[1], "born", "end", "trimmed")
         if born is None:
             raise NoModel(model)

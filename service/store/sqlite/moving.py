@@ -1,9 +1,9 @@
-"""Writing the file anew a slice at a time, while others write.
+"""Rewrite the database file a slice at a time, while other threads write.
 
-A row that is removed is overwritten, and a page that nothing is left in is filled with zeros (`secure_delete`); but a
-page in use keeps copies of rows that moved to another one. So a purge gives each large table's name to a new table, and
-moves the rows of the old one over: once that is empty, each of its pages has been filled with zeros. Until then a row
-stands in either of them, and whoever reads looks into both (steps.py). A crash leaves it so for the next purge.
+SQLite overwrites a removed row, and fills an empty page with zeros (`secure_delete`). But a page in use may keep copies
+of rows that have moved to another page. So a purge gives each large table's name to a new table and moves the rows over
+from the old table. Once the old table is empty, each of its pages has been filled with zeros. Until then a row is in
+either table, and readers look into both (steps.py). After a crash, the next purge goes on.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 
 MOVED_BYTES = 2**18
-"""Payload of a slice: it is written twice, there and, as zeros, where it was."""
+"""Payload of a slice, in bytes. It is written twice: as data in the new table, as zeros in the old."""
 
 
 def move_all(writer: Writer) -> None:
-    """Move all rows, those first that a former purge has left. The writer's errors: nothing is lost, and it goes on."""
+    """Move all rows, first those that an earlier purge has left. A writer's error loses nothing; the next purge goes
+    on.
+    """
     if writer.do(_is_moving):
         _move_rest(writer)
     writer.do(_begin)
@@ -59,7 +61,7 @@ def _begin(connection: sqlite3.Connection) -> None:
 
 
 def _end(connection: sqlite3.Connection) -> None:
-    """Let go of what is empty now, with its last page; the small tables move at once."""
+    """Drop the tables that are empty now, with their last pages; move the small tables at once."""
     for name, columns in TABLES.items():
         connection.execute(f"DROP TABLE {name}{MOVING}")
         connection.execute(f"CREATE TABLE {name}{MOVING} {columns}")
@@ -67,7 +69,7 @@ def _end(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE {name} RENAME TO {name}{MOVING}")
         connection.execute(f"CREATE TABLE {name} {columns}")
         connection.execute(f"INSERT INTO {name} SELECT * FROM {name}{MOVING}")  # noqa: S608
-        # Numbers of rows that are gone are not used again either.
+        # Numbers of removed rows must not be used again.
         connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
         connection.execute("UPDATE sqlite_sequence SET name = ? WHERE name = ?", (name, f"{name}{MOVING}"))
         connection.execute(f"DROP TABLE {name}{MOVING}")
@@ -76,7 +78,7 @@ def _end(connection: sqlite3.Connection) -> None:
 
 
 def _move_events(connection: sqlite3.Connection) -> bool:
-    """Move a slice of events; whether there was one."""
+    """Move a slice of events; return whether there was any."""
     last = last_of_slice(
         connection.execute("SELECT rowid, length(payload) FROM events_moving ORDER BY rowid LIMIT ?", (BATCH_EVENTS,)),
         MOVED_BYTES,
@@ -89,7 +91,7 @@ def _move_events(connection: sqlite3.Connection) -> bool:
 
 
 def _move_ids(connection: sqlite3.Connection) -> bool:
-    """Move a slice of ids, but those that have come again; whether there was one."""
+    """Move a slice of ids, except ids that have come again; return whether there was any."""
     connection.execute("INSERT OR IGNORE INTO ids SELECT * FROM ids_moving ORDER BY model, id LIMIT ?", (SLICE_IDS,))
     return bool(
         connection.execute(
@@ -100,7 +102,7 @@ def _move_ids(connection: sqlite3.Connection) -> bool:
 
 
 def _move_chunk(connection: sqlite3.Connection) -> bool:
-    """Move a part of a snapshot; whether there was one."""
+    """Move a part of a snapshot; return whether there was any."""
     first = "rowid = (SELECT min(rowid) FROM chunks_moving)"
     connection.execute(f"INSERT INTO chunks SELECT * FROM chunks_moving WHERE {first}")  # noqa: S608
     return bool(connection.execute(f"DELETE FROM chunks_moving WHERE {first}").rowcount)  # noqa: S608

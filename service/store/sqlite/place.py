@@ -1,17 +1,17 @@
-"""Whether a SQLite file is still what it was: a process can go on writing to one that was removed, moved or cut.
+"""Check that a SQLite file is still the opened file: a process can go on writing to a removed, moved or cut file.
 
-All of that would be lost with the process. So the file and its write-ahead log are looked up by name before and after
-each commit, which takes a few microseconds. Nothing is acknowledged while another file stands there, or none, or one
-that is shorter than SQLite has made it.
+All such writes would be lost with the process. So the file and its write-ahead log are looked up by name before and
+after each commit, which takes a few microseconds. Nothing is acknowledged while the file is missing, or another file is
+in its place, or it is shorter than SQLite has made it.
 
-How long both are at least stands in the index of the write-ahead log, a file that all connections share. What SQLite
-itself does to the lengths, for this process or for another, it writes there first:
+The least length of both files is in the index of the write-ahead log, a file that all connections share. SQLite writes
+each change of the lengths there first, by this process or another:
 
-offset  in the index, https://www.sqlite.org/walformat.html section 2.1; of the machine's byte order
-0       48 bytes that are written as a whole, and then again behind themselves
-12      u8   1 once all of this holds
+offset  in the index, https://www.sqlite.org/walformat.html section 2.1; in the machine's byte order
+0       48 bytes that are written as a whole, and then once more after themselves
+12      u8   1 once these bytes are valid
 14      u16  bytes of a page; 1 for 65,536
-16      u32  frames of the log that count: a page each, behind 24 bytes of its own
+16      u32  valid frames of the log: a page each, after 24 bytes of header
 20      u32  pages of the database
 """
 
@@ -32,27 +32,27 @@ log = logging.getLogger(__name__)
 HEADER = struct.Struct("=12x?xHII24x")
 LOG_HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
 LOOKS_MAX = 100
-"""How often the lengths are looked up anew because SQLite changed them meanwhile; then the next look must tell."""
+"""Most times that the lengths are looked up again because SQLite changed them meanwhile."""
 
 Identity = tuple[int, int]
-"""Device and number of a file."""
+"""Device and inode of a file."""
 UNTOLD_BYTES = 2**62
-"""More than any database has: its length is told from the first commit on."""
+"""More bytes than any database has: the length is unknown before the first commit."""
 
 
 class FileReplaced(StoreUnavailable):
-    """The file that is open has no name any more, or another one, or has lost its end."""
+    """The open file was removed, renamed or replaced, or has lost its end."""
 
 
 class Lengths(NamedTuple):
-    """How many bytes the log has at least, and the database once all of the log has come to it."""
+    """Least number of bytes of the log, and of the database after the whole log is copied into it."""
 
     log: int
     database: int
 
 
 class DatabaseFile:
-    """A database file that exists, and its write-ahead log once there is one. Any thread may ask."""
+    """An existing database file with its write-ahead log, if there is one. Any thread may call the methods."""
 
     def __init__(self, file: Path) -> None:
         self._file = str(file)
@@ -60,13 +60,13 @@ class DatabaseFile:
         self._index = f"{file}-shm"
         self._opened, self._longest = _look(self._file)
         self._log_opened: Identity | None = None
-        self._guard = Lock()  # of the index, while it is read, and of what was noted
-        # Never closed while SQLite has the file: that would take away the locks which the process has on it.
+        self._guard = Lock()  # guards the index while it is read, and the noted files
+        # Not closed while SQLite has the file open, because closing it would drop the process's locks on it.
         self._index_opened: int | None = None
         self._told = False
 
     def note_log(self) -> None:
-        """Whoever writes has the write-ahead log open now."""
+        """Note that the writer has the write-ahead log open now."""
         if self._log_opened is not None:
             return
         with self._guard:
@@ -74,25 +74,25 @@ class DatabaseFile:
                 os.close(self._index_opened)
                 self._index_opened = None
             if self._index_opened is None:
-                with suppress(OSError):  # it is gone, and so is the log
+                with suppress(OSError):  # the index is gone, and so is the log
                     self._index_opened = os.open(self._index, os.O_RDONLY)
             self._log_opened, _ = _look(self._log)
 
     def forget_log(self) -> None:
-        """Whoever writes lets go of it: who closes the file last removes it."""
+        """Note that the writer closes the log: the last connection to close the file removes the log."""
         with self._guard:
             self._log_opened = None
 
     def close(self) -> None:
-        """All connections are closed."""
+        """Close the index, after all connections are closed."""
         with self._guard:
-            # One that another program has open stays so here, too.
+            # If another program has the file open, the index stays open here, too.
             if self._index_opened is not None and not self._has_index():
                 os.close(self._index_opened)
                 self._index_opened = None
 
     def check(self) -> None:
-        """FileReplaced unless the files are those that were opened, and no shorter than SQLite has left them."""
+        """Raise FileReplaced unless the files are the opened files, and at least as long as SQLite has left them."""
         with self._guard:
             there = self._is_there()
             told, self._told = self._told, not there
@@ -118,7 +118,7 @@ class DatabaseFile:
                 return False
             if least is None:
                 continue
-            # A database that is shorter than it was may have been packed by another program.
+            # A database that has become shorter may have been packed by another program.
             if log_size >= least.log and (size >= self._longest or size >= least.database):
                 self._longest = size
                 return True
@@ -127,7 +127,7 @@ class DatabaseFile:
         return True
 
     def _least(self) -> Lengths | None:
-        """How long the files are at least; None where that is just being written."""
+        """The least lengths of the files; None while SQLite is writing them."""
         if self._index_opened is None:
             return None
         found = os.pread(self._index_opened, 2 * HEADER.size, 0)
@@ -141,14 +141,14 @@ class DatabaseFile:
         return Lengths(log_bytes, pages * page_bytes if pages else UNTOLD_BYTES)
 
     def _has_index(self) -> bool:
-        """Whether the index that is open here is the one that SQLite has."""
-        assert self._index_opened is not None  # noqa: S101  whoever asks has seen it
+        """Whether the index that is open here is SQLite's present index."""
+        assert self._index_opened is not None  # noqa: S101  callers check it
         found = os.fstat(self._index_opened)
         return (found.st_dev, found.st_ino) == _look(self._index)[0]
 
 
 def _look(path: str) -> tuple[Identity | None, int]:
-    """What tells a file from every other one, None if there is none; and its bytes."""
+    """The identity of a file, None if it does not exist, and its size."""
     try:
         found = os.stat(path)  # noqa: PTH116  four times a commit, and a Path takes five times as long
     except OSError:

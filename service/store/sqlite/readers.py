@@ -1,4 +1,4 @@
-"""Connections that read a SQLite file: each is lent to one thread at a time."""
+"""A pool of connections that read a SQLite file; each connection is lent to one thread at a time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from hinged.service.store.sqlite.place import DatabaseFile
 
 IDLE_MAX = 8
-"""Connections kept open while nobody reads."""
+"""Most connections kept open while nobody reads."""
 
 
 class ConnectionPool:
-    """A pool. With a write-ahead log readers and the writer do not wait for each other."""
+    """A pool of reading connections. With a write-ahead log, readers and the writer do not wait for each other."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], place: DatabaseFile) -> None:
         self._connect = connect
@@ -31,9 +31,9 @@ class ConnectionPool:
 
     @contextmanager
     def lend(self) -> Iterator[sqlite3.Connection]:
-        """A connection for a few queries; leave no cursor of it open.
+        """Lend a connection for a few queries; close its cursors before the end of the block.
 
-        SQLite's errors come out as Damaged if it found the file malformed, else as StoreUnavailable.
+        SQLite's errors become Damaged if the file is malformed, and otherwise StoreUnavailable.
         """
         try:
             connection = self._take()
@@ -47,7 +47,7 @@ class ConnectionPool:
                 raise
             self._give_back(connection)
         except sqlite3.Error as error:
-            # Errors that Python's module raises by itself have no code.
+            # Errors raised by Python's sqlite3 module itself have no code.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in {
                 sqlite3.SQLITE_CORRUPT,
                 sqlite3.SQLITE_NOTADB,
@@ -56,7 +56,7 @@ class ConnectionPool:
             raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
     def close(self) -> None:
-        """Close all connections; those that are lent out when they come back."""
+        """Close the idle connections now, and lent connections when they come back."""
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -67,7 +67,7 @@ class ConnectionPool:
         with self._guard:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
-            self._place.check()  # what was written to a file that is elsewhere does not last
+            self._place.check()  # data written to a file that was moved does not last
             if self._idle:
                 return self._idle.pop()
         return self._connect()

@@ -1,4 +1,4 @@
-"""The SQLite file of the embedded store: how it is opened, and the tables in it."""
+"""The SQLite file of the embedded store: how to open it, and its tables."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 APPLICATION_ID = 0x48494E47
-"""Tells a file of ours from any other database: "HING" in ASCII."""
+"""Identifies a file of this store: "HING" in ASCII. A file with another number is refused."""
 
 SCHEMA_VERSION = 1
-"""Kept in the file as user_version; raise it with every change of the tables."""
+"""Version of the tables, kept in the file as user_version. Raise it with every change of the tables."""
 MOVING_VERSION = 2
-"""The same while rows are in two tables, the second of which former versions do not read (moving.py)."""
+"""Version while rows are in two tables; earlier releases cannot read the second table (moving.py)."""
 
 TIMEOUT_S = 5.0
-"""How long a connection waits for others, of other programs too."""
+"""Seconds that a connection waits for other connections, including other programs."""
 
 LOG_BYTES_KEPT = 64 * 2**20
-"""What a write-ahead log that grew longer is cut to."""
+"""Bytes to which a longer write-ahead log is cut."""
 
 SMALL_TABLES = {
     "models": """(
@@ -34,9 +34,9 @@ SMALL_TABLES = {
 )""",
     "snapshots": """(
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    model INTEGER NOT NULL,                -- 0, which no model has, once nobody may write or read it any more
+    model INTEGER NOT NULL,                -- 0 once dropped: no model has number 0
     position INTEGER NOT NULL,
-    complete INTEGER NOT NULL DEFAULT 0,   -- 0 while it is written and while it is removed
+    complete INTEGER NOT NULL DEFAULT 0,   -- 0 while it is written or removed
     digest BLOB                            -- BLAKE2b of position and state
 )""",
 }
@@ -63,15 +63,15 @@ TABLES = {
     UNIQUE (snapshot, part)
 )""",
 }
-"""Those that may grow large. Each has another of its form, `events_moving` and so on, empty unless the file is being
-written anew."""
+"""The tables that may grow large. Each has a second table of the same form, `events_moving` and so on, which is empty
+unless the file is being rewritten."""
 MOVING = "_moving"
 
 
 def lock_folder(folder: Path) -> sqlite3.Connection:
     """Hold `folder` for this process until the connection is closed or the process dies.
 
-    The lock is SQLite's own, on a file apart: it works on every system that SQLite does.
+    The lock is SQLite's own, on a separate file: it works on every system on which SQLite works.
     """
     lock = sqlite3.connect(folder / "hinged.lock", timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
@@ -85,10 +85,10 @@ def lock_folder(folder: Path) -> sqlite3.Connection:
 
 
 def connect(file: Path, *, reading: bool = False) -> sqlite3.Connection:
-    """Open `file` as every connection of the store does; transactions are the caller's business. reading: alone."""
+    """Open `file` like every connection of the store; the caller manages transactions. reading: only read."""
     connection = sqlite3.connect(file, timeout=TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
-        # FULL: a commit returns when the write-ahead log is on disk; fullfsync: on macOS too.
+        # FULL: a commit returns when the write-ahead log is on disk; fullfsync: also on macOS.
         connection.executescript(
             "PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA secure_delete=ON;"
             f"PRAGMA journal_size_limit={LOG_BYTES_KEPT};" + ("PRAGMA query_only=ON;" if reading else "")
@@ -100,7 +100,7 @@ def connect(file: Path, *, reading: bool = False) -> sqlite3.Connection:
 
 
 def prepare(file: Path) -> None:
-    """Make the tables in a new `file`; StoreUnavailable if it is not one that this version can use."""
+    """Create the tables in a new `file`; StoreUnavailable if this version cannot use the file."""
     with closing(connect(file)) as connection:
         ((application,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
@@ -123,8 +123,8 @@ def prepare(file: Path) -> None:
             raise StoreUnavailable(f"{file} is on a file system without shared memory, which the store needs")
         for name, columns in TABLES.items():
             connection.execute(f"CREATE TABLE IF NOT EXISTS {name}{MOVING} {columns}")
-        # Where SQLite puts what is too much for its memory, in files without names: they belong on no other disk. The
-        # setting is the process's.
+        # SQLite puts data that exceeds its memory into unnamed files: keep those on the same disk. The setting is the
+        # process's.
         folder = str(file.parent.absolute()).replace("'", "''")
         connection.execute(f"PRAGMA temp_store_directory='{folder}'")
     sync_folder(file.parent)

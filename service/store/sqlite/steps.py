@@ -1,7 +1,7 @@
-"""What the embedded store does in one transaction, or with one query: each function gets the connection for it.
+"""The steps of the embedded store, each in one transaction or one query: each function gets the connection for it.
 
-A model is known by its number in the file, `key`: one of the same name that is made later has another. A row of a large
-table may be in the other table of its form instead (moving.py).
+A model is known by its number in the file, `key`: a later model of the same name has another number. A row of a large
+table may be in the second table of the same form instead (moving.py).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from hinged.service.store.base import Event
 
 BATCH_BYTES = 2**20
-"""Payload that one read, or one slice of what is removed or replaced, takes at once, bytes; at least one event."""
-BATCH_EVENTS = 1_000
-SLICE_IDS = 4_096
+"""Payload read, removed or replaced at once, in bytes; at least one event. A larger value delays appends."""
+BATCH_EVENTS = 1_000  # most events in a batch or slice
+SLICE_IDS = 4_096  # most ids in a slice
 QUESTION_IDS = 500
-"""Ids that one query asks for: SQLite may be built with no more than 999 parameters."""
+"""Most ids in one query, because SQLite may be built with at most 999 parameters."""
 
 NewRow = tuple[str, bytes, int, int]
 """Kind, payload, checksum and position."""
 
 
 def both(table: str) -> tuple[str, str]:
-    """The tables in which a row may be, first the one that it leaves: who looks into one by one misses none."""
+    """The tables in which a row may be, first the table that it leaves: read in this order, no row is missed."""
     return f"{table}{MOVING}", table
 
 
@@ -48,7 +48,7 @@ def reading(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def from_both(query: str, table: str) -> str:
-    """A query of either table, of which {} is the name, as one of both."""
+    """A query, with {} for a table's name, over both tables of that form."""
     return " UNION ALL ".join(query.format(name) for name in both(table))
 
 
@@ -73,7 +73,7 @@ def key_and_end(connection: sqlite3.Connection, model: str) -> tuple[int, int]:
 
 
 def insert(connection: sqlite3.Connection, key: int, first: int, events: Sequence[Event]) -> None:
-    """Write `events` at positions from `first` on, and their ids; an id's newest event wins."""
+    """Write `events` from position `first` on, and their ids; an id refers to its newest event."""
     numbered = list(enumerate(events, first))
     connection.executemany(
         "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
@@ -88,7 +88,7 @@ def insert(connection: sqlite3.Connection, key: int, first: int, events: Sequenc
 
 
 def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequence[str]) -> dict[int, list[str]]:
-    """Those of `ids` that the index has at positions up to `through`, by position."""
+    """The ids among `ids` that the index has at positions up to `through`, by position."""
     carried: dict[int, list[str]] = defaultdict(list)
     for start in range(0, len(ids), QUESTION_IDS):
         asked = ids[start : start + QUESTION_IDS]
@@ -104,7 +104,7 @@ def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequenc
 
 
 def slices(events: Mapping[int, Event], carried: Mapping[int, list[str]]) -> Iterator[tuple[list[NewRow], list[str]]]:
-    """Events to write and ids to remove at once. An event whose ids are too many for one slice comes with the last."""
+    """Slices of events to write and ids to remove. An event with more ids than a slice holds comes with the last."""
     rows: list[NewRow] = []
     names: list[str] = []
     size = 0
@@ -125,7 +125,7 @@ def slices(events: Mapping[int, Event], carried: Mapping[int, list[str]]) -> Ite
 
 
 def replace(key: int, through: int, rows: list[NewRow], names: list[str], connection: sqlite3.Connection) -> None:
-    """Write `rows` in the places of the events that are there, and remove `names` up to `through`."""
+    """Replace the events that are there by `rows`, and remove `names` up to `through`."""
     for table in both("events"):
         connection.executemany(
             f"UPDATE {table} SET kind = ?, payload = ?, checksum = ? WHERE position = ? AND model = ?",  # noqa: S608
@@ -139,12 +139,12 @@ def replace(key: int, through: int, rows: list[NewRow], names: list[str], connec
 
 
 def drop_snapshots(key: int, before: int, connection: sqlite3.Connection) -> None:
-    """Take snapshots from the model, complete or not: nobody can read or go on writing them."""
+    """Take snapshots, complete or not, from the model, so that nobody can read them or go on writing them."""
     connection.execute("UPDATE snapshots SET complete = 0, model = 0 WHERE model = ? AND position < ?", (key, before))
 
 
 def dropped(connection: sqlite3.Connection, model: str, key: int) -> Exception:
-    """Why a snapshot that is being written is not there: with its model, or alone."""
+    """The error for a snapshot that was dropped while it was written, with or without its model."""
     with suppress(NoModel):
         if key_of(connection, model) == key:
             return StoreUnavailable(
@@ -156,7 +156,7 @@ def dropped(connection: sqlite3.Connection, model: str, key: int) -> Exception:
 def insert_chunk(
     model: str, key: int, snapshot: int, part: int, data: memoryview, connection: sqlite3.Connection
 ) -> None:
-    """Write a part of a snapshot, as long as that has a model."""
+    """Write a part of a snapshot, while the snapshot has a model."""
     inserted = connection.execute(
         "INSERT INTO chunks SELECT snapshots.id, ?, ? FROM snapshots JOIN models ON models.id = model"
         " WHERE snapshots.id = ? AND name IS NOT NULL",
@@ -167,7 +167,7 @@ def insert_chunk(
 
 
 def complete_snapshot(model: str, key: int, snapshot: int, digest: bytes, connection: sqlite3.Connection) -> None:
-    """Make a snapshot visible and hide the one that it replaces and those behind the newest."""
+    """Make a snapshot visible; hide the snapshot that it replaces, and snapshots older than the newest."""
     if not connection.execute(
         "UPDATE snapshots SET digest = ?, complete = 1 WHERE id = ?"
         " AND EXISTS (SELECT 1 FROM models WHERE models.id = model AND name IS NOT NULL)",
@@ -185,7 +185,7 @@ def complete_snapshot(model: str, key: int, snapshot: int, digest: bytes, connec
 
 
 def remove_chunk(snapshot: int, connection: sqlite3.Connection) -> bool:
-    """Remove a chunk, or the snapshot if it has none left; whether there is more."""
+    """Remove a chunk, or the snapshot if it has no chunk left; return whether there is more."""
     for table in both("chunks"):
         removed = connection.execute(
             f"DELETE FROM {table} WHERE rowid = (SELECT rowid FROM {table} WHERE snapshot = ? LIMIT 1)",  # noqa: S608
@@ -198,7 +198,7 @@ def remove_chunk(snapshot: int, connection: sqlite3.Connection) -> bool:
 
 
 def remove_events(key: int, through: int, connection: sqlite3.Connection) -> bool:
-    """Remove the first events of a log, at most to position `through`; whether there are more to remove."""
+    """Remove a slice of the first events of a log, up to `through`; return whether there may be more."""
     lengths = "SELECT position, length(payload) FROM {} WHERE model = ?1 AND position <= ?2"
     last = last_of_slice(
         connection.execute(f"{from_both(lengths, 'events')} ORDER BY position LIMIT ?3", (key, through, BATCH_EVENTS))
@@ -212,9 +212,9 @@ def remove_events(key: int, through: int, connection: sqlite3.Connection) -> boo
 
 
 def last_of_slice(rows: sqlite3.Cursor, bytes_max: int = BATCH_BYTES) -> int | None:
-    """Of rows (number, bytes), in order, the number of the last that belongs to one slice; None where there is none."""
+    """The number of the last row in the first slice of rows (number, bytes); None if there are no rows."""
     size, last = 0, None
-    for last, length in rows.fetchall():  # noqa: B007 (used behind the loop)
+    for last, length in rows.fetchall():  # noqa: B007 (used after the loop)
         size += length or 0
         if size >= bytes_max:
             break
@@ -222,7 +222,7 @@ def last_of_slice(rows: sqlite3.Cursor, bytes_max: int = BATCH_BYTES) -> int | N
 
 
 def remove_ids(table: str, key: int, through: int, start: str, connection: sqlite3.Connection) -> str | None:
-    """Of SLICE_IDS ids of a table from `start` on, remove those up to `through`; where to go on, or None."""
+    """Among SLICE_IDS ids of a table from `start` on, remove ids up to `through`; return where to go on, or None."""
     bound = connection.execute(
         f"SELECT id FROM {table} WHERE model = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?",  # noqa: S608
         (key, start, SLICE_IDS),
@@ -236,5 +236,5 @@ def remove_ids(table: str, key: int, through: int, start: str, connection: sqlit
 
 
 def remove_model(key: int, connection: sqlite3.Connection) -> None:
-    """Remove a model that has nothing left."""
+    """Remove a model that has no rows left."""
     connection.execute("DELETE FROM models WHERE id = ?", (key,))

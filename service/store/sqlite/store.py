@@ -1,9 +1,9 @@
 """The embedded store: one SQLite file in the data folder.
 
-Whatever could grow large (a snapshot, what is trimmed, redacted or deleted) is written or removed in slices, each
-in a transaction, so that appends never wait for more than a slice. First it is made invisible, then removed; what
-a crash leaves half done is removed when the store is opened. A purge writes all that is kept anew in the same way
-(moving.py). What is done in one transaction stands in steps.py.
+Data that may be large (a snapshot, or trimmed, redacted or deleted rows) is written or removed in slices, each in a
+transaction, so that an append never waits for more than a slice. Data is first made invisible, then removed; opening
+the store removes what a crash has left. A purge rewrites all remaining data in the same way (moving.py). The single
+transactions are in steps.py.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EVERYTHING = 2**62
-"""A position behind all others."""
+"""A position after all events."""
 
 EventRow = tuple[int, bytes, bytes, int]
 """Position, kind, payload and checksum."""
 
 
 class SQLiteStore(Store):
-    """A store in the folder `path`, which is made if it is missing and belongs to one process at a time.
+    """A store in the folder `path`, which is created if missing and belongs to one process at a time.
 
-    reading: for another process beside that one, which writes nothing.
+    reading: only read, in another process than the owner.
     """
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
         file = self._file = path / "hinged.db"
-        # Snapshots that a thread is writing just now; changed by jobs and after them.
+        # Snapshots that a thread is writing now; changed by jobs and after them.
         self._in_progress: set[int] = set()
         self._purging = Lock()
         self._lock: sqlite3.Connection | None = None
@@ -86,7 +86,7 @@ class SQLiteStore(Store):
             raise StoreUnavailable(f"the store in {path} cannot be opened: {error}") from error
         if reading:
             return
-        # What is left over is invisible; a disk too full to remove it is no reason not to start.
+        # Leftovers are invisible, so a disk too full to remove them need not stop the start.
         with suppress(StoreUnavailable):
             self._sweep()
 
@@ -108,7 +108,7 @@ class SQLiteStore(Store):
         self._writer.do(work)
 
     def delete(self, model: str) -> None:
-        """Take the name from the model, which is the end of it, then remove its rows."""
+        """Take the name from the model, which deletes it, then remove its rows."""
 
         def work(connection: sqlite3.Connection) -> None:
             if not connection.execute("UPDATE models SET name = NULL WHERE name = ?", (model,)).rowcount:
@@ -122,7 +122,7 @@ class SQLiteStore(Store):
             raise OutcomeUnknown(f"{model} is deleted, but some of its data is not yet removed: {error}") from error
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
-        """Append in one transaction, together with what other models append at the same time."""
+        """Append in one transaction, together with simultaneous appends of other models."""
 
         def work(connection: sqlite3.Connection) -> int:
             key, end = steps.key_and_end(connection, model)
@@ -139,11 +139,11 @@ class SQLiteStore(Store):
             return steps.key_and_end(connection, model)[1]
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Events behind `after`, read a batch at a time, so that a slow caller holds no transaction open."""
+        """Events after `after`, read a batch at a time, so a slow caller holds no transaction open."""
         return sound(model, self._open_log(model, after))
 
     def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """The same with Lost events."""
+        """Like `read`, with Lost events."""
         return self._open_log(model, after)
 
     def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
@@ -170,7 +170,7 @@ class SQLiteStore(Store):
         return found
 
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
-        """Write the chunks, then make them visible, then remove what is no longer kept."""
+        """Write the chunks, make them visible, then remove snapshots that are no longer kept."""
         with suppress(StoreUnavailable):
             self._sweep()
         digest = snapshot_hash(position)
@@ -196,7 +196,7 @@ class SQLiteStore(Store):
         return [position for (position,) in rows]
 
     def get_snapshot(self, model: str, position: int) -> bytes:
-        """Read the chunks in one transaction: a snapshot that is replaced meanwhile is read to its end."""
+        """Read the chunks in one transaction, so that a snapshot replaced meanwhile is read to its end."""
         state, digest = BytesIO(), snapshot_hash(position)
         with self._readers.lend() as connection, steps.reading(connection):
             snapshot = connection.execute(
@@ -225,7 +225,7 @@ class SQLiteStore(Store):
         self._writer.truncate_log()
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
-        """Drop the snapshots, then replace events a slice at a time, each together with the ids that it carries."""
+        """Drop the snapshots, then replace events a slice at a time, each together with its ids."""
         check_places(through, events)
         with self._readers.lend() as connection:
             key, end = steps.key_and_end(connection, model)
@@ -239,7 +239,9 @@ class SQLiteStore(Store):
         self._sweep()
 
     def purge(self) -> list[str]:
-        """Remove what is invisible, also the ids that a crash left of a trim; then move the rest; then an empty log."""
+        """Remove invisible rows, and ids left of a trim after a crash; move all other rows; empty the write-ahead
+        log.
+        """
         told = []
         try:
             self._sweep()
@@ -260,17 +262,17 @@ class SQLiteStore(Store):
             try:
                 move_all(self._writer)
             except (StoreUnavailable, Damaged) as error:
-                told.append(f"The database was not written anew: {error}.")
+                told.append(f"The database was not rewritten: {error}.")
             return told + self._writer.empty_log()
 
     def room(self) -> Room:
-        """The file with what belongs to it, and the rest of its disk."""
+        """The size of the file and its companions, and the free space on its disk."""
         files = [self._file.with_name(self._file.name + suffix) for suffix in ("", "-wal", "-shm")]
         used = sum(file.stat().st_size for file in files if file.exists())
         return Room(used, shutil.disk_usage(self._file.parent).free)
 
     def close(self) -> None:
-        """Wait for the write under way, then close all connections and free the folder."""
+        """Wait for the write in progress, then close all connections and free the folder."""
         self._writer.close()
         self._readers.close()
         self._place.close()
@@ -295,17 +297,17 @@ class SQLiteStore(Store):
                 return
 
     def _check_there(self, model: str, key: int) -> None:
-        """Who deletes while somebody reads takes the events from under him: NoModel."""
+        """Raise NoModel if the model was deleted during a read, which loses its events."""
         with self._readers.lend() as connection:
             if steps.key_of(connection, model) != key:
                 raise NoModel(model)
 
     def _batch(self, key: int, after: int, end: int) -> list[EventRow]:
-        """Events behind `after`, as many as BATCH_BYTES and BATCH_EVENTS allow, unchecked."""
+        """Events after `after`, unchecked, as many as BATCH_BYTES and BATCH_EVENTS allow."""
         batch: list[EventRow] = []
         size = 0
         with self._readers.lend() as connection:
-            # CAST: damage may turn a value into one of another type, or text into what is not UTF-8.
+            # CAST: damage may change a value's type, or turn text into invalid UTF-8.
             query = (
                 "SELECT position, CAST(kind AS BLOB), CAST(payload AS BLOB), checksum FROM {}"
                 " WHERE model = ?1 AND position > ?2 AND position <= ?3"
@@ -331,12 +333,12 @@ class SQLiteStore(Store):
         return key, snapshot
 
     def _sweep(self) -> None:
-        """Remove what is invisible: deleted models, snapshots that are dropped or were never finished."""
+        """Remove invisible rows: deleted models, and snapshots that were dropped or never finished."""
 
         def leftovers(connection: sqlite3.Connection) -> tuple[list[int], list[int]]:
             deleted = connection.execute("SELECT id FROM models WHERE name IS NULL").fetchall()
-            # A job, so that no snapshot gets complete between the query and the look at _in_progress. To one
-            # that has no model any more no chunk can be added, whoever is writing it.
+            # A job, so that no snapshot becomes complete between the query and the check of _in_progress. A snapshot
+            # without a model gets no more chunks, whoever is writing it.
             dropped = connection.execute(
                 "SELECT snapshots.id, name IS NULL FROM snapshots LEFT JOIN models ON models.id = model"
                 " WHERE NOT complete OR name IS NULL"
@@ -354,7 +356,7 @@ class SQLiteStore(Store):
             self._writer.do(partial(steps.remove_model, key))
 
     def _forget(self, key: int, through: int) -> None:
-        """Remove events and index entries up to and with position `through`."""
+        """Remove events and index entries up to and including `through`."""
         self._repeat(partial(steps.remove_events, key, through))
         for table in steps.both("ids"):
             start: str | None = ""
@@ -362,7 +364,7 @@ class SQLiteStore(Store):
                 start = self._writer.do(partial(steps.remove_ids, table, key, through, start))
 
     def _repeat(self, work: Callable[[sqlite3.Connection], bool]) -> None:
-        """Run `work` in one transaction after the other until it says that nothing is left."""
+        """Run `work` in one transaction after the other until it reports that nothing is left."""
         while self._writer.do(work):
             pass
 

@@ -1,8 +1,8 @@
-"""The one connection that writes to a SQLite file, and the group commit in front of it.
+"""The only connection that writes to a SQLite file, and the group commit in front of it.
 
-A commit costs an fsync whatever is in it. So the thread that finds nobody writing takes all jobs that wait,
-its own among them, and commits them together; whoever comes meanwhile waits for the next group. Each job runs
-in a savepoint of its own and fails alone.
+A commit costs an fsync whatever is in it. So a thread that finds nobody writing takes all waiting jobs, its own among
+them, and commits them together. Jobs that come meanwhile wait for the next group. Each job runs in a savepoint of its
+own and fails alone.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hinged.service.store.sqlite.schema import TIMEOUT_S
 from hinged.service.store.times import Times
 
 READERS_S = 5.0
-"""How long a purge waits for those who read the database."""
+"""Seconds that a purge waits for readers of the database."""
 BUSY_MS = 50
-"""For how long of it at a time nobody writes."""
+"""Milliseconds of that wait during which no write can go on; between them, writers are let in."""
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -32,26 +32,26 @@ Job = tuple[Work[Any], "Future[Any]"]
 
 
 class Writer:
-    """Runs jobs on one connection, from any thread, several to a transaction."""
+    """Runs jobs from any thread on one connection, several to a transaction."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], place: DatabaseFile) -> None:
         self._connect = connect
         self._place = place
         self._connection: sqlite3.Connection | None = None
         self._turn = Condition()
-        # Guarded by _turn. Who sets _led owns the connection until it clears it.
+        # Guarded by _turn. The thread that sets _led owns the connection until it clears it.
         self._led = False
-        # Threads that want the connection without a transaction. They go first: no leader takes them along,
-        # and a thread that writes without a pause would keep them waiting for ever.
+        # Number of threads that want the connection without a transaction. They go first: no leader takes them along,
+        # so a thread that writes without a pause would keep them waiting for ever.
         self._claims = 0
         self._waiting: list[Job] = []
         self._closed = False
         self.commits = Times()
 
     def do(self, work: Work[T]) -> T:
-        """Run `work` in a transaction; when this returns, it is on disk.
+        """Run `work` in a transaction; when this returns, its changes are on disk.
 
-        What `work` raises undoes what it did and is raised here. StoreUnavailable if nothing was written,
+        If `work` raises, its changes are undone and the error is raised here. StoreUnavailable if nothing was written,
         OutcomeUnknown if the commit failed.
         """
         outcome: Future[T] = Future()
@@ -78,10 +78,10 @@ class Writer:
             except sqlite3.Error as error:
                 self._disconnect()
                 raise StoreUnavailable(f"the store could not empty its write-ahead log: {error}") from error
-            self._place.check()  # the database is longer now, and must not become shorter
+            self._place.check()  # notes the new length of the database
 
     def empty_log(self) -> list[str]:
-        """The same where it may take a while, a sentence for what it did not reach. Who writes is let in meanwhile."""
+        """Empty the log, letting writers in between attempts; return a sentence if it could not be emptied."""
         end = time.monotonic() + READERS_S
         try:
             while True:
@@ -103,20 +103,20 @@ class Writer:
             return [f"The write-ahead log was not emptied: {error}."]
 
     def close(self) -> None:
-        """Wait for the group under way, then let go of the file."""
+        """Wait for the group in progress, then close the connection."""
         with self._alone():
             self._closed = True
             self._disconnect()
 
     def _commit(self, group: list[Job]) -> None:
-        """Run and commit `group`; every outcome in it is settled afterwards."""
+        """Run and commit `group`, and settle the outcome of each job."""
         failure, what = StoreUnavailable, "the store did not take the write"
         try:
             connection = self._connected()
             connection.execute("BEGIN IMMEDIATE")
             self._place.note_log()
             results = [_attempt(connection, work) for work, _ in group]
-            failure, what = OutcomeUnknown, "the store failed while it committed, the write may last or not"
+            failure, what = OutcomeUnknown, "the store failed while it committed; the write may last or not"
             with self.commits.one():
                 connection.execute("COMMIT")
             self._place.check()
@@ -126,13 +126,13 @@ class Writer:
                 else:
                     outcome.set_exception(error)
         except BaseException as error:
-            # A failed commit may leave the transaction open or not. A new connection reads what stands in the
-            # file; the frames of a commit that is not part of it are overwritten by the next one. A file that is
-            # elsewhere stays open: it may come back.
+            # A failed commit may leave the transaction open. A new connection reads the actual content of the file; the
+            # next commit overwrites the frames of a failed commit. If the file was moved, it stays open, because it may
+            # come back.
             if not isinstance(error, FileReplaced):
                 self._disconnect()
             for _, outcome in group:
-                # Each thread gets an exception of its own: a traceback is written into it when it is raised.
+                # Each thread gets its own exception, because raising writes a traceback into it.
                 if not outcome.done():
                     outcome.set_exception(failure(f"{what}: {error}"))
             if not isinstance(error, sqlite3.Error | StoreUnavailable):
@@ -162,7 +162,7 @@ class Writer:
                 self._led = True
             finally:
                 self._claims -= 1
-                # Were this wait to be interrupted, those who stood back would wait for nobody.
+                # If this wait is interrupted, the threads that stood back must go on.
                 self._turn.notify_all()
         try:
             yield
@@ -176,12 +176,12 @@ class Writer:
 
 
 def _attempt(connection: sqlite3.Connection, work: Work[T]) -> tuple[T | None, Exception | None]:
-    """Run `work` in a savepoint: its value, or its error after what it did is undone."""
+    """Run `work` in a savepoint; return its value, or its error after undoing its changes."""
     connection.execute("SAVEPOINT job")
     try:
         value = work(connection)
     except Exception as error:
-        # Where SQLite has rolled back all of the transaction (disk full, I/O error), the group fails as one.
+        # If SQLite has rolled back the whole transaction (disk full, I/O error), the whole group fails.
         if not connection.in_transaction:
             raise
         connection.execute("ROLLBACK TO job")

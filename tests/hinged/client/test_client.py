@@ -19,7 +19,7 @@ def error(code, message="no", **details):
 
 
 class Awaited:
-    """An AsyncClient whose answers are awaited, so that what holds for one client is asked of both."""
+    """An AsyncClient with blocking methods, so that each test checks both clients."""
 
     def __init__(self, *args, **options):
         self._runner = asyncio.Runner()
@@ -104,20 +104,20 @@ OF_FILES = {"export_model", "import_model", "upload"}
 WAITING = {"wait"}
 
 
-def test_every_method_of_the_client_is_called_here():
+def test_this_file_calls_every_method_of_the_client():
     named = {name for name, _ in inspect.getmembers(Routes, inspect.isfunction) if not name.startswith("_")}
     assert named == set(CALLS) | ON_THE_SERVER | OF_ROWS | OF_FILES | WAITING
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_call_is_the_route_that_it_names(server, client, name):
+def test_each_method_of_a_model_sends_the_request_of_its_route(server, client, name):
     arguments, *request = CALLS[name]
     server.answer = lambda *_: (200, {"a": 1})
     assert getattr(client, name)("m", **arguments) == {"a": 1}
     assert server.requests == [tuple(request)]
 
 
-def test_calls_of_the_server_are_its_routes(server, client):
+def test_each_method_of_the_server_sends_the_request_of_its_route(server, client):
     server.answer = lambda _method, path, _body: (200, b"text" if path == "/metrics" else {"models": ["m"]})
     assert client.models() == ["m"]
     assert client.ticket() == {"models": ["m"]}
@@ -127,7 +127,7 @@ def test_calls_of_the_server_are_its_routes(server, client):
     assert server.requests == [(*request, None) for request in paths]
 
 
-def test_a_change_is_waited_for_until_its_job_has_ended(server, client):
+def test_wait_returns_when_the_job_of_a_change_has_ended(server, client):
     job = {"job": "/jobs/m.6", "state": "running", "progress": 0.5}
     server.script[:] = [
         (200, job, {}), (200, job | {"state": "done"}, {}), (200, job | {"state": "failed", "error": "full"}, {})
@@ -155,7 +155,7 @@ def test_a_model_travels_as_the_bytes_of_a_file(server, client):
 
 
 @pytest.mark.parametrize("answer", ["lose", (503, error("unavailable"), {})])
-def test_what_a_second_try_could_spoil_is_tried_once(server, client, answer):
+def test_requests_that_a_retry_could_spoil_are_sent_once(server, client, answer):
     for call in (
         lambda: client.rollback("m", 3), lambda: client.import_model("m", b"7"), lambda: client.skip_event("m")
     ):  # fmt: skip
@@ -166,19 +166,19 @@ def test_what_a_second_try_could_spoil_is_tried_once(server, client, answer):
         assert len(server.requests) == before + 1
 
 
-def test_what_is_left_to_the_server_is_not_sent(server, client):
+def test_parameters_that_are_not_given_are_not_sent(server, client):
     client.finish("m")
     client.heartbeat("m", "l")
     client.predict("m", [{"x": [1.0]}])
     assert [body for _, _, body in server.requests] == [None, {}, {"examples": [{"x": [1.0]}]}]
 
 
-def test_a_model_name_cannot_leave_its_place_in_the_path(server, client):
+def test_a_model_name_is_quoted_in_the_path(server, client):
     client.model("a/b?c#d e")
     assert server.requests[0][1] == "/models/a%2Fb%3Fc%23d%20e"
 
 
-def test_arrays_and_their_scalars_are_sent_as_numbers(server, client):
+def test_arrays_and_numpy_scalars_are_sent_as_numbers(server, client):
     sparse = {"indices": np.array([1, 5]), "values": np.array([0.5, 2.0], dtype=np.float32)}
     client.learn(
         "m",
@@ -195,7 +195,7 @@ def test_arrays_and_their_scalars_are_sent_as_numbers(server, client):
     ]
 
 
-def test_what_json_cannot_say_is_refused_before_anything_is_sent(server, client):
+def test_values_that_json_lacks_are_refused_before_anything_is_sent(server, client):
     with pytest.raises(ValueError, match="must be a finite number"):
         client.learn("m", [{"x": [float("nan")], "y": 1}])
     with pytest.raises(TypeError, match="object"):
@@ -203,7 +203,7 @@ def test_what_json_cannot_say_is_refused_before_anything_is_sent(server, client)
     assert server.requests == []
 
 
-def test_examples_without_an_id_are_given_different_ones(server, client):
+def test_examples_without_an_id_get_different_ids(server, client):
     example = {"x": [1.0], "y": 1}
     client.learn("m", [example, example, {**example, "id": None}, {**example, "id": "mine"}])
     ids = [sent["id"] for sent in server.requests[0][2]["examples"]]
@@ -213,14 +213,14 @@ def test_examples_without_an_id_are_given_different_ones(server, client):
     assert "id" not in example
 
 
-def test_a_prediction_is_given_no_id_and_an_example_without_x_neither(server, client):
+def test_predictions_and_examples_without_x_get_no_id(server, client):
     client.predict("m", [{"x": [1.0]}])
     client.learn("m", [{"id": "a", "y": 1, "lease": "l"}, {"y": 1}])
     assert server.requests[0][2]["examples"] == [{"x": [1.0]}]
     assert server.requests[1][2]["examples"] == [{"id": "a", "y": 1, "lease": "l"}, {"y": 1}]
 
 
-def test_a_query_that_is_tried_again_names_the_same_request(server, client):
+def test_a_retried_query_sends_the_same_request_id(server, client):
     server.script = ["lose"]
     client.query("m", annotator="ann")
     client.query("m", annotator="ann")
@@ -229,7 +229,7 @@ def test_a_query_that_is_tried_again_names_the_same_request(server, client):
 
 
 @pytest.mark.parametrize(("name", "answer"), [("release", {"released": True}), ("skip", {"skipped": "me"})])
-def test_a_lease_that_was_given_up_by_a_try_without_an_answer_is_done(server, client, name, answer):
+def test_a_retried_release_of_a_lease_succeeds_if_the_first_try_released_it(server, client, name, answer):
     server.script = ["lose", (404, error("not_found"), {})]
     assert getattr(client, name)("m", "l") == answer
     server.script = [(404, error("not_found"), {})]
@@ -249,14 +249,14 @@ def test_a_key_is_sent_as_a_header_and_never_in_a_url(server, kind):
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a\nb", "schl\u00fcssel"])
-def test_what_can_be_no_key_is_refused_without_being_shown(kind, key):
+def test_an_impossible_key_is_refused_and_not_shown(kind, key):
     with pytest.raises(ValueError, match="key must be") as caught:
         kind(key=key)
     assert not key or key not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["http://ann:secret@127.0.0.1:1", "http://secret@127.0.0.1:1"])
-def test_a_url_with_a_password_is_refused_without_being_shown(kind, url):
+def test_a_url_with_a_password_is_refused_and_not_shown(kind, url):
     with pytest.raises(ValueError, match="password") as caught:
         kind(url)
     assert "secret" not in str(caught.value)
@@ -271,7 +271,7 @@ def test_a_url_with_a_password_is_refused_without_being_shown(kind, url):
         (503, b"<html>a proxy</html>", {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}),
     ],
 )
-def test_a_passing_failure_is_tried_again_with_the_same_ids(server, client, failure):
+def test_a_request_is_retried_with_the_same_ids_after_a_temporary_failure(server, client, failure):
     server.script = [failure, failure]
     client.learn("m", [{"x": [1.0], "y": 1}, {"x": [2.0], "y": 1}])
     first, second, third = server.requests
@@ -285,7 +285,7 @@ def test_a_retry_waits_as_long_as_the_server_asks(server, client):
     assert time.monotonic() - started >= 1.0
 
 
-def test_tries_are_bounded_and_the_last_failure_is_raised(server, kind):
+def test_tries_are_limited_and_the_last_failure_is_raised(server, kind):
     server.answer = lambda *_: (503, error("store_unavailable", "the disk is full", free_bytes=0))
     with kind(server.url, tries_max=3) as client, pytest.raises(HingedError) as caught:
         client.learn("m", [{"x": [1.0], "y": 1}])
@@ -296,14 +296,14 @@ def test_tries_are_bounded_and_the_last_failure_is_raised(server, kind):
 
 
 @pytest.mark.parametrize("state", ["compiling", "loading"])
-def test_a_model_that_is_on_its_way_is_waited_for_however_many_tries_that_takes(server, kind, state):
+def test_a_client_waits_for_a_model_that_compiles_or_loads_beyond_its_tries(server, kind, state):
     server.script = [(503, error("unavailable", state=state), {})] * 4 + ["drop"]
     with kind(server.url, tries_max=2) as client:
         client.learn("m", [{"x": [1.0], "y": 1}])
     assert len(server.requests) == 6
 
 
-def test_a_model_that_is_on_its_way_is_not_waited_for_by_who_tries_once_nor_for_ever(server, kind, monkeypatch):
+def test_a_client_with_one_try_does_not_wait_for_a_model_and_no_client_waits_for_ever(server, kind, monkeypatch):
     server.answer = lambda *_: (503, error("unavailable", state="compiling"))
     with kind(server.url, tries_max=1) as client, pytest.raises(HingedError) as caught:
         client.model("m")
@@ -315,7 +315,7 @@ def test_a_model_that_is_on_its_way_is_not_waited_for_by_who_tries_once_nor_for_
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 415, 422, 500, 507])
-def test_a_refusal_is_raised_at_once_with_all_that_it_says(server, client, status):
+def test_a_refusal_is_raised_at_once_with_all_its_details(server, client, status):
     server.script = [(status, error("a_code", "a sentence", index=3), {})]
     with pytest.raises(HingedError, match="a sentence") as caught:
         client.predict("m", [{"x": [1.0]}])
@@ -334,14 +334,14 @@ def test_a_refusal_is_raised_at_once_with_all_that_it_says(server, client, statu
         (307, b"", {"location": "/elsewhere"}),
     ],
 )
-def test_what_is_no_hinged_server_is_named_so(server, client, answer):
+def test_an_answer_that_is_not_from_a_hinged_server_is_reported_as_such(server, client, answer):
     server.script = [answer]
-    with pytest.raises(HingedError, match="no JSON of a hinged server") as caught:
+    with pytest.raises(HingedError, match="not JSON of a hinged server") as caught:
         client.model("m")
     assert (caught.value.code, caught.value.status) == ("unexpected_answer", answer[0])
 
 
-def test_no_server_is_an_error_without_a_status(free_url, kind):
+def test_a_missing_server_is_an_error_without_a_status(free_url, kind):
     with kind(free_url, tries_max=2) as client:
         with pytest.raises(HingedError, match="no answer from") as caught:
             client.models()
@@ -351,7 +351,7 @@ def test_no_server_is_an_error_without_a_status(free_url, kind):
         assert caught.value.code == "unreachable"
 
 
-def test_a_delete_whose_answer_was_lost_is_done_when_tried_again(server, client):
+def test_a_retried_delete_succeeds_if_the_first_answer_was_lost(server, client):
     there = {"m"}
 
     def answer(_method, _path, _body):
@@ -368,7 +368,7 @@ def test_a_delete_whose_answer_was_lost_is_done_when_tried_again(server, client)
         client.delete_model("m")
 
 
-def test_ready_tells_a_starting_server_from_a_ready_one(server, client):
+def test_ready_is_false_while_a_server_starts(server, client):
     server.script = [(503, error("unavailable"), {})]
     assert client.ready() is False
     assert client.ready() is True
@@ -386,7 +386,7 @@ def test_waiting_ends_when_the_server_is_ready_or_the_time_is_up(server, client,
     assert caught.value.code == "not_ready"
 
 
-def test_proxies_of_the_environment_are_not_asked_for_this_machine(server, free_url, kind, monkeypatch):
+def test_proxies_of_the_environment_are_not_used_for_this_machine(server, free_url, kind, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", free_url)
     monkeypatch.setenv("ALL_PROXY", free_url)
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -396,7 +396,7 @@ def test_proxies_of_the_environment_are_not_asked_for_this_machine(server, free_
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://a", "http://", "http://a:b"])
-def test_a_url_that_cannot_be_one_is_refused(url, kind):
+def test_an_invalid_url_is_refused(url, kind):
     with pytest.raises(ValueError, match=r"(?i)url"):
         kind(url)
 
@@ -413,9 +413,9 @@ def test_one_client_serves_many_threads(server):
     assert len(server.requests) == 8
 
 
-def test_an_async_client_asks_many_things_at_once_and_waits_without_blocking(server):
+def test_an_async_client_sends_many_requests_at_once_and_waits_without_blocking(server):
     asked, together = itertools.count(), threading.Barrier(8)
-    server.heard = lambda _: next(asked) < 8 and together.wait(60)  # none is answered before all eight are there
+    server.heard = lambda _: next(asked) < 8 and together.wait(60)  # the server answers once it has all eight
     server.script = [(503, error("unavailable"), {"retry-after": "1"})] * 8
 
     async def ask():
@@ -437,7 +437,7 @@ def test_importing_the_client_needs_no_numpy_and_no_server():
 
 
 @pytest.mark.long
-def test_importing_estimators_or_the_server_brings_no_client():
+def test_importing_estimators_or_the_server_does_not_import_the_client():
     code = "import sys, hinged.sklearn, hinged.service.app; print('httpx' in sys.modules, hinged.Client.__name__)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["False", "Client"]

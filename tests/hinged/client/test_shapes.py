@@ -1,4 +1,4 @@
-"""A method of the clients returns the type that the server's OpenAPI document tells of the route it asks."""
+"""Each method of the clients returns the type that the server's OpenAPI document gives for its route."""
 
 import inspect
 import re
@@ -15,7 +15,7 @@ DOCUMENT = create_app(Settings()).openapi()
 
 
 class Fitted:
-    """What `upload` takes."""
+    """An estimator, as far as `upload` needs it."""
 
     def to_model_file(self):
         return b""
@@ -40,20 +40,20 @@ OBJECTS = {
 
 
 def answer_of(method):
-    """The type of a method's answer: what its exchange returns."""
+    """The type that a method returns, from the annotation of its exchange."""
     (kind,) = re.fullmatch(r"(?:Call|Exchange)\[(.*)\]", method.__wrapped__.__annotations__["return"]).groups()
-    return eval(kind, method.__wrapped__.__globals__)  # noqa: S307  it stands in our own source
+    return eval(kind, method.__wrapped__.__globals__)  # noqa: S307  the text is our own source
 
 
 class Asking(Client):
-    """A client that sends nothing and says what it would have asked."""
+    """A client that sends nothing and returns its first request."""
 
     def _run(self, steps):
         return next(steps)
 
 
 def asked(name, method):
-    """Verb and path of the request that a method makes."""
+    """The HTTP method and path of the request that a method makes."""
     parameters = inspect.signature(method).parameters.values()
     required = [p.name for p in parameters if p.name != "self" and p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     with Asking() as client:
@@ -62,7 +62,7 @@ def asked(name, method):
 
 
 def told(verb, path):
-    """The type of what a route answers, by the name that the document has for it."""
+    """The type of a route's answer, by its name in the document."""
     found = [
         operations[verb]
         for template, operations in DOCUMENT["paths"].items()
@@ -75,9 +75,9 @@ def told(verb, path):
 
 
 @pytest.mark.parametrize("name", [name for name in OBJECTS if name != "wait"])
-def test_a_method_returns_the_type_that_the_document_tells_of_its_route(name):
+def test_a_method_returns_the_type_that_the_document_gives_for_its_route(name):
     returned, route = answer_of(OBJECTS[name]), told(*asked(name, OBJECTS[name]))
-    if name == "models":  # the method leaves out what stands around them
+    if name == "models":  # the method returns only the list inside the answer
         assert returned == typing.get_type_hints(route)["models"]
     elif typing.get_args(returned):
         kind, before = typing.get_args(returned)
@@ -88,10 +88,10 @@ def test_a_method_returns_the_type_that_the_document_tells_of_its_route(name):
         assert returned is route
 
 
-def test_who_waits_for_a_change_gets_its_job_or_the_answer_that_told_of_none():
+def test_wait_returns_a_job_or_the_answer_that_named_no_job():
     assert set(typing.get_args(answer_of(OBJECTS["wait"]))) == {answer_of(OBJECTS["job"]), answer_of(OBJECTS["forget"])}
 
 
-def test_what_is_no_object_has_its_own_type():
+def test_methods_that_return_no_object_return_plain_types():
     kinds = {name: answer_of(method) for name, method in METHODS.items() if name not in OBJECTS}
     assert kinds == {"metrics": str, "ready": bool, "wait_until_ready": bool, "export_model": bytes}

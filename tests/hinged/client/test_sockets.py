@@ -1,4 +1,4 @@
-"""Streams and events of the clients, and `hinged events`, on a real server."""
+"""Streams and events of the clients, and `hinged events`, with a real server."""
 
 import asyncio
 import itertools
@@ -49,7 +49,7 @@ def test_a_stream_learns_many_at_once_and_answers_in_order(client, model):
     assert client.model(model.name)["examples"] == len(EXAMPLES)
 
 
-def test_a_stream_offers_and_asks(client, model):
+def test_a_stream_offers_candidates_and_queries_them(client, model):
     with client.stream(model.name) as stream:
         assert stream.offer([{"id": "c", "x": [1, 1]}]).result()["added"] == 1
         (query,) = stream.query(annotator="ann", n=1).result()["queries"]
@@ -57,13 +57,13 @@ def test_a_stream_offers_and_asks(client, model):
         assert result["id"] == "c"
 
 
-def test_examples_without_an_id_are_given_one(client, model):
+def test_examples_without_an_id_get_an_id(client, model):
     with client.stream(model.name) as stream:
         (result,) = stream.learn([{"x": [1, 1], "y": "up"}]).result()["results"]
         assert not result["id"].startswith("@")
 
 
-def test_a_refusal_is_an_error_of_its_own_answer_alone(client, model):
+def test_a_refused_frame_does_not_affect_other_frames(client, model):
     with client.stream(model.name) as stream:
         bad, good = stream.learn([{"x": [1], "y": "up"}]), stream.learn([{"x": [1, 1], "y": "up"}])
         with pytest.raises(HingedError, match="expected 2 features") as caught:
@@ -72,11 +72,11 @@ def test_a_refusal_is_an_error_of_its_own_answer_alone(client, model):
         assert good.result()["results"]
 
 
-# -- futures that are cancelled
+# -- cancelled futures
 
 
 def asked(rng, rounds=15, together=40):
-    """Requests to send, each with when to cancel its future: after how many others, or never."""
+    """Rounds of requests: (whether it learns, id, number of further requests until its future is cancelled or None)."""
     number = itertools.count()
     for _ in range(rounds):
         yield [
@@ -92,7 +92,7 @@ def check_answer(learns, name, answer):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_futures_that_are_cancelled_break_no_other(client, model, seed):
+def test_cancelled_futures_do_not_affect_other_futures(client, model, seed):
     cancelled = 0
     with client.stream(model.name) as stream:
         for requests in asked(random.Random(seed)):
@@ -114,7 +114,7 @@ def test_futures_that_are_cancelled_break_no_other(client, model, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_nor_do_those_of_the_async_client(running, model, seed):
+def test_cancelled_futures_do_not_affect_other_futures_of_the_async_client(running, model, seed):
     async def main():
         cancelled = 0
         async with AsyncClient(running.url) as client, client.stream(model.name) as stream:
@@ -139,7 +139,7 @@ def test_nor_do_those_of_the_async_client(running, model, seed):
     assert asyncio.run(main())
 
 
-def test_futures_that_are_cancelled_do_not_hide_why_a_stream_ends(client, model):
+def test_cancelled_futures_do_not_hide_the_reason_why_a_stream_ends(client, model):
     with client.stream(model.name) as stream:
         futures = [stream.learn([one]) for one in EXAMPLES[:100]]
         left = {future for future in futures[::3] if future.cancel()}
@@ -150,7 +150,7 @@ def test_futures_that_are_cancelled_do_not_hide_why_a_stream_ends(client, model)
     assert not stream._waiting
 
 
-def test_what_is_no_json_is_refused_and_waits_for_no_answer(client, running, model):
+def test_values_that_json_lacks_are_refused_and_leave_no_waiting_future(client, running, model):
     with client.stream(model.name) as stream:
         for x in (object(), float("nan")):
             with pytest.raises((TypeError, ValueError)):
@@ -167,7 +167,7 @@ def test_what_is_no_json_is_refused_and_waits_for_no_answer(client, running, mod
     assert asyncio.run(main())["results"]
 
 
-def test_a_stream_of_an_unknown_model_and_of_no_server_is_refused(client, free_url):
+def test_a_stream_to_an_unknown_model_or_a_missing_server_is_refused(client, free_url):
     with pytest.raises(HingedError) as caught:
         client.stream("absent")
     assert (caught.value.code, caught.value.status) == ("not_found", 404)
@@ -176,7 +176,7 @@ def test_a_stream_of_an_unknown_model_and_of_no_server_is_refused(client, free_u
     assert caught.value.code == "unreachable"
 
 
-def test_a_stream_that_is_closed_under_way_says_why(client, model):
+def test_a_stream_that_the_server_closes_says_why(client, model):
     with client.stream(model.name) as stream:
         events = stream.events()
         client.delete_model(model.name)
@@ -186,7 +186,7 @@ def test_a_stream_that_is_closed_under_way_says_why(client, model):
         assert (caught.value.code, caught.value.details) == ("closed", {"code": 4404})
 
 
-def test_a_stream_tells_events(client, model):
+def test_a_stream_delivers_events(client, model):
     with client.stream(model.name) as stream:
         events = stream.events(after=0)
         stream.learn(EXAMPLES[:2]).result()
@@ -194,7 +194,7 @@ def test_a_stream_tells_events(client, model):
         assert kinds == ["created", "class_added", "learned", "class_added", "learned"]
 
 
-def test_the_async_client_streams_too(running, model):
+def test_the_async_client_has_streams_too(running, model):
     async def main():
         async with AsyncClient(running.url) as client, client.stream(model.name) as stream:
             answers = [await stream.learn([one]) for one in EXAMPLES]
@@ -210,7 +210,7 @@ def test_the_async_client_streams_too(running, model):
     assert asyncio.run(main()) == ([one["id"] for one in EXAMPLES], "created")
 
 
-def test_the_async_client_refuses_as_the_other(running):
+def test_the_async_client_refuses_like_the_blocking_client(running):
     async def main():
         async with AsyncClient(running.url) as client, client.stream("absent"):
             pass
@@ -220,7 +220,7 @@ def test_the_async_client_refuses_as_the_other(running):
     assert caught.value.code == "not_found"
 
 
-def test_events_go_on_behind_the_last_one_when_the_server_was_away(tmp_path):
+def test_events_continue_behind_the_last_event_after_the_server_was_away(tmp_path):
     with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
         client.create_model("m", **BASE)
         client.learn("m", EXAMPLES[:2])
@@ -239,7 +239,7 @@ def test_events_go_on_behind_the_last_one_when_the_server_was_away(tmp_path):
         assert caught.value.code == "not_found"
 
 
-def test_the_async_client_tells_events_too(running, model):
+def test_the_async_client_delivers_events_too(running, model):
     async def main():
         async with AsyncClient(running.url) as client:
             events = client.events(model.name, after=0)
@@ -259,13 +259,13 @@ def beating(tmp_path_factory):
 
 
 def beats(url, path):
-    """Wait until whoever followed the model before has got a heartbeat."""
+    """Wait for heartbeats of a new stream; streams that were open before have got a heartbeat by then, too."""
     with followed(url, f"{path}/events") as stream:
         for _ in range(3):
             assert "comment" in stream.block()
 
 
-def test_heartbeats_between_events_are_none(beating):
+def test_heartbeats_are_not_delivered_as_events(beating):
     with Client(beating.url) as client, Asking(beating.url) as ask:
         model = ask.new_model()
         events = client.events(model.name, after=0)
@@ -277,7 +277,7 @@ def test_heartbeats_between_events_are_none(beating):
         assert found == ["created", *["class_added", "learned"] * 2]
 
 
-def test_heartbeats_between_events_are_none_for_the_async_client(beating):
+def test_heartbeats_are_not_delivered_as_events_by_the_async_client(beating):
     async def main(name, path):
         async with AsyncClient(beating.url) as client:
             events = client.events(name, after=0)
@@ -293,7 +293,7 @@ def test_heartbeats_between_events_are_none_for_the_async_client(beating):
     assert asyncio.run(main(model.name, model.path)) == ["created", "class_added", "learned"]
 
 
-def test_hinged_events_writes_a_line_an_event(running, model):
+def test_hinged_events_writes_one_line_for_each_event(running, model):
     model.learn(EXAMPLES[0])
     command = [sys.executable, "-m", "hinged", "events", model.name, "--from", "0", "--url", running.url]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ.copy()) as process:
@@ -303,7 +303,7 @@ def test_hinged_events_writes_a_line_an_event(running, model):
     assert [line["position"] for line in lines] == [1, 2, 3]
 
 
-def test_hinged_events_of_an_unknown_model_is_one_line(running):
+def test_hinged_events_of_an_unknown_model_fails_with_one_line(running):
     command = [sys.executable, "-m", "hinged", "events", "absent", "--url", running.url]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 1

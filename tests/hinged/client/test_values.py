@@ -1,4 +1,4 @@
-"""What Python, NumPy and pandas have for values reaches the server as what it means."""
+"""Values of Python, NumPy and pandas reach the server with their meaning."""
 
 import datetime as dt
 import decimal
@@ -14,7 +14,7 @@ from tests.helpers.server import RunningServer
 
 pytestmark = pytest.mark.server
 
-# pandas need not be installed: what is missing is known by the names of its types.
+# pandas need not be installed: the client knows its missing values by the names of their types.
 NaT = type("NaTType", (), {"isoformat": lambda self: "NaT"})()
 NA = type("NAType", (), {})()
 
@@ -23,12 +23,12 @@ def sent(x):
     return json.loads(encoded({"examples": [{"x": x, "y": 1}]}))["examples"][0]["x"]
 
 
-def test_what_is_missing_in_named_features_is_null():
+def test_missing_values_of_named_features_are_sent_as_null():
     missing = {"a": None, "b": math.nan, "c": np.float32("nan"), "d": NaT, "e": NA, "f": np.datetime64("NaT")}
     assert sent({**missing, "n": 1}) == {**dict.fromkeys(missing), "n": 1}
 
 
-def test_scalars_of_libraries_are_numbers_booleans_and_texts():
+def test_scalars_of_libraries_are_sent_as_numbers_booleans_and_texts():
     x = {
         "i": np.int64(3), "f": np.float32(0.5), "b": np.bool_(True), "s": np.str_("u"), "d": decimal.Decimal("1.5"),
         "at": dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC), "day": dt.date(2026, 5, 1),
@@ -48,21 +48,21 @@ def test_scalars_of_libraries_are_numbers_booleans_and_texts():
         (np.array([np.inf, 0.0]), r"examples\[1\].x\[0\] must be a finite number, got inf"),
         ({"age": -math.inf}, r"examples\[1\].x.age must be a finite number, got -inf"),
         ({"indices": [0], "values": [math.nan]}, r"examples\[1\].x.values\[0\] must be a finite number"),
-        ({"age": object()}, r"examples\[1\].x.age: object is no JSON value"),
-        ({"age": {1, 2}}, r"examples\[1\].x.age: set is no JSON value"),
+        ({"age": object()}, r"examples\[1\].x.age: object is not a JSON value"),
+        ({"age": {1, 2}}, r"examples\[1\].x.age: set is not a JSON value"),
     ],
 )
-def test_what_has_no_value_is_told_with_its_row_and_its_field(x, message):
+def test_an_error_about_a_value_names_its_row_and_its_field(x, message):
     with pytest.raises((ValueError, TypeError), match=message):
         encoded({"examples": [{"x": [1.0]}, {"x": x}]})
 
 
-def test_one_example_may_stand_for_a_list_of_one():
+def test_an_example_may_be_given_without_a_list():
     assert list(several({"x": [1], "y": 0})) == [{"x": [1], "y": 0}]
     assert list(several([{"x": [1]}, {"x": [2]}])) == [{"x": [1]}, {"x": [2]}]
 
 
-def test_the_server_understands_it(tmp_path):
+def test_the_server_understands_the_values_that_the_client_sends(tmp_path):
     with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
         client.create_model("m", kernel={"type": "rbf"}, features={"type": "named", "warmup": 2})
         client.learn(

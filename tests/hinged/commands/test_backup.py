@@ -1,4 +1,4 @@
-"""Every model of a running server in a folder or a tar file, and back, from either store to either."""
+"""Backups of all models of a running server to a folder or a tar file, and restores, from and to either store."""
 
 import json
 import tarfile
@@ -30,7 +30,7 @@ def redis(tmp_path_factory):
 
 @pytest.fixture(params=["sqlite", "redis"])
 def servers(request):
-    """Where a backup is taken, and the other one."""
+    """The server of which the test takes a backup, and the server on the other store."""
     names = ["sqlite", "redis"]
     return [request.getfixturevalue(name) for name in sorted(names, key=lambda name: name != request.param)]
 
@@ -46,7 +46,7 @@ def refused(server, *arguments, code=1):
 
 @pytest.fixture
 def taught(servers):
-    """Two models on the first server; none on the second."""
+    """The predictions of two models on the first server. The second server has no models."""
     for server in servers:
         with Client(server.url) as client:
             for model in client.models():
@@ -64,7 +64,7 @@ def said(client, name):
 
 
 @pytest.mark.parametrize("name", ["kept", "kept.tar", "kept.tar.gz"])
-def test_a_server_comes_back_from_its_backup_on_another_store(servers, taught, name, tmp_path):
+def test_a_backup_restores_the_models_on_another_store(servers, taught, name, tmp_path):
     here, there = servers
     kept = tmp_path / name
     index = json.loads(run(here, "backup", kept).stdout)
@@ -95,19 +95,19 @@ def models(server):
         return [model["model"] for model in client.models()]
 
 
-def test_nothing_that_is_there_is_written_over(sqlite, kept):
-    assert "is there already" in refused(sqlite, "backup", kept)
+def test_backup_and_restore_overwrite_nothing(sqlite, kept):
+    assert "already exists" in refused(sqlite, "backup", kept)
     with Client(sqlite.url) as client:
         client.delete_model("one")
         client.learn("two", [{"id": "later", "x": [2], "y": "v"}])
         assert "the server has two already" in refused(sqlite, "restore", kept)
         assert models(sqlite) == ["two"]
         done = run(sqlite, "restore", kept, "--skip-existing")
-        assert done.stderr.strip() == "left alone: two"
+        assert done.stderr.strip() == "skipped: two"
         assert (client.model("one")["examples"], client.model("two")["examples"]) == (1, 2)
 
 
-def test_some_models_of_a_backup_are_restored_alone(sqlite, kept):
+def test_restore_can_restore_a_single_model(sqlite, kept):
     with Client(sqlite.url) as client:
         client.delete_model("one")
         client.delete_model("two")
@@ -117,11 +117,15 @@ def test_some_models_of_a_backup_are_restored_alone(sqlite, kept):
 
 
 @pytest.mark.parametrize("harm", ["index", "missing", "changed", "elsewhere"])
-def test_what_is_no_whole_backup_is_refused_before_a_model_is_made(sqlite, kept, harm):
+def test_an_incomplete_backup_is_refused_before_a_model_is_created(sqlite, kept, harm):
     with Client(sqlite.url) as client:
         client.delete_model("one")
         client.delete_model("two")
-    words = {"index": "is no backup", "missing": "lacks two.hinged", "changed": "two.hinged is not what was written"}
+    words = {
+        "index": "is not a backup",
+        "missing": "lacks two.hinged",
+        "changed": "two.hinged has changed since the backup was written",
+    }
     if harm == "index":
         (kept / "backup.json").write_text("[]")
     elif harm == "missing":
@@ -131,25 +135,25 @@ def test_what_is_no_whole_backup_is_refused_before_a_model_is_made(sqlite, kept,
     else:
         text = (kept / "backup.json").read_text().replace("two.hinged", "../two.hinged")
         (kept / "backup.json").write_text(text)
-    assert words.get(harm, "is no backup: it names the file") in refused(sqlite, "restore", kept)
+    assert words.get(harm, "is not a backup: it names the file") in refused(sqlite, "restore", kept)
     assert models(sqlite) == []
 
 
-def test_a_file_that_is_no_tar_is_said_to_be_none(sqlite, tmp_path):
+def test_restore_refuses_a_file_that_is_not_a_tar(sqlite, tmp_path):
     file = tmp_path / "a.tar"
     file.write_text("nothing")
-    assert "is no backup" in refused(sqlite, "restore", file)
+    assert "is not a backup" in refused(sqlite, "restore", file)
     assert "absent.tar: No such file" in refused(sqlite, "restore", tmp_path / "absent.tar")
 
 
-def test_a_backup_that_fails_leaves_nothing_behind(sqlite, tmp_path):
+def test_a_failed_backup_leaves_no_file_behind(sqlite, tmp_path):
     dark = RunningServer(tmp_path / "dark")
     assert "(unreachable)" in refused(dark, "backup", tmp_path / "new.tar")
     assert "No such file" in refused(sqlite, "backup", tmp_path / "absent" / "new.tar")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_its_owner_may_read_a_backup(sqlite, kept, tmp_path):
+def test_only_the_owner_may_read_a_backup(sqlite, kept, tmp_path):
     run(sqlite, "backup", tmp_path / "kept.tar")
     assert kept.stat().st_mode & 0o077 == 0
     assert (tmp_path / "kept.tar").stat().st_mode & 0o077 == 0

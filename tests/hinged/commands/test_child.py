@@ -10,7 +10,7 @@ import pytest
 from hinged.commands.child import ServerProcess, free_port
 from tests.helpers.server import PATIENCE_S
 
-# Stands in for `hinged serve`: it drains at the first signal and dies by a second one.
+# A program instead of `hinged serve`: it drains at the first signal and dies at a second signal.
 CHILD = """
 import signal, sys, time
 def drain(number, frame):
@@ -41,13 +41,13 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize(("number", "passed_on"), [("SIGINT", "SIGINT"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGTERM")])
-def test_a_signal_is_passed_on_once_and_the_server_is_reaped(number, passed_on):
+def test_the_parent_forwards_a_signal_once_and_reaps_the_server(number, passed_on):
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT.format(child=CHILD)], stdout=subprocess.PIPE, text=True, process_group=0
     )
     with parent:
         pid = int(parent.stdout.readline())
-        # As a terminal does: to the whole group, of which the server is no part.
+        # Send the signal to the whole process group, as a terminal does. The server is not in the group.
         os.killpg(parent.pid, getattr(signal, number))
         output = parent.communicate(timeout=PATIENCE_S)[0]
     assert parent.returncode == 0
@@ -62,7 +62,7 @@ def started(code):
     return server
 
 
-def test_the_end_of_the_block_ends_the_server_and_gives_signals_back():
+def test_the_end_of_the_block_ends_the_server_and_restores_signal_handlers():
     before = signal.getsignal(signal.SIGINT)
     with started(CHILD) as server:
         assert server.running
@@ -77,7 +77,7 @@ def test_an_error_in_the_block_ends_the_server_too():
     assert not server.running
 
 
-def test_the_last_output_of_a_server_that_died_is_kept():
+def test_the_last_output_of_a_dead_server_is_kept():
     with started("for i in range(1000): print('line', i)\nraise SystemExit('boom')") as server:
         server.wait()
         lines = server.last_output().splitlines()
@@ -85,7 +85,7 @@ def test_the_last_output_of_a_server_that_died_is_kept():
     assert len(lines) == 30
 
 
-def test_a_command_that_cannot_be_started_gives_signals_back():
+def test_a_command_that_cannot_start_restores_signal_handlers():
     before = signal.getsignal(signal.SIGINT)
     server = ServerProcess([])
     server._command = ["/nonexistent/command"]
@@ -94,7 +94,7 @@ def test_a_command_that_cannot_be_started_gives_signals_back():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_taken_port_is_passed_over():
+def test_free_port_skips_a_taken_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -20,7 +20,7 @@ def table(tmp_path):
 
 
 def one_line(result, code):
-    """What stands on stderr, after a check that it is all there is."""
+    """Check that a command failed with this code and one line on stderr; return the line."""
     assert result.exit_code == code
     assert result.stdout == ""
     assert isinstance(result.exception, SystemExit)
@@ -36,7 +36,7 @@ def test_every_command_has_help(run, command):
     assert result.stdout.startswith(" ".join(["Usage: hinged", *command]))
 
 
-def test_without_a_command_the_commands_are_listed(run):
+def test_hinged_without_a_command_lists_the_commands(run):
     assert "replay" in run().output
 
 
@@ -56,7 +56,7 @@ def test_without_a_command_the_commands_are_listed(run):
         (["--delimiter", "::"], "expected one character or tab, found '::'"),
     ],
 )
-def test_a_wrong_option_is_one_line_and_exit_code_two(run, table, options, message):
+def test_an_invalid_option_gives_one_line_and_exit_code_two(run, table, options, message):
     assert message in one_line(run("replay", table, "--label", "y", *options), 2)
 
 
@@ -64,7 +64,7 @@ def test_a_wrong_option_is_one_line_and_exit_code_two(run, table, options, messa
     ("arguments", "message"),
     [(["replay"], "Missing argument 'FILE'"), (["unlearn"], "No such command"), (["demo", "--port", "x"], "--port")],
 )
-def test_a_wrong_command_is_one_line_and_exit_code_two(run, arguments, message):
+def test_an_invalid_command_gives_one_line_and_exit_code_two(run, arguments, message):
     assert message in one_line(run(*arguments), 2)
 
 
@@ -78,7 +78,7 @@ def test_a_wrong_command_is_one_line_and_exit_code_two(run, arguments, message):
         ("a,y\n1,0\n", ["--format", "npz"], "cannot read"),
     ],
 )
-def test_a_wrong_file_is_one_line_and_exit_code_one(run, tmp_path, text, options, message):
+def test_an_invalid_file_gives_one_line_and_exit_code_one(run, tmp_path, text, options, message):
     path = tmp_path / "a.csv"
     path.write_text(text)
     if "libsvm" in options:
@@ -86,20 +86,20 @@ def test_a_wrong_file_is_one_line_and_exit_code_one(run, tmp_path, text, options
     assert message in one_line(run("replay", path, *options), 1)
 
 
-def test_parts_of_different_kinds_are_refused(run, table, tmp_path):
+def test_training_and_test_files_of_different_kinds_are_refused(run, table, tmp_path):
     other = tmp_path / "a.svm"
     other.write_text("1 1:1\n")
     line = one_line(run("replay", other, "--label", "y", "--test", table), 1)
-    assert line == "hinged: a.csv and a.svm are not of one kind"
+    assert line == "hinged: a.csv and a.svm do not have the same kind of features"
 
 
-def test_where_no_server_listens_the_line_says_how_to_start_one(run, table, free_url):
+def test_a_missing_server_gives_one_line_that_says_how_to_start_one(run, table, free_url):
     line = one_line(run("replay", table, "--label", "y", "--url", free_url), 1)
     assert line.endswith(f"start a server with: hinged serve --port {free_url.rpartition(':')[2]}")
 
 
 @pytest.mark.server
-def test_a_refusal_of_the_server_is_one_line(run, table, server):
+def test_a_refusal_of_the_server_gives_one_line(run, table, server):
     def answer(method, path, _body):
         if path == "/readyz":
             return 200, {}
@@ -113,7 +113,7 @@ def test_a_refusal_of_the_server_is_one_line(run, table, server):
 
 
 @pytest.mark.server
-def test_only_options_that_were_given_bind_an_existing_model(run, table, server):
+def test_only_given_options_must_match_an_existing_model(run, table, server):
     configuration = {
         "kernel": {"type": "rbf", "gamma": 1.0},
         "C": 5.0,
@@ -130,5 +130,5 @@ def test_only_options_that_were_given_bind_an_existing_model(run, table, server)
     arguments = ["replay", table, "--label", "y", "--url", server.url]
     result = run(*arguments)
     assert result.exit_code == 0
-    assert "going on with the existing model" in result.stdout
+    assert "continuing with the existing model" in result.stdout
     assert "exists with C = 5.0, not 1.0" in one_line(run(*arguments, "--C", "1"), 1)

@@ -4,7 +4,7 @@ from hinged.commands.demo import batch_standing, load_digits
 from tests.helpers.command import hinged
 
 
-def test_the_digits_come_in_the_same_order_and_the_last_quarter_is_held_out():
+def test_the_digits_have_a_fixed_order_and_the_last_quarter_is_held_out():
     digits, again = load_digits(), load_digits()
     assert digits.X_train.shape == (1347, 64)
     assert digits.X_test.shape == (450, 64)
@@ -13,13 +13,13 @@ def test_the_digits_come_in_the_same_order_and_the_last_quarter_is_held_out():
         assert np.array_equal(getattr(digits, name), getattr(again, name))
 
 
-def test_the_batch_machine_is_a_good_one():
+def test_the_batch_svm_is_accurate():
     standing = batch_standing(load_digits())
     assert standing.held_out_accuracy > 0.98
     assert 0 < standing.support_vectors < 1347
 
 
-def test_what_a_server_said_that_ended_by_itself_keeps_its_lines(tmp_path):
+def test_the_output_of_a_server_that_ended_by_itself_keeps_its_lines(tmp_path):
     told = ("--port", "0", "--data-dir", tmp_path)
     done = hinged("demo", "--no-stay", *told, code=1, env={"HINGED_CACHE_MB": "none"})
     first, second = done.stderr.splitlines()
@@ -27,7 +27,7 @@ def test_what_a_server_said_that_ended_by_itself_keeps_its_lines(tmp_path):
     assert second.startswith("hinged: HINGED_CACHE_MB: ")
 
 
-def test_the_demonstration_goes_by_the_settings_of_a_server(tmp_path):
+def test_the_demonstration_uses_the_settings_of_a_server(tmp_path):
     settings = {"HINGED_PORT": "0", "HINGED_DATA_DIR": str(tmp_path / "there"), "HINGED_CACHE_MB": "none"}
     done = hinged("demo", "--no-stay", code=1, env=settings)
     started, _, folder = done.stdout.splitlines()[0].partition(", data in ")

@@ -1,4 +1,4 @@
-"""Whatever stands in a server's models, no command lets it steer the terminal in which it is read."""
+"""No command lets text from a server's models control the user's terminal."""
 
 import itertools
 
@@ -18,7 +18,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def model(client):
-    """Labels, names, values and what candidates are shown as are hostile; ids the server refuses to be."""
+    """A model with hostile labels, names, values and `show`. Its ids are harmless: the server refuses hostile ids."""
     name = "hostile"
     client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "named", "warmup": 0})
     for k, text in enumerate(HOSTILE):
@@ -44,7 +44,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize("arguments", ASKED, ids=lambda arguments: " ".join(arguments[:3:2]).encode("ascii", "ignore"))
-def test_no_command_lets_what_came_from_outside_steer_a_terminal(real, model, arguments):
+def test_no_command_lets_hostile_text_control_a_terminal(real, model, arguments):
     names = {"MODEL": model, "ANN": f"ann{next(NUMBERS)}"}
     asked = argv(*(names.get(argument, argument) for argument in arguments))
     with Terminal(asked, {"HINGED_URL": real.url, "COLUMNS": "200"}) as opened:
@@ -54,7 +54,7 @@ def test_no_command_lets_what_came_from_outside_steer_a_terminal(real, model, ar
         assert opened.text.strip()
 
 
-def test_a_pipe_gets_the_labels_as_they_are(real, model):
+def test_a_pipe_gets_the_labels_unchanged(real, model):
     said = hinged("labels", model, "--url", real.url, text=False).stdout.decode()
     assert "\x1b]0;owned\x07" in said
     assert "\u202egnirts" in said

@@ -9,7 +9,7 @@ from hinged.service.edge.keys import Keyring, read_keys
 
 @pytest.fixture
 def run(tmp_path):
-    """Run `hinged keys ...` on a file of its own."""
+    """Run `hinged keys ...` with a new file of keys."""
 
     def run(*arguments):
         environment = {"HINGED_KEYS_FILE": str(tmp_path / "keys.json")}
@@ -18,12 +18,12 @@ def run(tmp_path):
     return run
 
 
-def test_a_key_is_printed_alone_and_once_and_opens_what_it_was_made_for(run, tmp_path):
+def test_a_new_key_is_printed_once_and_works_for_its_role_and_models(run, tmp_path):
     made = run("create", "ann", "--role", "annotator", "--models", "fraud-*", "--models", "spam")
     assert made.exit_code == 0
     text = made.stdout.removesuffix("\n")
     assert "\n" not in text
-    assert "only time" in made.stderr
+    assert "not shown again" in made.stderr
     key = Keyring(tmp_path / "keys.json").find(text)
     assert (key.name, key.role, key.models) == ("ann", "annotator", ("fraud-*", "spam"))
     shown = run("list").stdout + run("list", "--json").stdout
@@ -56,7 +56,7 @@ def test_keys_are_listed_and_revoked(run, tmp_path):
         (["list"], 1, "keys.json: No such file"),
     ],
 )
-def test_what_is_wrong_is_one_line(run, arguments, code, words):
+def test_an_error_gives_one_line(run, arguments, code, words):
     result = run(*arguments)
     assert result.exit_code == code
     assert result.stdout == ""
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_one_line(run, arguments, code, words):
     assert words in line
 
 
-def test_without_a_file_the_line_says_how_to_name_one():
+def test_a_missing_key_file_gives_one_line_that_says_how_to_name_a_file():
     result = CliRunner().invoke(cli, ["keys", "list"], prog_name="hinged", env={"HINGED_KEYS_FILE": None})
     assert result.exit_code == 2
     assert "HINGED_KEYS_FILE" in result.stderr

@@ -1,4 +1,4 @@
-"""`hinged label` in a real terminal, against a real server."""
+"""`hinged label` in a real terminal, with a real server."""
 
 import itertools
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 NUMBERS = itertools.count()
-ALWAYS = {"explore": 0.0}  # no question is drawn at random
+ALWAYS = {"explore": 0.0}  # no random questions
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def model(client):
 
 @pytest.fixture
 def label(real, model):
-    """Open a terminal in which somebody labels."""
+    """Open a terminal with `hinged label`."""
     opened = []
 
     def label(*options, name=model):
@@ -55,7 +55,7 @@ def test_a_session_from_the_first_question_to_the_last_key(client, model, label)
     assert "0.5  0.5" in question
     assert "1 ham" in question
     assert "2 spam" in question
-    assert "says" not in question  # the model's opinion would lead the person
+    assert "says" not in question  # the model's prediction would influence the annotator
     terminal.send("2")
     answer = terminal.expect("support vectors (")
     assert "the model said" in answer
@@ -74,11 +74,11 @@ def test_a_session_from_the_first_question_to_the_last_key(client, model, label)
     assert "given back to the pool" in terminal.text
     assert leased(client, model) == set()
     assert client.model(model)["examples"] == 3
-    with pytest.raises(HingedError):  # it is learned, with this label
+    with pytest.raises(HingedError):  # m5 is learned already, with the label spam
         client.learn(model, [{"id": "m5", "x": [0.5, 0.5], "y": "ham"}])
 
 
-def test_what_cannot_be_done_is_said_and_the_question_stays(label):
+def test_an_impossible_key_is_reported_and_the_question_stays(label):
     terminal = label()
     terminal.expect("q quit")
     terminal.send("u")
@@ -93,7 +93,7 @@ def test_what_cannot_be_done_is_said_and_the_question_stays(label):
     terminal.expect("1 labelled")
 
 
-def test_keys_typed_ahead_are_answers_to_the_next_questions(client, model, label):
+def test_keys_typed_ahead_answer_the_next_questions(client, model, label):
     terminal = label("--prefetch", "0")
     terminal.expect("q quit")
     terminal.send("121q")
@@ -101,7 +101,7 @@ def test_keys_typed_ahead_are_answers_to_the_next_questions(client, model, label
     assert client.model(model)["examples"] == 5
 
 
-def test_a_class_that_has_no_key_is_typed_and_has_one_then(client, model, label):
+def test_a_class_without_a_key_is_typed_and_then_gets_a_key(client, model, label):
     terminal = label()
     terminal.expect("q quit")
     terminal.send("n")
@@ -116,13 +116,13 @@ def test_a_class_that_has_no_key_is_typed_and_has_one_then(client, model, label)
     assert '4 "7"' in terminal.expect("q quit")
     terminal.send("n")
     terminal.expect("label: ")
-    terminal.send("\n")  # nothing typed: nothing said
+    terminal.send("\n")  # an empty label gives no message
     terminal.send("q")
     assert terminal.wait() == 0
     assert client.model(model)["classes"] == ["ham", "spam", 7, "7"]
 
 
-def test_a_skip_is_taken_back(client, model, label):
+def test_undo_takes_a_skip_back(client, model, label):
     terminal = label("--prefetch", "0")
     terminal.expect("q quit")
     (passed,) = leased(client, model)
@@ -131,7 +131,7 @@ def test_a_skip_is_taken_back(client, model, label):
     terminal.expect("q quit")
     assert passed not in leased(client, model)
     terminal.send("u")
-    terminal.expect("the skip is taken back")
+    terminal.expect("skip undone")
     assert passed in terminal.expect("q quit")
     assert passed in leased(client, model)
     terminal.send("1")
@@ -144,7 +144,7 @@ def test_a_skip_is_taken_back(client, model, label):
     assert leased(client, model) == set()
 
 
-def test_declared_classes_are_all_there_are(client, label):
+def test_a_model_with_declared_classes_accepts_no_other_label(client, label):
     features = {"type": "dense", "dim": 1}
     client.create_model("declared", kernel=KERNEL, features=features, classes=[True, False], labels=ALWAYS)
     client.offer("declared", [{"id": "one", "x": [1.0]}])
@@ -155,14 +155,14 @@ def test_declared_classes_are_all_there_are(client, label):
     terminal.send("1\n")
     terminal.expect("this model's classes are true, false")
     terminal.send("1")
-    terminal.expect("no opinion")
+    terminal.expect("no prediction")
     terminal.expect("nothing to ask")
     assert terminal.wait() == 0
     assert client.model("declared")["examples"] == 1
 
 
 @pytest.mark.parametrize("end", ["\x03", "\x04"])
-def test_an_interrupted_session_gives_its_leases_back(client, model, label, end):
+def test_an_interrupted_session_releases_its_leases(client, model, label, end):
     terminal = label("--prefetch", "3")
     terminal.expect("q quit")
     eventually(lambda: len(leased(client, model)) >= 4)
@@ -173,7 +173,7 @@ def test_an_interrupted_session_gives_its_leases_back(client, model, label, end)
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP", "closed"])
-def test_a_session_whose_terminal_is_closed_gives_its_leases_back(client, model, label, end):
+def test_a_session_whose_terminal_closes_releases_its_leases(client, model, label, end):
     terminal = label()
     terminal.expect("q quit")
     eventually(lambda: len(leased(client, model)) >= 3)
@@ -185,7 +185,7 @@ def test_a_session_whose_terminal_is_closed_gives_its_leases_back(client, model,
     assert leased(client, model) == set()
 
 
-def test_leases_are_kept_while_a_person_thinks(client, model, label):
+def test_leases_are_renewed_while_a_person_thinks(client, model, label):
     terminal = label("--lease", "4", "--prefetch", "1")
     terminal.expect("q quit")
     eventually(lambda: len(leased(client, model)) >= 2)
@@ -195,13 +195,13 @@ def test_leases_are_kept_while_a_person_thinks(client, model, label):
         return min(datetime.fromisoformat(lease["expires_at"]) for lease in client.queries(model)["leased"])
 
     without_it = last_until()
-    eventually(lambda: last_until() > without_it + timedelta(seconds=4))  # so it was renewed when it would have ended
+    eventually(lambda: last_until() > without_it + timedelta(seconds=4))  # so the lease was renewed
     assert leased(client, model) == mine
     terminal.send("1")
     terminal.expect("1 labelled")
 
 
-def test_two_annotators_are_asked_different_things(client, model, label):
+def test_two_annotators_get_different_questions(client, model, label):
     terminal = label()
     terminal.expect("q quit")
     eventually(lambda: len(leased(client, model)) >= 3)
@@ -211,7 +211,7 @@ def test_two_annotators_are_asked_different_things(client, model, label):
     assert not mine & others
 
 
-def test_a_label_that_comes_too_late_is_refused_in_a_line_and_the_next_question_comes(client, model, label):
+def test_a_late_label_is_refused_in_one_line_and_the_next_question_comes(client, model, label):
     terminal = label("--prefetch", "0", "--strategy", "active")
     terminal.expect("m5")
     terminal.expect("q quit")
@@ -225,7 +225,7 @@ def test_a_label_that_comes_too_late_is_refused_in_a_line_and_the_next_question_
     assert client.model(model)["examples"] == 3
 
 
-def test_what_an_example_holds_cannot_steer_the_terminal(client, label):
+def test_the_contents_of_an_example_cannot_control_the_terminal(client, label):
     features = {"type": "named"}
     client.create_model("named", kernel=KERNEL, features=features, labels=ALWAYS)
     x = {"subject": "[red]cheap\x1b]0;owned\x07 \x1b[31mpills", "amount": 12.5, "known": False}
@@ -247,7 +247,7 @@ def test_what_an_example_holds_cannot_steer_the_terminal(client, label):
         ([1, "two"], '[1, "two"]'),
     ],
 )
-def test_what_a_candidate_is_shown_as_takes_the_place_of_its_x(client, label, show, read):
+def test_a_candidates_show_is_displayed_instead_of_its_x(client, label, show, read):
     name = f"m{next(NUMBERS)}"
     client.create_model(name, kernel=KERNEL, features={"type": "dense", "dim": 2}, labels=ALWAYS)
     client.offer(name, [{"id": "one", "x": [0.123, 0.456], "show": show}])
@@ -258,26 +258,26 @@ def test_what_a_candidate_is_shown_as_takes_the_place_of_its_x(client, label, sh
     assert "\x1b[31m" not in terminal.raw
 
 
-def test_a_text_is_shown_as_it_is(client, label):
+def test_a_text_is_shown_unchanged(client, label):
     client.create_model("texts", kernel={"type": "linear"}, features={"type": "text"}, labels=ALWAYS)
     client.offer("texts", [{"id": "one", "x": "Is this [bold]spam[/bold]?"}])
     assert "Is this [bold]spam[/bold]?" in label(name="texts").expect("q quit")
 
 
-def test_an_empty_pool_is_said_and_no_error(client, label):
+def test_an_empty_pool_is_reported_and_is_no_error(client, label):
     client.create_model("empty", kernel=KERNEL, features={"type": "dense", "dim": 1})
     terminal = label(name="empty")
     terminal.expect("nothing to ask: 0 in the pool, 0 of them leased")
     assert terminal.wait() == 0
 
 
-def test_a_model_that_is_not_there_is_one_line(label):
+def test_a_missing_model_gives_one_line(label):
     terminal = label(name="absent")
     assert terminal.wait() == 1
     assert terminal.text == "hinged: there is no model 'absent' (not_found)\n"
 
 
-# -- the session without a terminal
+# -- a session without a terminal
 
 
 def session(client, model, **options):
@@ -285,7 +285,7 @@ def session(client, model, **options):
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 3, 20])
-def test_every_candidate_is_asked_once_and_the_end_is_the_pools(client, model, prefetch):
+def test_a_session_asks_each_candidate_once_and_ends_with_the_pool(client, model, prefetch):
     with session(client, model, prefetch=prefetch) as asked:
         ids = []
         while (candidate := asked.next()) is not None:
@@ -296,7 +296,7 @@ def test_every_candidate_is_asked_once_and_the_end_is_the_pools(client, model, p
         assert asked.close() == 0
 
 
-def test_without_prefetch_each_question_is_chosen_after_the_label_before_it(client, model):
+def test_without_prefetch_each_question_is_chosen_after_the_previous_label(client, model):
     with session(client, model, prefetch=0) as asked:
         for _ in range(5):
             candidate = asked.next()
@@ -305,7 +305,7 @@ def test_without_prefetch_each_question_is_chosen_after_the_label_before_it(clie
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_two_sessions_of_one_annotator_never_have_the_same_question(client, model, prefetch):
+def test_two_sessions_of_one_annotator_never_get_the_same_question(client, model, prefetch):
     with session(client, model, prefetch=prefetch) as one, session(client, model, prefetch=prefetch) as other:
         asked = []
         while candidates := [(each, c) for each in (one, other) if (c := each.next()) is not None]:
@@ -315,7 +315,7 @@ def test_two_sessions_of_one_annotator_never_have_the_same_question(client, mode
         assert sorted(asked) == sorted(f"m{i}" for i in range(11))
 
 
-def test_a_session_that_ends_leaves_the_other_of_its_annotator_what_that_holds(client, model):
+def test_a_session_that_ends_keeps_the_leases_of_the_annotators_other_session(client, model):
     with session(client, model) as one:
         question = one.next()
         with session(client, model) as other:
@@ -326,7 +326,7 @@ def test_a_session_that_ends_leaves_the_other_of_its_annotator_what_that_holds(c
         one.answer(question, "ham")
 
 
-def test_a_closed_session_is_closed_again_without_harm(client, model):
+def test_closing_a_session_twice_is_harmless(client, model):
     asked = session(client, model)
     with asked:
         asked.next()
@@ -334,14 +334,14 @@ def test_a_closed_session_is_closed_again_without_harm(client, model):
         assert asked.close() == 0
 
 
-def test_undo_goes_back_to_the_last_answer_which_is_changed_or_left(client, model, label):
+def test_undo_shows_the_last_answer_which_can_be_changed_or_kept(client, model, label):
     terminal = label("--prefetch", "0")
     terminal.expect("q quit")
     terminal.send("1")
     terminal.expect("1 labelled")
     terminal.expect("q quit")
     terminal.send("u")
-    terminal.expect("you gave ham")
+    terminal.expect("your answer was ham")
     terminal.send("2")
     terminal.expect("changed to spam")
     terminal.expect("q quit")
@@ -350,9 +350,9 @@ def test_undo_goes_back_to_the_last_answer_which_is_changed_or_left(client, mode
     eventually(lambda: not client.model(model)["jobs"])
     assert client.example(model, "m5")["label"] == "spam"
     terminal.send("u")
-    terminal.expect("you gave spam")
-    terminal.send("s")  # no label: nothing is skipped either
-    terminal.expect("left as spam")
+    terminal.expect("your answer was spam")
+    terminal.send("s")  # no label: the answer stays, and nothing is skipped
+    terminal.expect("still spam")
     terminal.expect("q quit")
     terminal.send("q")
     assert terminal.wait() == 0
@@ -360,7 +360,7 @@ def test_undo_goes_back_to_the_last_answer_which_is_changed_or_left(client, mode
     assert client.answers(model)["annotators"]["ann"]["changed"] == 1
 
 
-def test_an_answer_that_cannot_be_changed_any_more_is_left_and_the_question_stays(client, model, label):
+def test_an_answer_to_a_forgotten_example_stays_and_so_does_the_question(client, model, label):
     terminal = label("--prefetch", "0")
     terminal.expect("q quit")
     terminal.send("1")
@@ -369,14 +369,14 @@ def test_an_answer_that_cannot_be_changed_any_more_is_left_and_the_question_stay
     client.wait(client.forget(model, "m5"))
     asked = [held["id"] for held in client.queries(model)["leased"]]
     terminal.send("u2")
-    terminal.expect("left as ham: the example 'm5' was forgotten (gone")
+    terminal.expect("still ham: the example 'm5' was forgotten (gone")
     terminal.expect("q quit")
     assert [held["id"] for held in client.queries(model)["leased"]] == asked
     terminal.send("q")
     assert terminal.wait() == 0
 
 
-def test_how_often_the_model_was_right_is_counted_by_the_label_that_was_given_last(client, model):
+def test_the_tally_of_correct_predictions_uses_the_last_label(client, model):
     session = Session(client, model, "ann", strategy="active", lease_s=60, prefetch=0)
     with session:
         candidate = session.next()

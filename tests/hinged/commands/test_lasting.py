@@ -1,4 +1,4 @@
-"""What a command has said is on disk: its calls of the system, as tests/faults/failing.c notes them, are in order."""
+"""A command reports success only after a sync to disk. tests/faults/failing.c records the order of its system calls."""
 
 import ast
 from pathlib import Path, PurePath
@@ -16,7 +16,7 @@ PRODUCT = ("hinged", "service", "solvers", "docker")
 
 
 def lost(calls, folder):
-    """What a loss of power could have taken when a file was renamed, or when a word was said; of files in `folder`."""
+    """The files in `folder` that were not synced when a file was renamed, or when the command wrote its output."""
     unsynced, found = set(), []
 
     def below(path):
@@ -38,7 +38,7 @@ def lost(calls, folder):
                 found += [f"{each} is not synced before {one} is renamed" for each in sorted(below(one))]
                 unsynced = unsynced - below(one) | {folder_of(other)}
             case "said":
-                found += [f"{each} is not synced before a word is said" for each in sorted(below(folder))]
+                found += [f"{each} is not synced before the output is written" for each in sorted(below(folder))]
     return found
 
 
@@ -50,7 +50,7 @@ def faults(tmp_path_factory):
 
 @pytest.fixture
 def run(faults, tmp_path):
-    """Run a command; its calls."""
+    """Run a command; return its recorded system calls."""
 
     def run(*arguments, begin=("calls",), code=0, **environment):
         for fault in begin:
@@ -63,7 +63,7 @@ def run(faults, tmp_path):
     return run
 
 
-def test_a_key_that_was_made_or_revoked_is_so_after_a_loss_of_power(run, tmp_path):
+def test_a_created_or_revoked_key_survives_a_loss_of_power(run, tmp_path):
     file = tmp_path / "keys.json"
     for command in (["create", "ann", "--role", "reader", "--file", file], ["revoke", "ann", "--file", file]):
         calls = run("keys", *command)
@@ -73,7 +73,7 @@ def test_a_key_that_was_made_or_revoked_is_so_after_a_loss_of_power(run, tmp_pat
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", ["kept", "kept.tar.gz"])
-def test_a_backup_that_was_written_is_there_after_a_loss_of_power(run, real, client, name, tmp_path):
+def test_a_finished_backup_survives_a_loss_of_power(run, real, client, name, tmp_path):
     if not client.models():
         client.create_model("m", kernel={"type": "linear"}, features={"type": "dense", "dim": 2})
     calls = run("backup", name, HINGED_URL=real.url)
@@ -81,7 +81,7 @@ def test_a_backup_that_was_written_is_there_after_a_loss_of_power(run, real, cli
     assert [call for call, *_ in calls if call in ("rename", "said")][:2] == ["rename", "said"]
 
 
-def test_a_key_of_which_the_disk_does_not_say_that_it_is_revoked_is_told_as_such(run, tmp_path):
+def test_revoking_a_key_fails_if_the_disk_cannot_sync(run, tmp_path):
     file = tmp_path / "keys.json"
     create_key(file, "ann", "reader")
     run("keys", "revoke", "ann", "--file", file, begin=("calls", "fsync"), code=1)
@@ -89,14 +89,15 @@ def test_a_key_of_which_the_disk_does_not_say_that_it_is_revoked_is_told_as_such
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_what_renames_files_that_are_to_last_does_it_in_one_place_which_knows_what_must_be_on_disk_before_and_after():
+def test_only_disk_py_renames_files_that_must_survive_a_loss_of_power():
     found = []
     for path in sorted(path for room in PRODUCT for path in (ROOT / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 name, of = node.func.attr, ast.unparse(node.func.value)
-                # Of text: replace(old, new). Of moments and dataclasses: with names.
+                # replace(old, new) is a text's method; with keywords it belongs to a date or a dataclass.
                 a_text = name == "replace" and (len(node.args) != 1 or node.keywords)
                 if (of, name) in OF_A_MODULE or (name in OF_A_PATH and not a_text):
                     found.append(str(path.relative_to(ROOT)))
-    assert found == ["hinged/disk.py", "solvers/jit/cache.py"]  # the second need not last: a damaged file is made again
+    # A file of the cache need not survive: if it is damaged, it is compiled again.
+    assert found == ["hinged/disk.py", "solvers/jit/cache.py"]

@@ -1,4 +1,4 @@
-"""Models made, taught, looked at and deleted by commands, against a real server, through pipes and in a terminal."""
+"""Commands that create, train, show and delete models, with a real server, through pipes and in a terminal."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ def raw(real):
     """Run a command; stdout is a pipe of bytes."""
 
     def run(*arguments, stdin="", code=0, first=ROOT):
-        """first: where Python looks for modules before anywhere else."""
+        """first: the folder where Python looks for modules first."""
         env = {"HINGED_URL": real.url, "PYTHONPATH": f"{first}{os.pathsep}{ROOT}"}
         return hinged(*arguments, code=code, env=env, text=False, input=stdin.encode())
 
@@ -36,13 +36,13 @@ def raw(real):
 
 @pytest.fixture
 def run(raw):
-    """Run a command: the objects that it wrote."""
+    """Run a command; return the JSON objects that it wrote."""
     return lambda *a, **m: [json.loads(line) for line in raw(*a, **m).stdout.decode().splitlines()]
 
 
 @pytest.fixture
 def refused(raw):
-    """Run a command that says in one line why it cannot: the line."""
+    """Run a command that fails with one line on stderr; return the line."""
 
     def refused(*arguments, code=1, **more):
         (line,) = raw(*arguments, code=code, **more).stderr.decode().splitlines()
@@ -53,7 +53,7 @@ def refused(raw):
 
 @pytest.fixture
 def terminal(real):
-    """A command in a terminal."""
+    """Run a command in a terminal."""
     opened = []
 
     def terminal(*arguments):
@@ -71,8 +71,8 @@ def text_of(objects):
 
 @pytest.fixture
 def model(request, client):
-    """A model that has learned six examples and the eleventh wrongly, with two candidates."""
-    name = request.node.name.split("[")[0][-50:]
+    """A model that has learned six examples and has two candidates."""
+    name = request.node.name.split("[")[0][-50:].lstrip("_")
     client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=10, features={"type": "dense", "dim": 2})
     client.learn(name, XY)
     client.offer(name, [{"id": "c1", "x": [0.5, 0.5]}, {"id": "c2", "x": [0.2, 0.3]}])
@@ -84,7 +84,7 @@ def test_help_shows_an_example(raw, command):
     assert f"Example: hinged {command} " in raw(command, "--help").stdout.decode()
 
 
-def test_a_model_is_made_of_options_and_found_again(run, client, terminal):
+def test_create_makes_a_model_from_options_and_show_finds_it(run, client, terminal):
     arguments = ("create", "made", "--features", "sparse", "--dim", 9, "--kernel", "linear", "--set", "C=3")
     (made,) = run(*arguments)
     configuration = client.model("made")["configuration"]
@@ -97,7 +97,7 @@ def test_a_model_is_made_of_options_and_found_again(run, client, terminal):
     assert again.text.strip() == "made: lasvm, linear kernel, sparse 9 features"
 
 
-def test_a_model_is_made_of_a_file_on_which_options_come(run, client, tmp_path):
+def test_create_makes_a_model_from_a_file_and_options_override_the_file(run, client, tmp_path):
     file = tmp_path / "model.json"
     file.write_text(json.dumps({"kernel": {"type": "rbf", "gamma": 2.0}, "features": {"type": "dense", "dim": 3}}))
     run("create", "of-a-file", "--config", file, "--gamma", 0.5, "--solver", "smo", "--dim", 4)
@@ -105,7 +105,7 @@ def test_a_model_is_made_of_a_file_on_which_options_come(run, client, tmp_path):
     assert (made["solver"], made["kernel"]["gamma"], made["features"]["dim"]) == ("smo", 0.5, 4)
 
 
-def test_a_model_is_shown_in_figures(run, terminal, client, model):
+def test_show_prints_the_figures_of_a_model(run, terminal, client, model):
     (found,) = run("show", model)
     assert found == client.model(model)
     shown = terminal("show", model)
@@ -114,7 +114,7 @@ def test_a_model_is_shown_in_figures(run, terminal, client, model):
         assert words in shown.text
 
 
-def test_deletion_is_asked_for_once_more(run, refused, terminal, client, model):
+def test_delete_asks_for_confirmation(run, refused, terminal, client, model):
     assert "--yes" in refused("delete", model)
     asked = terminal("delete", model)
     asked.expect("with 6 examples? [y/N]")
@@ -124,7 +124,7 @@ def test_deletion_is_asked_for_once_more(run, refused, terminal, client, model):
     assert model not in [m["model"] for m in client.models()]
 
 
-def test_examples_are_learned_from_lines_and_known_the_second_time(run, terminal, client, tmp_path):
+def test_learn_reads_lines_and_repeats_are_duplicates(run, terminal, client, tmp_path):
     client.create_model("lines", kernel={"type": "linear"}, features={"type": "dense", "dim": 2})
     file = tmp_path / "examples.jsonl"
     file.write_text(text_of(XY))
@@ -141,19 +141,19 @@ def test_examples_are_learned_from_lines_and_known_the_second_time(run, terminal
     assert client.example("lines", "pooled")["number"] == len(XY) + 2
 
 
-def test_candidates_are_offered_from_lines(run, client, model):
+def test_offer_reads_candidates_from_lines(run, client, model):
     text = text_of({"id": f"n{k}", "x": [k / 7, 0]} for k in range(5))
     (found,) = run("offer", model, "--batch", 2, stdin=text)
     assert (found["added"], found["size"], found["dropped"]) == (5, 7, 0)
     assert len(client.candidates(model)["candidates"]) == 7
 
 
-def test_a_model_finishes(run, model):
+def test_finish_completes_a_models_optimisation(run, model):
     (found,) = run("finish", model, "--epochs", 1)
     assert found["converged"]
 
 
-def test_an_example_is_forgotten_and_gone(run, refused, client, model):
+def test_forget_removes_an_example(run, refused, client, model):
     (found,) = run("forget", model, "e1")
     assert found["state"] == "done"
     assert "e1" not in [e["id"] for e in client.examples(model)["examples"]]
@@ -162,7 +162,7 @@ def test_an_example_is_forgotten_and_gone(run, refused, client, model):
     assert "was forgotten (gone" in refused("correct", model, "e1", "yes")
 
 
-def test_a_label_is_corrected_or_confirmed(run, terminal, client, model):
+def test_correct_corrects_or_confirms_a_label(run, terminal, client, model):
     (found,) = run("correct", model, "e2", "no")
     assert found["state"] == "done"
     said = terminal("correct", model, "e2", "no")
@@ -186,7 +186,7 @@ def test_suspects_are_listed(run, terminal, client, model):
 
 @pytest.fixture
 def answered(client, model):
-    """What somebody has answered besides."""
+    """The model, after an annotator has labelled both candidates."""
     for question in client.query(model, annotator="ann", n=2)["queries"]:
         client.learn(model, [{"id": question["id"], "y": 1, "lease": question["lease"]}])
     return model
@@ -202,7 +202,7 @@ def test_labels_are_written_as_csv(raw, client, answered):
     assert {r["corrected"] for r in rows} == {"no"}
 
 
-def test_labels_are_written_as_lines_and_filtered(run, client, answered):
+def test_labels_are_written_as_json_lines_and_filtered(run, client, answered):
     assert run("labels", answered, "--format", "jsonl") == client.examples(answered)["examples"]
     assert [e["id"] for e in run("labels", answered, "--format", "jsonl", "--label", "no")] == ["e1", "e3", "e5"]
     assert {e["id"] for e in run("labels", answered, "--format", "jsonl", "--annotator", "ann")} == {"c1", "c2"}
@@ -220,7 +220,7 @@ def test_labels_are_written_as_parquet(raw, client, answered, terminal):
     assert "Parquet is no text" in shown.text
 
 
-def test_without_pyarrow_the_extra_is_named(refused, model, tmp_path):
+def test_labels_as_parquet_without_pyarrow_names_the_extra(refused, model, tmp_path):
     (tmp_path / "pyarrow.py").write_text("raise ModuleNotFoundError('none', name='pyarrow')\n")
     line = refused("labels", model, "--format", "parquet", first=tmp_path)
     assert 'pip install "hinged[files]"' in line
@@ -250,5 +250,5 @@ def test_without_pyarrow_the_extra_is_named(refused, model, tmp_path):
         (["labels", "absent"], "", 1, "(not_found)"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(refused, arguments, stdin, code, words):
+def test_an_impossible_command_gives_one_line(refused, arguments, stdin, code, words):
     assert words in refused(*arguments, stdin=stdin, code=code)

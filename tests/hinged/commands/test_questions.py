@@ -1,4 +1,4 @@
-"""`hinged models`, `predict` and `query` against a real server, through pipes and in a terminal."""
+"""`hinged models`, `predict` and `query` with a real server, through pipes and in a terminal."""
 
 import json
 
@@ -17,7 +17,7 @@ KERNEL = {"type": "rbf", "gamma": 1.0}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server with keys; its `.keys` by role."""
+    """A server with keys; `.keys` has a key for each role."""
     folder = tmp_path_factory.mktemp("asking")
     keys = {role: create_key(folder / "keys.json", role, role) for role in ("reader", "annotator", "admin")}
     with RunningServer(folder / "data", keys_file=folder / "keys.json") as running:
@@ -47,7 +47,7 @@ def run(server):
 
 @pytest.fixture
 def terminal(server):
-    """What a command shows in a terminal."""
+    """Run a command in a terminal; return its output."""
 
     def terminal(*arguments, role="reader"):
         with Terminal(argv(*arguments), environment(server, role) | {"COLUMNS": "160"}) as opened:
@@ -61,7 +61,7 @@ def lines(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_models_are_a_table_in_a_terminal_and_lines_of_json_elsewhere(run, terminal):
+def test_models_prints_a_table_in_a_terminal_and_json_lines_elsewhere(run, terminal):
     spam, words = lines(run("models"))
     assert (spam["model"], words["model"]) == ("spam", "words")
     assert spam["configuration"]["kernel"] == KERNEL
@@ -72,7 +72,7 @@ def test_models_are_a_table_in_a_terminal_and_lines_of_json_elsewhere(run, termi
     assert [json.loads(line) for line in terminal("models", "--json").splitlines()] == [spam, words]
 
 
-def test_examples_are_predicted_from_lines_of_json(run, server, tmp_path):
+def test_predict_reads_examples_from_json_lines(run, server, tmp_path):
     text = '[0.1, 0.9]\n\n{"id": "late", "x": [0.9, 0.1]}\n{"indices": [0], "values": [1]}\n'
     results = lines(run("predict", "spam", stdin=text))
     assert [(r["id"], r["prediction"]) for r in results] == [(None, "ham"), ("late", "spam"), (None, "spam")]
@@ -80,10 +80,10 @@ def test_examples_are_predicted_from_lines_of_json(run, server, tmp_path):
     path.write_text(text)
     assert lines(run("predict", "spam", path, "--batch", 2)) == results
     with Client(server.url, key=server.keys["annotator"]) as client:
-        client.learn("spam", [{"id": "late", "y": "spam"}])  # the model has kept it
+        client.learn("spam", [{"id": "late", "y": "spam"}])  # the model has kept the x of the prediction
 
 
-def test_one_example_is_an_option(run, terminal):
+def test_predict_takes_an_example_as_an_option(run, terminal):
     (found,) = lines(run("predict", "spam", "--x", "[0.1, 0.9]"))
     assert found["prediction"] == "ham"
     assert "support_vectors" not in found
@@ -94,7 +94,7 @@ def test_one_example_is_an_option(run, terminal):
     assert "a (ham) +" in shown
 
 
-def test_named_features_are_an_x_and_one_of_them_may_be_called_x(run):
+def test_a_line_may_be_the_named_features_themselves_even_with_a_feature_x(run):
     text = '{"n": 2.5, "word": "cheap"}\n{"x": {"n": -3}}\n{"x": 1.0, "n": 2}\n'
     _, wrapped, _ = lines(run("predict", "words", stdin=text))
     assert lines(run("predict", "words", "--x", '{"n": -3}')) == [wrapped]
@@ -113,14 +113,14 @@ def test_named_features_are_an_x_and_one_of_them_may_be_called_x(run):
         (["label", "spam", "--annotator", "ann"], "", 1, "needs a terminal"),
     ],
 )
-def test_what_is_wrong_is_one_line(run, arguments, stdin, code, words):
+def test_an_error_gives_one_line(run, arguments, stdin, code, words):
     done = run(*arguments, stdin=stdin, code=code)
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert words in line
 
 
-def test_candidates_are_leased_and_leased_again_to_the_same_annotator(run, terminal):
+def test_query_leases_candidates_again_to_the_same_annotator(run, terminal):
     first = lines(run("query", "spam", "-n", 2, "--annotator", "ann", role="annotator"))
     assert all(query["id"].startswith("m") for query in first)
     again = lines(run("query", "spam", "-n", 2, "--annotator", "ann", role="annotator"))
@@ -130,15 +130,15 @@ def test_candidates_are_leased_and_leased_again_to_the_same_annotator(run, termi
     assert first[0]["lease"] in shown
 
 
-def test_an_empty_answer_is_said_on_stderr(run, server):
+def test_query_reports_an_empty_pool_on_stderr(run, server):
     with Client(server.url, key=server.keys["admin"]) as client:
         client.create_model("empty", kernel=KERNEL, features={"type": "dense", "dim": 2})
         done = run("query", "empty", "--annotator", "ann", role="annotator")
         client.delete_model("empty")
-    assert (done.stdout, done.stderr) == ("", "the pool has nothing to ask\n")
+    assert (done.stdout, done.stderr) == ("", "nothing to ask: the pool has no free candidate\n")
 
 
-def test_a_wrong_key_is_one_line_that_does_not_show_it(run, server):
+def test_a_wrong_key_gives_one_line_without_the_key(run, server):
     server.keys["stranger"] = "hinged_0123456789"
     done = run("models", role="stranger", code=1)
     assert (
@@ -151,5 +151,5 @@ def test_a_wrong_key_is_one_line_that_does_not_show_it(run, server):
     assert "not a key" not in done.stderr
 
 
-def test_without_a_key_the_line_says_what_is_missing(run):
+def test_a_missing_key_gives_one_line_that_says_so(run):
     assert "Authorization: Bearer KEY" in run("models", role="nobody", code=1).stderr

@@ -1,4 +1,4 @@
-"""What `hinged cluster start` decides, and the server that it keeps; with Ray itself in tests/faults/ray_nodes.py."""
+"""The decisions of `hinged cluster start`, and the server of an actor. tests/faults/ray_nodes.py runs Ray itself."""
 
 import subprocess
 import sys
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.server
 WANTED = ClusterStart("redis://r", 8000, 10.0, {"HINGED_NODE_TTL_S": "1"})
 
 
-def test_every_node_gets_a_server_and_those_of_nodes_that_are_gone_are_forgotten():
+def test_each_node_gets_a_server_and_servers_of_lost_nodes_are_dropped():
     nodes = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
     assert changes(nodes, ["controller"]) == (["n1", "n2"], [])
     assert changes(nodes, ["controller", server_name("n2"), server_name("n3")]) == (["n1"], ["n3"])
 
 
-def test_a_server_has_the_settings_of_the_cluster_and_an_address_of_its_own():
+def test_a_server_gets_the_settings_of_the_cluster_and_its_own_address():
     assert settings_of(WANTED, "10.0.0.1") == {
         "HINGED_NODE_TTL_S": "1",
         "HINGED_STORE": "redis://r",
@@ -43,12 +43,12 @@ def test_a_server_has_the_settings_of_the_cluster_and_an_address_of_its_own():
     assert address_of("fd00::1", 8000) == "http://[fd00::1]:8000"
 
 
-def test_settings_that_are_each_servers_own_are_not_taken_from_who_starts_them():
+def test_settings_that_differ_by_server_are_not_taken_from_the_starter():
     given = {"HINGED_KEY": "k", "HINGED_PORT": "1", "HINGED_NODE": "http://a", "HINGED_PROCESSES": "2", "PATH": "/"}
     assert environment_of(given) == {"HINGED_KEY": "k"}
 
 
-def test_without_ray_one_sentence_says_what_is_lacking(monkeypatch):
+def test_a_missing_ray_is_reported_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     for command in ("start", "stop"):
         done = CliRunner().invoke(
@@ -64,7 +64,7 @@ def redis(tmp_path):
         yield redis
 
 
-def test_the_server_of_an_actor_serves_until_it_is_stopped(redis):
+def test_the_server_of_an_actor_serves_until_it_stops(redis):
     actor = ServerActor(settings_of(ClusterStart(redis.url, free_port(), 1.0, {}), "127.0.0.1"))
     try:
         url = actor.url()
@@ -75,7 +75,7 @@ def test_the_server_of_an_actor_serves_until_it_is_stopped(redis):
     assert ended(actor.pid())
 
 
-def test_a_bound_process_ends_with_the_one_that_started_it(redis):
+def test_a_bound_process_ends_with_its_parent(redis):
     settings = settings_of(ClusterStart(redis.url, free_port(), 1.0, {}), "127.0.0.1")
     script = (
         "import sys, time\n"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.server
 
 
 class LastLabel:
-    """The routes of the server around the simplest learner: it predicts the label that it saw last."""
+    """The server's routes with the simplest learner, which predicts the last label that it learned."""
 
     def __init__(self):
         self.configuration = None
@@ -63,7 +63,7 @@ def learner(server):
 
 @pytest.fixture
 def run(server):
-    """Replay a file and return what was printed."""
+    """Replay a file; return the output."""
 
     def run(path, *, label=None, id_name=None, test=None, **options):
         source = open_source(path, label=label, id_name=id_name)
@@ -85,26 +85,26 @@ def table(tmp_path):
     return path
 
 
-def test_a_model_whose_solver_is_compiled_first_is_waited_for(server, learner, run, table):
+def test_replay_waits_for_a_model_whose_solver_compiles(server, learner, run, table):
     asked = []
 
     def answer(method, path, body):
         status, found = learner(method, path, body)
         if method == "PUT":
             return status, found | {"state": "compiling"}
-        if learner.configuration is not None and len(asked) < 3:  # more than the client has tries
+        if learner.configuration is not None and len(asked) < 3:  # more often than the client's tries_max
             asked.append(path)
             return 503, {"error": {"code": "unavailable", "message": "no", "details": {"state": "compiling"}}}
         return status, found
 
     server.answer = answer
     printed = run(table, label="y")
-    assert "compiling auto, as the first model of a solver on a machine does ...\n" in printed
+    assert "compiling auto, once on this machine ...\n" in printed
     assert asked == ["/models/replay"] * 3
     assert len(learner.learned) == 10
 
 
-def test_a_file_becomes_a_model_and_a_stream_of_batches(server, learner, run, table):
+def test_replay_creates_a_model_and_streams_a_file_in_batches(server, learner, run, table):
     printed = run(table, label="y", batch=4, C=2.0, gamma=0.25)
     assert learner.configuration == {
         "kernel": {"type": "rbf", "gamma": 0.25},
@@ -116,25 +116,25 @@ def test_a_file_becomes_a_model_and_a_stream_of_batches(server, learner, run, ta
     assert [e["x"] for e in learner.learned] == [[i, -i] for i in range(10)]
     sent = [body["examples"] for _, path, body in server.requests if path.endswith("/learn")]
     assert [len(batch) for batch in sent] == [4, 4, 2]
-    # Nine predictions were made, and one of them before the label changed.
+    # The model made nine predictions; one prediction is wrong, where the label changes.
     assert "88.89 %" in printed
     assert "learning 10/10" in printed
     assert f"curl -s {server.url}/models/replay\n" in printed
 
 
-def test_a_second_run_goes_on_where_the_first_was_interrupted(learner, run, table):
+def test_a_second_run_continues_where_the_first_was_interrupted(learner, run, table):
     run(table, label="y", limit=6, finish=False)
     first = list(learner.learned)
     printed = run(table, label="y")
     assert learner.learned[:6] == first
     assert [e["x"][0] for e in learner.learned] == list(range(10))
     assert "6 of 10 examples had been learned before" in printed
-    # A shuffle is another order of the same examples.
+    # Shuffling gives the same examples in another order.
     printed = run(table, label="y", shuffle_seed=1)
     assert "10 of 10 examples had been learned before" in printed
 
 
-def test_rows_of_another_file_of_the_same_name_are_other_examples(learner, run, table, tmp_path):
+def test_rows_of_another_file_with_the_same_name_are_new_examples(learner, run, table, tmp_path):
     run(table, label="y")
     other = tmp_path / "folder" / "a.csv"
     other.parent.mkdir()
@@ -143,7 +143,7 @@ def test_rows_of_another_file_of_the_same_name_are_other_examples(learner, run, 
     assert len(learner.learned) == 11
 
 
-def test_ids_of_the_file_are_the_examples_ids_and_a_conflict_says_what_to_do(learner, run, tmp_path):
+def test_replay_uses_the_ids_of_the_file_and_a_conflict_says_what_to_do(learner, run, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,a,y\nu1,1,0\nu2,2,1\n")
     run(path, label="y", id_name="id")
@@ -167,7 +167,7 @@ def test_the_held_out_part_is_predicted_before_and_after_finishing(server, learn
     assert learner.last == 1
 
 
-def test_sparse_features_take_the_larger_dim_of_both_parts(learner, run, tmp_path):
+def test_sparse_features_have_the_larger_dim_of_both_files(learner, run, tmp_path):
     train, held_out = tmp_path / "train.svm", tmp_path / "test.svm"
     train.write_text("1 1:1\n-1 2:1\n")
     held_out.write_text("1 9:1\n")
@@ -176,9 +176,9 @@ def test_sparse_features_take_the_larger_dim_of_both_parts(learner, run, tmp_pat
     assert learner.learned[0]["x"] == {"indices": [0], "values": [1.0]}
 
 
-def test_an_existing_model_must_fit_the_file_and_what_was_asked_for(learner, run, table, tmp_path):
+def test_an_existing_model_must_match_the_file_and_the_given_options(learner, run, table, tmp_path):
     run(table, label="y", C=1.0, gamma=0.25, parts=(("seed", 3),))
-    run(table, label="y", kernel="linear")  # not given on the command line: a default, no wish
+    run(table, label="y", kernel="linear")  # not given on the command line: a default, which need not match
     for options, name in (
         ({"C": 9.0}, "C"),
         ({"gamma": 0.5}, "gamma"),
@@ -203,14 +203,14 @@ def test_a_linear_kernel_has_no_gamma(learner, run, table):
     assert learner.configuration["kernel"] == {"type": "linear"}
 
 
-def test_a_server_that_still_starts_is_waited_for(server, learner, run, table):
+def test_replay_waits_for_a_server_that_starts(server, learner, run, table):
     starting = (503, {"error": {"code": "unavailable", "message": "compiling"}}, {})
     server.script = [starting, starting]
     assert "waiting for the server" in run(table, label="y")
     assert len(learner.learned) == 10
 
 
-def test_a_refusal_is_passed_on(server, run, table):
+def test_replay_raises_a_refusal_of_the_server(server, run, table):
     refusal = (422, {"error": {"code": "invalid", "message": "no such kernel"}})
     learner = LastLabel()
     server.answer = lambda method, *rest: refusal if method == "PUT" else learner(method, *rest)
@@ -218,7 +218,7 @@ def test_a_refusal_is_passed_on(server, run, table):
         run(table, label="y", kernel="magic")
 
 
-def test_an_empty_file_is_told(run, tmp_path):
+def test_replay_reports_an_empty_file(run, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,y\n")
     with pytest.raises(ReplayError, match=r"a\.csv holds no examples"):
@@ -233,25 +233,25 @@ def test_an_empty_file_is_told(run, tmp_path):
         ({"gamma": 0.5, "scale": "auto"}, {"type": "rbf", "gamma": 0.5}, {"scale": "auto"}),
     ],
 )
-def test_the_server_finds_scales_and_gamma_where_nothing_else_is_said(learner, run, table, options, kernel, scale):
+def test_the_server_chooses_scales_and_gamma_by_default(learner, run, table, options, kernel, scale):
     run(table, label="y", **options)
     assert learner.configuration["kernel"] == kernel
     assert learner.configuration["features"] == {"type": "dense", "dim": 2} | scale
 
 
-def test_true_one_and_its_text_are_three_labels():
+def test_true_one_and_the_text_one_are_different_labels():
     labels = [True, 1, "1", 1.0]
     assert [[same_label(a, b) for b in labels] for a in labels] == np.eye(4, dtype=bool).tolist()
 
 
-def test_the_accuracy_counts_predictions_not_their_absence():
+def test_the_accuracy_ignores_examples_without_a_prediction():
     tally = StreamTally()
     assert tally.accuracy is None
     tally.count([1, 1, 2], [{"prediction": None}, {"prediction": 1}, {"prediction": 1, "duplicate": True}])
     assert (tally.learned, tally.duplicates, tally.accuracy) == (2, 1, 0.5)
 
 
-def test_a_terminal_sees_a_bar_with_figures(server, learner, table):
+def test_a_terminal_shows_a_progress_bar_with_figures(server, learner, table):
     printed = io.StringIO()
     source = open_source(table, label="y")
     with Client(server.url) as client:

@@ -1,4 +1,4 @@
-"""Tables and texts through the commands, against a real server."""
+"""Commands that read tables and texts, with a real server."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ SPAM = ["win a free phone", "free money now", "you won money"]
 
 @pytest.fixture
 def run(real):
-    """Run a command; what it writes."""
+    """Run a command; return its output, or its stderr if it fails."""
 
     def run(*arguments, code=0, stdin=""):
         done = hinged(*arguments, "--url", real.url, code=code, input=stdin)
@@ -83,7 +83,7 @@ def test_a_table_of_texts_becomes_a_model_of_texts(run, client, table, name):
     assert [json.loads(line)["prediction"] for line in answer] == ["spam", "ham"]
 
 
-def test_texts_and_times_stand_beside_other_columns(run, client, table, name):
+def test_texts_and_times_are_learned_beside_other_columns(run, client, table, name):
     path = table(messages(60))
     options = ["--label", "label", "--id", "number", "--text", "text", "--time", "when", "--model", name]
     run("replay", path, *options)
@@ -94,7 +94,7 @@ def test_texts_and_times_stand_beside_other_columns(run, client, table, name):
     assert len(run("predict", name, later, "--id", "number").splitlines()) == 5
 
 
-def test_a_table_is_offered_with_what_people_are_shown(run, client, table, name):
+def test_offer_sends_the_columns_that_people_see(run, client, table, name):
     run("create", name, "--features", "text")
     assert client.model(name)["configuration"]["kernel"] == {"type": "linear"}
     rows = [{**row, "link": f"https://a.example/{k}"} for k, row in enumerate(without(messages(12), "label", "when"))]
@@ -109,7 +109,7 @@ def test_a_table_is_offered_with_what_people_are_shown(run, client, table, name)
     assert "the model learns from one text: --features names its column" in error
 
 
-def test_rows_that_have_no_ids_are_offered_once(run, client, table, name):
+def test_rows_without_ids_are_offered_once(run, client, table, name):
     client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2})
     path = table([{"a": k, "b": -k} for k in range(5)])
     assert json.loads(run("offer", name, path))["added"] == 5

@@ -19,7 +19,7 @@ def save(tmp_path):
 
 
 def csr(X, name="X"):
-    """A dense array's CSR parts, by the plainest loop."""
+    """The CSR parts of a dense array, by a plain loop."""
     indices = [np.flatnonzero(row) for row in X]
     return {
         f"{name}_data": np.concatenate([row[at] for row, at in zip(X, indices, strict=True)]),
@@ -36,7 +36,7 @@ def csr(X, name="X"):
         elements={"min_value": 0, "max_value": 100},
     )
 )
-def test_dense_and_sparse_arrays_are_read_back(tmp_path_factory, X):
+def test_reading_returns_dense_and_sparse_arrays_as_written(tmp_path_factory, X):
     path = tmp_path_factory.mktemp("npz") / "a.npz"
     y = np.arange(len(X))
     np.savez(path, X=X, y=y)
@@ -55,7 +55,7 @@ def test_dense_and_sparse_arrays_are_read_back(tmp_path_factory, X):
         assert (back == row).all()
 
 
-def test_the_partner_of_a_training_part_is_held_out(save):
+def test_the_file_beside_a_training_file_is_held_out(save):
     X = np.arange(6.0).reshape(3, 2)
     path = save(X_train=X, y_train=[0, 1, 0], X_test=X + 1, y_test=[1, 1, 1], X_all=X, y_all=[2, 2, 2])
     source = open_source(path)
@@ -79,12 +79,12 @@ def test_the_partner_of_a_training_part_is_held_out(save):
         (np.array([[3], [4]]), [3, 4]),
     ],
 )
-def test_labels_keep_what_they_are(save, labels, expected):
+def test_labels_keep_their_types(save, labels, expected):
     read = [e.y for e in open_source(save(X=np.eye(2), y=labels))]
     assert [(type(label), label) for label in read] == [(type(label), label) for label in expected]
 
 
-def test_rows_have_numbers_and_perhaps_ids_in_any_order(save):
+def test_rows_keep_their_numbers_and_ids_in_any_order(save):
     count = BLOCK_ROWS + 10
     path = save(X=np.arange(count)[:, None], y=np.arange(count), names=[f"u{i}" for i in range(count)])
     assert [e.row for e in open_source(path)] == list(range(1, count + 1))
@@ -103,7 +103,7 @@ def test_rows_have_numbers_and_perhaps_ids_in_any_order(save):
         ({"X": np.array([["a"]]), "y": [1]}, "must be rows of numbers"),
         ({"X": np.eye(2), "label": [1, 2]}, "no array 'y'; its arrays are X, label"),
         ({"Z": np.eye(2), "y": [1, 2]}, "their array would be 'X'; its arrays are Z, y"),
-        ({"X": np.eye(2), "y": np.eye(2)}, "must be one value a row"),
+        ({"X": np.eye(2), "y": np.eye(2)}, "must hold one value for each row"),
         ({"X": np.eye(2), "y": [1.0, np.nan]}, "not finite"),
         ({"X": np.array([[1.0], [np.inf]]), "y": [1, 2]}, r"X\[1\]: a value is not finite"),
         ({"X": np.eye(2), "y": np.array([1j, 2])}, "must be numbers, booleans or strings"),
@@ -113,16 +113,16 @@ def test_rows_have_numbers_and_perhaps_ids_in_any_order(save):
         ({"y": [1, 2], **csr(np.eye(2)), "X_indptr": np.array([0, 3, 2])}, "contradict"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_indptr": np.array([0, 2])}, "contradict"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_data": np.ones(3)}, "contradict"),
-        ({"y": [1, 2], **csr(np.eye(2)), "X_shape": np.array([2.0, 2.0])}, "describe no matrix"),
+        ({"y": [1, 2], **csr(np.eye(2)), "X_shape": np.array([2.0, 2.0])}, "do not describe a matrix"),
         ({"y": [1, 2], **csr(np.eye(2)), "X_data": np.array([1.0, np.nan])}, r"X\[1\]: a value is not finite"),
     ],
 )
-def test_what_is_wrong_is_told(save, arrays, message):
+def test_invalid_arrays_are_reported(save, arrays, message):
     with pytest.raises(ReadError, match=message):
         list(open_source(save(**arrays)))
 
 
-def test_what_is_no_npz_file_is_told(tmp_path):
+def test_an_invalid_npz_file_is_reported(tmp_path):
     path = tmp_path / "a.npz"
     for content in (b"", b"text", b"PK\x03\x04 cut", b"\x80\x04K\x01."):
         path.write_bytes(content)
@@ -134,7 +134,7 @@ def test_what_is_no_npz_file_is_told(tmp_path):
         open_source(path)
 
 
-def test_wrong_ids_are_told(save):
+def test_invalid_ids_are_reported(save):
     path = save(X=np.eye(2), y=[1, 2], names=["a"])
     with pytest.raises(ReadError, match="no array 'id'"):
         open_source(path, id_name="id")

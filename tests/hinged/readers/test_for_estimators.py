@@ -1,4 +1,4 @@
-"""Whole files as the estimators take them, and as the benchmarks read theirs."""
+"""Whole files as arrays, for the estimators and for the benchmarks."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def as_libsvm(rows):
 
 
 @pytest.mark.parametrize("kind", ["csv", "libsvm", "npz"])
-def test_a_file_is_the_same_rows_for_an_estimator_whatever_its_form(tmp_path, kind):
+def test_estimators_get_the_same_rows_from_each_file_format(tmp_path, kind):
     path = tmp_path / f"a.{kind}"
     if kind == "npz":
         np.savez(path, X=X, y=Y)
@@ -37,7 +37,7 @@ def test_a_file_is_the_same_rows_for_an_estimator_whatever_its_form(tmp_path, ki
 
 
 @pytest.mark.parametrize("kind", ["svm", "npz"])
-def test_sparse_rows_may_be_said_to_be_wider_and_may_be_empty(tmp_path, kind):
+def test_sparse_rows_may_be_widened_and_may_be_empty(tmp_path, kind):
     path = tmp_path / f"a.{kind}"
     if kind == "npz":
         parts = {"data": [5.0], "indices": [1], "indptr": [0, 1, 1], "shape": [2, 3]}
@@ -49,7 +49,7 @@ def test_sparse_rows_may_be_said_to_be_wider_and_may_be_empty(tmp_path, kind):
     assert (found[0, 1], found[1].nnz) == (5, 0)
 
 
-def test_features_that_are_no_numbers_are_refused_for_an_estimator(tmp_path):
+def test_estimators_refuse_features_that_are_not_numbers(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,y\nred,1\nblue,0\n")
     with pytest.raises(ReadError, match="estimators take rows of numbers"):
@@ -57,7 +57,7 @@ def test_features_that_are_no_numbers_are_refused_for_an_estimator(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("set.csv", "set_test.csv"), ("set", "set.t"), ("set.svm", "set_test.svm")])
-def test_a_benchmark_reads_tables_and_libsvm_text_with_what_is_tested_beside(tmp_path, names):
+def test_a_benchmark_reads_tables_and_libsvm_text_with_their_test_files(tmp_path, names):
     written = as_csv if names[0].endswith("csv") else as_libsvm
     wider = [([0.0, 1.0, 0.0], -1)]
     for name, rows in zip(names, (ROWS[:2], wider), strict=True):
@@ -67,7 +67,7 @@ def test_a_benchmark_reads_tables_and_libsvm_text_with_what_is_tested_beside(tmp
     assert (labels.tolist(), test_labels.tolist()) == ([1, -1], [-1])
 
 
-def test_a_benchmark_reads_a_file_of_arrays_as_it_is(tmp_path):
+def test_a_benchmark_reads_a_file_of_arrays_unchanged(tmp_path):
     train = X.astype(np.float32)
     np.savez(tmp_path / "set.npz", X_train=train, y_train=Y)
     found, labels, *rest = load(tmp_path, "set")

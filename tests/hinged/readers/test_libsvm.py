@@ -26,7 +26,7 @@ def write(tmp_path):
 
 
 @given(table=ROWS, zero_based=st.booleans())
-def test_what_was_written_is_read_back(tmp_path_factory, table, zero_based):
+def test_reading_returns_what_was_written(tmp_path_factory, table, zero_based):
     path = tmp_path_factory.mktemp("svm") / "a.svm"
     first = 0 if zero_based else 1
     lines = [" ".join([str(y), *(f"{index + first}:{value!r}" for index, value in x.items())]) for y, x in table]
@@ -38,7 +38,7 @@ def test_what_was_written_is_read_back(tmp_path_factory, table, zero_based):
     assert source.features == {"type": "sparse", "dim": 1 + max((i for _, x in table for i in x), default=0)}
 
 
-def test_blank_lines_and_comments_are_no_examples(write):
+def test_blank_lines_and_comments_are_skipped(write):
     text = b"# head\n\n+1 1:1 3:0.5 # good\n   \n-1\t2:2\r\n1.0\n"
     expected = [
         (1, 1, {"indices": [0, 2], "values": [1.0, 0.5]}),
@@ -49,7 +49,7 @@ def test_blank_lines_and_comments_are_no_examples(write):
         assert [(e.row, e.y, e.x) for e in open_source(path)] == expected
 
 
-def test_a_label_that_is_no_whole_number_is_a_string(write):
+def test_a_label_that_is_not_an_integer_is_a_string(write):
     assert [e.y for e in open_source(write("spam 1:1\n0.5 1:1\nnan\n"))] == ["spam", "0.5", "nan"]
 
 
@@ -65,16 +65,16 @@ def test_a_label_that_is_no_whole_number_is_a_string(write):
         ("1 1:1 qid:3\n", "found 'qid:3'"),
         ("1:1 2:2\n", "expected a label first, found '1:1'"),
         ("1 0:1\n", "index 0, but indices count from 1"),
-        ("1 2:1 2:2\n", "index 2 stands there twice"),
-        (b"\xff\xfe1", "no UTF-8 text"),
+        ("1 2:1 2:2\n", "index 2 occurs twice"),
+        (b"\xff\xfe1", "not UTF-8 text"),
     ],
 )
-def test_what_is_wrong_is_told_when_the_file_is_opened(write, text, message):
+def test_opening_an_invalid_file_reports_the_error(write, text, message):
     with pytest.raises(ReadError, match=message):
         open_source(write(text))
 
 
-def test_the_text_has_no_ids(write):
+def test_a_libsvm_file_has_no_ids(write):
     with pytest.raises(ReadError, match="no ids"):
         open_source(write("1 1:1\n"), id_name="id")
 

@@ -1,4 +1,4 @@
-"""Tables as people have them: texts, blanks, quotes, dates, other delimiters, JSON lines, Parquet and Arrow."""
+"""Ordinary tables: texts, blanks, quotes, dates, several delimiters, JSON lines, Parquet and Arrow."""
 
 import datetime as dt
 import decimal
@@ -33,7 +33,7 @@ def examples(path, label="y", **options):
     return [(example.x, example.y) for example in open_source(path, choice=TableColumns(label, **options))]
 
 
-def test_a_table_with_texts_and_blanks_becomes_objects_by_name(write):
+def test_a_table_with_texts_and_blanks_becomes_named_features(write):
     source = open_source(write(TITANIC), choice=TableColumns("Survived", id="PassengerId"))
     assert source.features == {"type": "named"}
     first, second, third = source
@@ -46,7 +46,7 @@ def test_a_table_with_texts_and_blanks_becomes_objects_by_name(write):
     assert third.x.keys() == {"Pclass", "Name", "Sex", "Fare"}
 
 
-def test_columns_may_be_chosen_and_dropped(write):
+def test_columns_can_be_chosen_and_dropped(write):
     path = write(TITANIC)
     assert examples(path, "Survived", features=("Sex", "Age"))[2] == ({"Sex": "female"}, 1)
     chosen = open_source(path, choice=TableColumns("Survived", drop=("Name", "Cabin")))
@@ -58,43 +58,43 @@ def test_columns_may_be_chosen_and_dropped(write):
             open_source(path, choice=TableColumns("Survived", **more))
 
 
-def test_a_column_with_a_text_that_is_no_number_holds_texts(write):
+def test_a_column_with_a_text_is_a_column_of_texts(write):
     path = write("ticket,n,y\n113803,1,0\nA/5 21171,2,1\n")
     assert examples(path) == [({"ticket": "113803", "n": 1.0}, 0), ({"ticket": "A/5 21171", "n": 2.0}, 1)]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_header_tells_what_stands_between_fields(write, delimiter):
+def test_the_header_shows_the_delimiter(write, delimiter):
     text = "a;b;y\n1;2;no\n3;4;yes, really\n".replace(", ", " ").replace(";", delimiter)
     assert examples(write(text)) == [([1.0, 2.0], "no"), ([3.0, 4.0], "yes really")]
 
 
-def test_numbers_with_commas_between_semicolons_are_no_fields(write):
+def test_commas_between_semicolons_do_not_separate_fields(write):
     assert examples(write("name;y\nDoe, Jane;1\nRoe, Richard;0\n")) == [
         ({"name": "Doe, Jane"}, 1),
         ({"name": "Roe, Richard"}, 0),
     ]
 
 
-def test_another_delimiter_can_be_said_and_tsv_has_its_own(write):
+def test_the_delimiter_can_be_given_and_tsv_has_tabs(write):
     path = write("a:y\n1:0\n")
     assert next(iter(open_source(path, label="y", delimiter=":"))).x == [1.0]
     assert examples(write("a b\ty\n1\t0\n", "a.tsv")) == [([1.0], 0)]
 
 
-def test_dates_stay_texts_that_can_be_read_as_such(write):
+def test_dates_stay_texts(write):
     assert examples(write("at,y\n2026-05-01T12:30:00,0\n")) == [({"at": "2026-05-01T12:30:00"}, 0)]
 
 
-def test_columns_whose_texts_are_nearly_all_different_are_told(write):
+def test_a_note_names_columns_whose_texts_are_nearly_all_different(write):
     rows = "".join(f'"No. {k}, Mr.",{"ab"[k % 2]},{k % 2}\n' for k in range(60))
     source = open_source(write("Name,Sex,y\n" + rows), label="y")
     (note,) = source.notes
-    assert note.startswith("column 'Name' has another text in nearly every row")
+    assert note.startswith("column 'Name' has a different text in nearly every row")
     assert not open_source(write("Name,Sex,y\n" + rows), choice=TableColumns("y", drop=("Name",))).notes
 
 
-def test_a_column_that_tells_rows_apart_may_be_their_id(write):
+def test_a_note_suggests_a_unique_column_as_the_id(write):
     rows = "".join(f"u{k},{k % 2}\n" for k in range(60))
     (note,) = open_source(write("key,y\n" + rows), label="y").notes
     assert "--drop 'key', --id 'key' to name each row by it, or --category 'key'" in note
@@ -104,13 +104,13 @@ def test_a_column_that_tells_rows_apart_may_be_their_id(write):
     assert "--id" not in note
 
 
-def test_a_test_file_has_the_form_of_its_training_file(write):
+def test_a_test_file_is_read_like_its_training_file(write):
     train = open_source(write("a,b,y\n1,,0\n2,u,1\n", "train.csv"), label="y")
     test = open_source(write("b,a,y\n3,4,0\n", "test.csv"), label="y", like=train)
     assert [example.x for example in test] == [{"a": 4.0, "b": "3"}]
 
 
-def test_json_lines_are_objects_of_any_values(write):
+def test_json_lines_hold_objects_with_values_of_any_kind(write):
     lines = [
         {"n": 1, "s": "7", "b": True, "nothing": None, "y": "up", "id": "u1"},
         {"n": 2.5, "later": "z", "y": "down", "id": "u2"},
@@ -173,11 +173,11 @@ def test_a_matrix_that_scipy_wrote_is_read_with_its_labels(tmp_path, form):
         ({"indices": [0], "values": [2.0]}, "down"),
     ]
     assert [e.y for e in open_source(tmp_path / "X.npz", labels_file=tmp_path / "y.txt")] == [1, 0]
-    with pytest.raises(ReadError, match="without labels: --labels FILE"):
+    with pytest.raises(ReadError, match="without labels: name a file of labels with --labels"):
         open_source(tmp_path / "X.npz")
 
 
-def test_the_query_of_a_ranking_is_passed_over(write):
+def test_the_query_of_a_ranking_is_ignored(write):
     (example,) = open_source(write("2 qid:7 1:0.5 3:1\n", "a.svm"))
     assert (example.x, example.y) == ({"indices": [0, 2], "values": [0.5, 1.0]}, 2)
 
@@ -187,22 +187,22 @@ TEXTS = "id,body,when,stars,y\n" + "".join(
 )
 
 
-def test_columns_are_said_to_be_texts_and_times(write):
+def test_options_declare_columns_as_texts_and_times(write):
     source = open_source(write(TEXTS), choice=TableColumns("y", id="id", texts=("body",), times=("when",)))
     assert source.features == {"type": "named", "columns": {"body": {"type": "text"}, "when": {"type": "time"}}}
     assert source.notes == []
     assert next(iter(source)).x == {"body": "a long sentence of 0", "when": "2026-05-01T10:00", "stars": 0.0}
 
 
-def test_a_column_of_sentences_is_named_with_what_to_do_and_one_of_times_is_not(write):
+def test_a_note_names_a_column_of_sentences_but_no_column_of_times(write):
     (note,) = open_source(write(TEXTS), choice=TableColumns("y", id="id")).notes
     assert note.endswith(
-        "--drop 'body', --text 'body' to learn from its words, or --category 'body' to take each for a value"
+        "--drop 'body', --text 'body' to learn from its words, or --category 'body' to treat each as a category"
     )
     assert open_source(write(TEXTS), choice=TableColumns("y", id="id", categories=("body",))).notes == []
 
 
-def test_in_a_column_of_categories_a_number_is_what_it_is_written_as(write):
+def test_a_number_in_a_category_column_stays_as_written(write):
     choice = TableColumns("y", categories=("zip",))
     for path in (write("y,zip,n\na,00501,1\nb,,2\n"), write('{"y": "a", "zip": 501, "n": 1}\n', "a.jsonl")):
         source = open_source(path, choice=choice)
@@ -212,7 +212,7 @@ def test_in_a_column_of_categories_a_number_is_what_it_is_written_as(write):
     assert next(iter(open_source(write("y,zip\na,00501\n"), choice=known))).x == {"zip": "00501"}
 
 
-def test_a_text_alone_is_x_itself(write):
+def test_a_single_text_column_becomes_x_itself(write):
     source = open_source(write("y,body\na,one word\nb,42\na,\n"), choice=TableColumns("y", texts=("body",)))
     assert source.features == {"type": "text"}
     assert [example.x for example in source] == ["one word", "42", ""]
@@ -222,19 +222,19 @@ def test_a_text_alone_is_x_itself(write):
     ] == ["42", "two"]
 
 
-def test_what_cannot_be_a_text_is_refused(write):
+def test_impossible_choices_of_text_columns_are_refused(write):
     path = write(TEXTS)
     for choice, words in (
         (TableColumns("y", texts=("bdoy",)), "no column 'bdoy'"),
-        (TableColumns("y", texts=("body",), drop=("body",)), "'body' is to be learned from, and is left out"),
-        (TableColumns("y", times=("when",), named=False), "'when' is no number; leave --numbers out"),
+        (TableColumns("y", texts=("body",), drop=("body",)), "'body' cannot be both a feature and dropped"),
+        (TableColumns("y", times=("when",), named=False), "'when' does not hold numbers; leave --numbers out"),
         (TableColumns("y", whole=True), "learns from one text: --features names its column"),
     ):
         with pytest.raises(ReadError, match=words):
             open_source(path, choice=choice)
 
 
-def test_what_a_row_is_shown_as_is_no_feature_unless_it_is_said_to_be(write):
+def test_a_column_to_show_is_no_feature_unless_it_is_chosen_as_one(write):
     path = write("id,photo,note,n\n1,a.png,,3\n2,,why,4\n")
     source = open_source(path, choice=TableColumns(id="id", labelled=False, show=("photo",)))
     assert [(example.show, example.x) for example in source] == [("a.png", {"n": 3}), (None, {"note": "why", "n": 4})]

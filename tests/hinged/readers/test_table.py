@@ -32,7 +32,7 @@ def rows(path, **options):
     data=st.data(),
     dialect=st.sampled_from(["excel", "unix"]),
 )
-def test_what_a_csv_writer_wrote_is_read_back(tmp_path_factory, names, data, dialect):
+def test_reading_returns_what_a_csv_writer_wrote(tmp_path_factory, names, data, dialect):
     label_at = data.draw(st.integers(0, len(names) - 1))
     table = data.draw(
         st.lists(
@@ -73,13 +73,13 @@ def test_what_a_csv_writer_wrote_is_read_back(tmp_path_factory, names, data, dia
         (" <=50K ", "<=50K"),
     ],
 )
-def test_integers_stay_integers_and_all_other_labels_are_strings(write, text, label):
+def test_integer_labels_stay_integers_and_other_labels_are_strings(write, text, label):
     ((_, read),) = rows(write(f"a,y\n1,{text}\n"))
     assert read == label
     assert type(read) is type(label)
 
 
-def test_packed_files_and_a_byte_order_mark_are_read(write):
+def test_compressed_files_and_byte_order_marks_are_read(write):
     text = b"\xef\xbb\xbfa,y\r\n1,no\r\n\r\n2,yes\r\n"
     expected = [([1.0], "no"), ([2.0], "yes")]
     assert rows(write(text)) == expected
@@ -88,7 +88,7 @@ def test_packed_files_and_a_byte_order_mark_are_read(write):
     assert rows(write(text, "a.data"), file_format="csv") == expected
 
 
-def test_an_id_column_names_the_examples_and_is_no_feature(write):
+def test_an_id_column_names_the_examples_and_is_not_a_feature(write):
     source = open_source(write("id,a,y\nu1,1,0\nu2,2,1\n"), label="y", id_name="id")
     assert source.dim == 1
     assert [(example.row, example.id, example.x) for example in source] == [(1, "u1", [1.0]), (2, "u2", [2.0])]
@@ -107,7 +107,7 @@ def test_rows_are_counted_without_parsing(write, text):
     assert open_source(write(text), label="y").rows == 2
 
 
-def test_shuffled_is_an_order_of_all_the_rows_that_the_seed_fixes(write):
+def test_shuffling_orders_all_rows_by_the_seed(write):
     source = open_source(write("a,y\n" + "".join(f"{i},{i}\n" for i in range(50))), label="y")
     order = [example.row for example in source.shuffled(1)]
     assert order == [example.row for example in source.shuffled(1)]
@@ -130,22 +130,22 @@ def test_shuffled_is_an_order_of_all_the_rows_that_the_seed_fixes(write):
         ("", "no header line"),
         ("y\n1\n", "no columns besides 'y'"),
         ("a:y\n1:2\n", "no column 'y'; its columns are 'a:y'"),
-        (b"a,y\n\xff,1\n", "no UTF-8 text"),
+        (b"a,y\n\xff,1\n", "not UTF-8 text"),
         ("a,y\n" + "1" * 200_000 + ",0\n", "line 2: field larger"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(write, text, message):
+def test_an_error_names_its_place_in_the_file(write, text, message):
     with pytest.raises(ReadError, match=message):
         rows(write(text), choice=TableColumns("y", named=False))
 
 
-def test_wrong_columns_are_told_with_those_that_exist(write):
+def test_an_error_about_a_column_lists_the_existing_columns(write):
     path = write("id,a,y\n,1,0\n")
     with pytest.raises(ReadError, match="--label is needed, one of 'id', 'a', 'y'"):
         open_source(path)
     with pytest.raises(ReadError, match="no column 'name'"):
         open_source(path, label="y", id_name="name")
-    with pytest.raises(ReadError, match="label and id at once"):
+    with pytest.raises(ReadError, match="cannot be both label and id"):
         open_source(path, label="y", id_name="y")
     with pytest.raises(ReadError, match="line 2, column 'id': the id is empty"):
         list(open_source(path, label="y", id_name="id"))
@@ -154,11 +154,11 @@ def test_wrong_columns_are_told_with_those_that_exist(write):
 @pytest.mark.parametrize(
     "cut", [b"no gzip at all", gzip.compress(b"a,y\n1,0\n" * 1000, mtime=0)[:-20]], ids=["none", "cut off"]
 )
-def test_a_broken_packed_file_is_told(write, cut):
+def test_a_broken_compressed_file_is_reported(write, cut):
     with pytest.raises(ReadError, match=r"cannot read .*a\.csv\.gz"):
         rows(write(cut, "a.csv.gz"))
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(ReadError, match="No such file"):
         open_source(tmp_path / "none.csv", label="y")

@@ -1,4 +1,4 @@
-"""Answers and what they come to: changed by whoever gave them, kept over a crash, gone with a forgotten example."""
+"""Answers and their figures: changed by their annotators, kept over a crash, gone with a forgotten example."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +23,7 @@ def model(ask):
 
 
 def answered(model, annotator="ann", y="right", **more):
-    """Ask one question, and answer it: its id."""
+    """Ask a question and answer it; return its id."""
     (question,) = asked(model, annotator, **more)
     answer = label(model, {"id": question["id"], "y": y, "lease": question["lease"]})
     assert answer.status_code == 200, answer.text
@@ -38,7 +38,7 @@ def change(model, given, y, annotator="ann"):
     return model.ask("PUT", f"{model.path}/answers/{given}", json={"annotator": annotator, "y": y})
 
 
-def test_each_answer_stands_there_newest_first_with_what_the_model_had_said(model):
+def test_answers_are_listed_newest_first_with_the_models_predictions(model):
     first, second = answered(model), answered(model, "bob", "left")
     found = answers(model)
     assert [(a["id"], a["annotator"], a["label"], a["learned"]) for a in found["answers"]] == [
@@ -55,13 +55,13 @@ def test_each_answer_stands_there_newest_first_with_what_the_model_had_said(mode
     assert found["answered"] == 2
 
 
-def test_what_was_streamed_is_no_answer(model):
+def test_streamed_examples_are_not_listed_as_answers(model):
     model.learn({"id": "s", "x": [0.5, 0], "y": "right"}, {"id": "c7", "y": "left"})
     assert answers(model)["answers"] == []
     refusal(change(model, "s", "left"), 404, "not_found")
 
 
-def test_an_answer_is_changed_by_whoever_gave_it_and_nobody_else(model):
+def test_only_the_annotator_who_gave_an_answer_may_change_it(model):
     given = answered(model)
     refusal(change(model, given, "left", "bob"), 404, "not_found")
     refusal(change(model, "nothing", "left"), 404, "not_found")
@@ -74,7 +74,7 @@ def test_an_answer_is_changed_by_whoever_gave_it_and_nobody_else(model):
     assert found["annotators"]["ann"]["changed"] == 1
 
 
-def test_to_change_an_answer_to_what_it_is_teaches_nothing(model):
+def test_changing_an_answer_to_the_same_label_teaches_nothing(model):
     given = answered(model)
     before = model.figures()
     assert change(model, given, "right").status_code == 200
@@ -83,7 +83,7 @@ def test_to_change_an_answer_to_what_it_is_teaches_nothing(model):
     assert after["certificate"] == before["certificate"]
 
 
-def test_a_vote_is_replaced_while_others_are_wanted(ask):
+def test_a_vote_may_be_changed_while_more_votes_are_wanted(ask):
     model = line_model(ask)
     model.ask("PATCH", model.path, json={"labels": {"overlap": 2}})
     offered(model, LINE[:1])
@@ -92,7 +92,7 @@ def test_a_vote_is_replaced_while_others_are_wanted(ask):
     for _ in range(2):
         assert change(model, "c0", "left").status_code == 200
     position = model.figures()["position"]
-    assert change(model, "c0", "left").json()["position"] == position  # said already
+    assert change(model, "c0", "left").json()["position"] == position  # the same label as before
     assert answered(model, "bob", "left") == "c0"
     found = answers(model)
     assert {name: (t["compared"], t["agreed"]) for name, t in found["annotators"].items()} == {
@@ -109,7 +109,7 @@ def test_skips_are_counted(model):
     assert answers(model)["annotators"] == {"carl": ZERO | {"skipped": 1}}
 
 
-def test_a_forgotten_example_is_no_answer_any_more(model):
+def test_a_forgotten_example_is_no_longer_listed_as_an_answer(model):
     given = answered(model)
     assert model.ask("DELETE", f"{model.path}/examples/{given}").status_code in (200, 202)
     assert answers(model)["answers"] == []
@@ -121,17 +121,17 @@ def forget(model, given, annotator="ann", **request):
     return model.ask("DELETE", f"{model.path}/answers/{given}", params={"annotator": annotator}, **request)
 
 
-def test_who_alone_has_answered_may_have_it_forgotten(model):
+def test_an_annotator_may_forget_an_example_that_nobody_else_answered(model):
     given = answered(model)
     refusal(forget(model, given, "bob"), 404, "not_found")
     refusal(model.ask("DELETE", f"{model.path}/answers/{given}"), 422, "invalid")
     assert forget(model, given).status_code in (200, 202)
-    assert forget(model, given).status_code in (200, 202)  # again: nothing happens
+    assert forget(model, given).status_code in (200, 202)  # a repetition changes nothing
     assert answers(model)["answers"] == []
     refusal(model.ask("GET", f"{model.path}/examples/{given}"), 410, "gone")
 
 
-def test_what_others_have_answered_or_will_is_not_forgotten_by_one_of_them(ask):
+def test_an_annotator_may_not_forget_an_example_that_others_answered_or_will_answer(ask):
     model = line_model(ask)
     model.ask("PATCH", model.path, json={"labels": {"overlap": 2}})
     offered(model, LINE[:1])
@@ -142,7 +142,7 @@ def test_what_others_have_answered_or_will_is_not_forgotten_by_one_of_them(ask):
     assert len(answers(model)["answers"]) == 2
 
 
-def test_an_annotators_key_forgets_what_was_answered_under_its_name(tmp_path):
+def test_an_annotators_key_forgets_only_answers_under_its_name(tmp_path):
     keys = tmp_path / "keys.json"
     texts = {name: create_key(keys, name, role) for name, role in (("ann", "annotator"), ("me", "admin"))}
     headers = {name: {"authorization": f"Bearer {text}"} for name, text in texts.items()}
@@ -186,7 +186,7 @@ def test_answers_and_annotators_are_the_same_after_a_crash(tmp_path):
         {"type": "dense", "dim": 2, "scale": "auto", "warmup": 2},
     ],
 )
-def test_an_example_is_shown_as_it_was_sent_whether_it_waits_or_is_learned(ask, features):
+def test_an_example_is_shown_as_it_was_sent_both_in_the_pool_and_learned(ask, features):
     model = ask.new_model(features=features)
     x = [0.1, 0.2] if features["type"] == "dense" else {"indices": [1], "values": [0.25]}
     model.learn({"id": "a", "x": x, "y": "u"}, {"x": x, "y": "v"})
@@ -212,7 +212,7 @@ def test_a_named_x_is_read_from_the_log(ask):
     assert (found["x"], found["label"], found["number"]) == ({"n": 3.0, "s": "ttt"}, "v", 4)
 
 
-def test_what_is_predicted_of_the_pool_is_what_predict_says(model):
+def test_the_pools_predictions_equal_those_of_predict(model):
     found = model.ask("GET", f"{model.path}/pool", params={"n": 5}).json()
     assert found["size"] == len(LINE)
     assert [c["id"] for c in found["candidates"]] == [f"c{k}" for k in range(5)]
@@ -221,14 +221,14 @@ def test_what_is_predicted_of_the_pool_is_what_predict_says(model):
     assert [c["score"] for c in found["candidates"]] == pytest.approx([max(s["scores"].values()) for s in said])
 
 
-def test_a_model_that_knows_nothing_predicts_nothing_of_its_pool(ask):
+def test_an_untaught_model_predicts_nothing_for_its_pool(ask):
     model = ask.new_model()
     assert ask("GET", f"{model.path}/pool").json()["candidates"] == []
     offered(model, [[0, 0]])
     assert ask("GET", f"{model.path}/pool").json()["candidates"] == [{"id": "c0", "prediction": None, "score": None}]
 
 
-def test_the_overview_tells_of_a_model_whose_solver_is_being_compiled(tmp_path):
+def test_the_overview_lists_a_model_whose_solver_is_being_compiled(tmp_path):
     def create():
         with Asking(server.url) as one:
             return one("PUT", "/models/compiled", json=BASE | {"solver": "exact"}).status_code
@@ -244,7 +244,7 @@ def test_the_overview_tells_of_a_model_whose_solver_is_being_compiled(tmp_path):
         assert found["state"] == "serving"
 
 
-def test_the_overview_has_every_model_in_figures(ask):
+def test_the_overview_has_figures_of_every_model(ask):
     model = line_model(ask)
     offered(model, LINE[:3])
     (found,) = [m for m in ask("GET", "/overview").json()["models"] if m["model"] == model.name]
@@ -255,7 +255,7 @@ def test_the_overview_has_every_model_in_figures(ask):
     assert (found["state"], found["drifted"], found["queue"], found["jobs"]) == ("serving", False, 0, 0)
 
 
-def test_how_an_x_is_shown_is_changed_without_teaching_anything(ask):
+def test_the_part_show_is_changed_without_retraining(ask):
     model = ask.new_model(features={"type": "dense", "dim": 6})
     model.learn({"x": [1] * 6, "y": "a"})
     assert ask("PATCH", model.path, json={"show": {"image": [2, 3]}}).status_code == 200
@@ -266,5 +266,5 @@ def test_how_an_x_is_shown_is_changed_without_teaching_anything(ask):
         assert "show" in error["message"]
 
 
-def test_who_asks_is_told_what_the_key_may(ask):
+def test_a_client_can_see_the_rights_of_its_key(ask):
     assert ask("GET", "/key").json() == {"name": "everyone", "role": "admin", "models": ["*"]}

@@ -1,4 +1,4 @@
-"""Batches as bytes: what is learned of them is what is learned of JSON, and what is none is refused."""
+"""Batches as bytes: they are learned like JSON, and invalid batches are refused."""
 
 import json
 import struct
@@ -34,7 +34,7 @@ def client(server):
 
 
 @pytest.mark.parametrize("form", [np.array, csr_matrix, lambda X: csr_matrix(X).astype(np.float32)])
-def test_rows_are_learned_and_predicted_as_the_same_numbers_in_json(ask, client, form):
+def test_rows_are_learned_and_predicted_like_the_same_numbers_in_json(ask, client, form):
     as_json, as_bytes = ask.new_model(), ask.new_model()
     ids = [f"id-{k}" for k in range(4)]
     told = as_json.learn(*(example(x, y, i) for x, y, i in zip(X.tolist(), LABELS, ids, strict=True)))
@@ -42,12 +42,12 @@ def test_rows_are_learned_and_predicted_as_the_same_numbers_in_json(ask, client,
     assert found["results"] == told
     assert [type(r["prediction"]) for r in found["results"]] == [type(r["prediction"]) for r in told]
     assert client.predict_rows(as_bytes.name, form(X))["results"] == as_json.predict(*X.tolist())
-    # The same examples again, in either form, are the same examples.
+    # The same examples again, in either form, are duplicates.
     assert [r["duplicate"] for r in client.learn_rows(as_bytes.name, form(X), LABELS, ids)["results"]] == [True] * 4
     assert as_bytes.learn(example(X[0].tolist(), "sun", "id-0"))[0]["duplicate"]
 
 
-def test_rows_without_ids_get_random_ones_so_that_a_second_try_learns_nothing_twice(ask, client):
+def test_rows_without_ids_get_random_ids_so_that_a_retry_learns_nothing_twice(ask, client):
     model = ask.new_model()
     given_ids = [r["id"] for r in client.learn_rows(model.name, X, LABELS)["results"]]
     assert len(set(given_ids)) == 4
@@ -61,7 +61,7 @@ def test_rows_are_offered_to_the_pool_and_answered_from_it(ask, client):
     assert client.offer_rows(model.name, X, list("abcd"))["added"] == 0
 
 
-def test_rows_of_the_pool_say_what_they_are_shown_as(ask, client):
+def test_rows_of_the_pool_may_come_with_show(ask, client):
     model = ask.new_model()
     assert client.offer_rows(model.name, X, list("abcd"), ["a text", None, {"n": 1}, None])["added"] == 4
     assert client.offer_rows(model.name, X[1:2], ["b"], ["later"])["added"] == 0
@@ -69,13 +69,17 @@ def test_rows_of_the_pool_say_what_they_are_shown_as(ask, client):
     assert {c["id"]: c.get("show") for c in found} == {"a": "a text", "b": "later", "c": {"n": 1}, "d": None}
 
 
-def test_what_is_shown_of_rows_is_checked_and_is_of_the_pool_alone(ask):
+def test_shows_of_rows_are_checked_and_only_allowed_in_the_pool(ask):
     model = ask.new_model()
     for route, body, message in (
-        ("pool", pack(X, None, list("abcd"), [4096 * "x", 1, 2, 3]), "examples[0].show: has at most 4096 bytes"),
-        ("pool", framed({"ids": list("abcd"), "shows": [1]}, x=X), "shows must be as many as the examples, 4, got 1"),
-        ("predict", pack(X, shows=[1, 2, 3, 4]), "shows belong to candidates of the pool"),
-        ("learn", pack(X, LABELS, shows=[1, 2, 3, 4]), "shows belong to candidates of the pool"),
+        ("pool", pack(X, None, list("abcd"), [4096 * "x", 1, 2, 3]), "examples[0].show: must have at most 4096 bytes"),
+        (
+            "pool",
+            framed({"ids": list("abcd"), "shows": [1]}, x=X),
+            "shows must have an entry for each example, 4, got 1",
+        ),
+        ("predict", pack(X, shows=[1, 2, 3, 4]), "shows are for candidates of the pool"),
+        ("learn", pack(X, LABELS, shows=[1, 2, 3, 4]), "shows are for candidates of the pool"),
     ):
         assert message in refusal(post(ask, model, route, body), 422, "invalid")["message"]
     assert model.figures()["pool"]["size"] == 0
@@ -83,7 +87,7 @@ def test_what_is_shown_of_rows_is_checked_and_is_of_the_pool_alone(ask):
         pack(X, None, list("abcd"), [1])
 
 
-def test_a_batch_without_ids_gets_the_servers(ask):
+def test_a_batch_without_ids_gets_ids_from_the_server(ask):
     model = ask.new_model()
     answer = post(ask, model, "learn", pack(X, LABELS))
     assert [r["id"] for r in answer.json()["results"]] == ["@1", "@2", "@3", "@4"]
@@ -148,7 +152,7 @@ def model(ask):
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_batch_that_is_none_is_refused_and_nothing_changes(ask, model, what):
+def test_an_invalid_batch_is_refused_and_nothing_changes(ask, model, what):
     before = model.figures()
     refusal(post(ask, model, "learn", REFUSED[what]), 422, "invalid")
     assert model.figures() == before
@@ -173,7 +177,7 @@ def test_named_features_and_other_types_of_body_are_refused(ask):
     refusal(post(ask, named, "learn", b"{}", "text/plain"), 415, "unsupported_media_type")
 
 
-# -- whatever bytes come
+# -- any bytes
 
 texts = st.none() | st.text(max_size=3) | st.integers() | st.booleans()
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
@@ -197,7 +201,7 @@ frames = st.builds(
 
 @st.composite
 def damaged(draw):
-    """A good body without a checksum, of which some bytes are other ones."""
+    """A valid body without a checksum, with some bytes changed."""
     data = bytearray(draw(st.sampled_from([pack(X, LABELS), pack(csr_matrix(X), LABELS, list("abcd"))])))
     for at, byte in draw(st.lists(st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255)), max_size=4)):
         data[at] = byte
@@ -225,7 +229,7 @@ def test_any_bytes_are_predicted_or_offered_or_refused(ask, model, body, what):
     assert post(ask, model, what, body).status_code in (200, 409, 422)
 
 
-def test_the_bytes_are_those_that_the_document_tells():
+def test_the_bytes_are_as_documented():
     header = b'{"kind":"batch","facts":{"labels":["a"]},"arrays":[["x","float32",[1,2]],["y","int32",[1]]]}'
     told = b"hng1" + bytes(16) + struct.pack("<I", len(header)) + header
     told += bytes(-len(told) % 8) + struct.pack("<2f", 0.5, 1.5) + struct.pack("<i", 0) + bytes(4)
@@ -235,6 +239,6 @@ def test_the_bytes_are_those_that_the_document_tells():
 @pytest.mark.parametrize(
     ("X", "y", "ids"), [(X, ["a"], None), (X, LABELS, ["i"]), (X[0], None, None), (np.zeros((2, 2, 2)), None, None)]
 )
-def test_what_does_not_fit_together_is_refused_before_it_is_sent(X, y, ids):
+def test_inconsistent_rows_are_refused_before_they_are_sent(X, y, ids):
     with pytest.raises(ValueError, match="must have"):
         pack(X, y, ids)

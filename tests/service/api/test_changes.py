@@ -11,7 +11,7 @@ from tests.helpers.worker import SIZES, examples_of, learning, with_worker
 
 
 @pytest.mark.server
-def test_changes_over_http_have_the_shapes_that_are_promised(ask):
+def test_changes_over_http_have_the_documented_shapes(ask):
     model = ask.new_model()
     model.learn(*(example([k / 9, k % 3], "ab"[k % 2], f"e{k}") for k in range(30)))
     answer = ask("PUT", f"{model.path}/examples/e3", json={"y": "a"})
@@ -46,7 +46,7 @@ def test_changes_over_http_have_the_shapes_that_are_promised(ask):
 
 
 @pytest.mark.server
-def test_leave_one_out_is_that_of_machines_without_each_example(ask):
+def test_leave_one_out_equals_training_without_each_example(ask):
     model = ask.new_model(solver="exact", C=1)
     points = [([k / 9, k % 3], "ab"[(k % 5) % 2]) for k in range(14)]
     model.learn(*(example(x, y) for x, y in points))
@@ -59,7 +59,7 @@ def test_leave_one_out_is_that_of_machines_without_each_example(ask):
     assert (found["examples"], found["errors"]) == (14, wrong)
 
 
-def test_a_state_from_before_is_refused_and_never_guessed():
+def test_a_state_of_an_older_format_is_refused_and_never_guessed():
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples_of(1, 9)))
         before = worker.model.position

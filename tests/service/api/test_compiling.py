@@ -1,4 +1,4 @@
-"""A model whose solver is not compiled yet: a real server, on a compile cache that lacks one solver."""
+"""A model whose solver is not compiled yet: a real server, on a compile cache that lacks this solver."""
 
 import os
 import shutil
@@ -16,13 +16,13 @@ from tests.helpers.terminal import Terminal
 pytestmark = [pytest.mark.server, pytest.mark.compiles]
 FEATURES = {"type": "dense", "dim": 2}
 MODEL = {"solver": "fogd", "frequencies": 10, "kernel": {"type": "rbf", "gamma": 1.0}, "features": FEATURES}
-USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # of the solver that is compiled when a server is ready
-LACKING = "online/features.*"  # what this solver has for itself
+USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # for the solver that is compiled when a server is ready
+LACKING = "online/features.*"  # functions that only this solver has
 
 
 @pytest.fixture
 def cold(tmp_path):
-    """A server that is ready, to which the solver of MODEL is new."""
+    """A ready server on which the solver of MODEL is not compiled."""
     cache = tmp_path / "cache"
     shutil.copytree(FOLDER, cache / STATE)
     for file in (cache / STATE).glob(LACKING):
@@ -42,7 +42,7 @@ def wait_until_it_serves(ask):
     assert answer.json()["state"] == "serving"
 
 
-def test_a_model_is_there_at_once_and_serves_once_its_solver_is_compiled(cold):
+def test_a_model_exists_at_once_and_serves_once_its_solver_is_compiled(cold):
     _, ask = cold
     created = ask.put("/models/new", json=MODEL)
     assert created.status_code == 201

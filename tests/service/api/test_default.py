@@ -22,7 +22,7 @@ def ask(request, tmp_path):
 def test_the_first_learn_creates_the_default_model_from_its_examples(ask):
     for answer in (ask("GET", "/predict?x=[0,1]"), ask("POST", "/predict", json={"x": [0, 1]})):
         refusal(answer, 404, "not_found")
-    # Nothing of a bad request is kept, so no model either.
+    # A refused request leaves nothing, so no model either.
     for bad in (
         {"examples": [example([0, 1], "a"), example([0, 1, 2], "a")]},
         {"examples": [example([0, 1], "a"), example([0, 1], 1.5)]},
@@ -51,7 +51,7 @@ def test_the_first_learn_creates_the_default_model_from_its_examples(ask):
     assert ask("POST", "/predict", json={"x": x}).json() == predicted
     assert ask("GET", f"/predict?x={json.dumps(x)}").json() == predicted
     assert predicted["results"][0]["prediction"] == "b"
-    # From now on the width is the model's, whatever comes first.
+    # From now on the model has its width, whatever comes first.
     error = refusal(ask("POST", "/learn", json=example([0, 1], "a")), 422, "invalid")
     assert error["message"] == "examples[0].x: expected 3 features, got 2"
 
@@ -71,7 +71,7 @@ def test_the_setting_is_the_template_and_a_sparse_first_example_makes_it_sparse(
 
 
 @pytest.mark.parametrize("ask", [{"models_max": 1}], indirect=True, ids=["set"])
-def test_where_no_more_models_may_be_the_default_model_may_not_either(ask):
+def test_the_default_model_counts_towards_the_limit_of_models(ask):
     ask.new_model("only")
     error = refusal(ask("POST", "/learn", json=example([0, 1], 1)), 409, "conflict")
     assert "1 models of at most 1" in error["message"]
@@ -87,7 +87,7 @@ def test_where_no_more_models_may_be_the_default_model_may_not_either(ask):
         ("queue_examples_max", "0", "HINGED_QUEUE_EXAMPLES_MAX: Input should be greater than 0, got '0'"),
     ],
 )
-def test_a_server_of_impossible_settings_does_not_start_and_says_why_in_one_line(tmp_path, name, value, reason):
+def test_a_server_with_impossible_settings_does_not_start_and_says_why_in_one_line(tmp_path, name, value, reason):
     code, said = RunningServer(tmp_path / "data", **{name: value}).run()
     assert code == 1
     assert reason in said

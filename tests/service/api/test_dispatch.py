@@ -1,4 +1,4 @@
-"""What comes together is done together, and each is answered as if it had come alone."""
+"""Bodies that come together are read together, and each is answered as if it had come alone."""
 
 import asyncio
 import json
@@ -43,14 +43,14 @@ FRAMES = [
 
 
 def said(answer, model):
-    """An answer without what depends on the model's name and on how many events there were."""
+    """Return an answer without the parts that depend on the model's name and on the number of events."""
     del answer["ref"]
     answer.pop("position", None)
     return json.loads(json.dumps(answer).replace(model.name, "m"))
 
 
 @pytest.mark.server
-def test_frames_that_come_together_are_answered_as_those_that_come_alone(ask):
+def test_frames_that_come_together_are_answered_like_frames_that_come_alone(ask):
     together, alone = ask.new_model(), ask.new_model()
     data = b"".join(
         Frame(Opcode.TEXT, json.dumps({"ref": str(n), **frame}).encode()).serialize(mask=True)
@@ -91,7 +91,7 @@ def test_requests_of_many_clients_at_once_get_each_its_own_answer(ask):
 
 
 class Kept:
-    """A model of a dispatch that is done with what the test says, and what it was done with."""
+    """A model for a dispatch; it does what the test says, and notes what it got."""
 
     def __init__(self, read, gathers=lambda *_: True):
         self.settings = Settings()
@@ -107,7 +107,7 @@ class Kept:
         return self._dispatch(ExampleOperations.learn, NOBODY_ASKED, "m", body)
 
 
-def test_the_first_of_a_turn_does_the_work_of_all_its_kind():
+def test_bodies_of_one_kind_and_one_turn_are_read_together():
     worked = []
 
     async def read(_, bodies):
@@ -122,7 +122,7 @@ def test_the_first_of_a_turn_does_the_work_of_all_its_kind():
     assert [len(bodies) for bodies in worked] == [TOGETHER_MAX, TOGETHER_MAX, 1]
 
 
-def test_what_is_not_small_or_not_to_be_gathered_is_read_alone():
+def test_bodies_that_are_large_or_not_gathered_are_read_alone():
     worked = []
 
     async def read(_, bodies):
@@ -140,7 +140,7 @@ def test_what_is_not_small_or_not_to_be_gathered_is_read_alone():
     assert worked == [1, 1, 1, 1]
 
 
-def test_where_the_work_breaks_nobody_waits_for_ever(caplog):
+def test_an_error_in_reading_is_answered_to_every_client(caplog):
     async def read(*_):
         raise ZeroDivisionError
 
@@ -158,10 +158,10 @@ def test_where_the_work_breaks_nobody_waits_for_ever(caplog):
         (lambda future: future.set_result(7), {"shown": 7}),
         (lambda future: future.set_exception(QueueFull("later")), QueueFull),
         (lambda future: future.set_exception(ZeroDivisionError()), InternalError),
-        (lambda future: future.set_result(None), InternalError),  # what cannot be shown
+        (lambda future: future.set_result(None), InternalError),  # a result that cannot be shown
     ],
 )
-def test_a_change_is_told_of_once_it_has_ended_however_it_ends(ended, told):
+def test_a_change_is_answered_once_it_has_ended_however_it_ends(ended, told):
     def shown(found):
         return {"shown": found + 0}
 
@@ -180,7 +180,7 @@ def test_a_change_is_told_of_once_it_has_ended_however_it_ends(ended, told):
             known.set()
 
         assert Kept(read).begin(b"", tell)
-        while not futures:  # noqa: ASYNC110  nobody tells
+        while not futures:  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(0)
         assert not outcomes
         ended(futures[0])
@@ -202,7 +202,7 @@ def test_a_change_that_cannot_begin_is_refused():
         asyncio.run(Kept(read).ask(b""))
 
 
-def test_where_one_cannot_be_told_the_others_still_are():
+def test_a_client_that_cannot_be_answered_does_not_keep_the_rest_from_their_answers():
     told, both_told = [], asyncio.Event()
 
     async def read(_, bodies):

@@ -22,7 +22,7 @@ def model(ask):
 
 
 def events(stream, count):
-    """The next events of the log; a snapshot may be told at any moment between them."""
+    """Return the next events of the log, without snapshots, which may come at any moment."""
     found = []
     while len(found) < count:
         event = stream.event()
@@ -46,7 +46,7 @@ def test_events_come_with_their_kind_and_their_position_as_id(ask, model):
         assert found[1]["data"] == {"position": 3, "kind": "learned", "examples": 1, "learned": 1}
 
 
-def test_events_come_without_a_name_where_that_is_asked_for(ask, model):
+def test_events_come_without_a_name_if_that_is_asked_for(ask, model):
     model.learn(A, B)
     path = f"{model.path}/events?from=0"
     with followed(ask.url, path) as named, followed(ask.url, f"{path}&named=false") as nameless:
@@ -55,7 +55,7 @@ def test_events_come_without_a_name_where_that_is_asked_for(ask, model):
     assert told == found
 
 
-def test_a_snapshot_is_told_without_an_id(ask, model):
+def test_a_snapshot_event_has_no_id(ask, model):
     model.learn(A, B)
     with followed(ask.url, f"{model.path}/events") as stream:
         model.finish()
@@ -66,7 +66,7 @@ def test_a_snapshot_is_told_without_an_id(ask, model):
         assert (snapshot["event"], "id" in snapshot) == ("snapshot", False)
 
 
-def test_drift_is_told_when_it_is_noticed(ask, model):
+def test_a_drift_is_an_event_when_it_is_noticed(ask, model):
     with followed(ask.url, f"{model.path}/events") as stream:
         for part in range(4):
             model.learn(*[example([k % 2, 0.1 * part], "ab"[(k + (part > 1)) % 2]) for k in range(400)])
@@ -77,7 +77,7 @@ def test_drift_is_told_when_it_is_noticed(ask, model):
         assert kinds[-2] == "learned"
 
 
-def test_who_comes_back_is_told_what_was_missed_also_after_a_restart(tmp_path):
+def test_a_client_that_reconnects_gets_missed_events_also_after_a_restart(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model = ask.new_model()
         model.learn(A, B)
@@ -94,7 +94,7 @@ def test_who_comes_back_is_told_what_was_missed_also_after_a_restart(tmp_path):
             assert found[-1]["data"]["learned"] == 303
 
 
-def test_from_names_the_position_behind_which_to_begin(ask, model):
+def test_from_is_the_position_after_which_to_begin(ask, model):
     model.learn(A, B)
     with followed(ask.url, f"{model.path}/events?from=0") as stream:
         first = stream.event()
@@ -103,7 +103,7 @@ def test_from_names_the_position_behind_which_to_begin(ask, model):
         assert [event["event"] for event in events(stream, 4)] == LEARNED
 
 
-def test_a_position_that_is_not_there_is_refused(ask, model):
+def test_a_position_beyond_the_log_is_refused(ask, model):
     error = refusal(ask("GET", f"{model.path}/events?from=2"), 422, "invalid")
     assert "ends at position 1" in error["message"]
     refusal(ask("GET", f"{model.path}/events", headers={"last-event-id": "9"}), 422, "invalid")

@@ -1,4 +1,4 @@
-"""Whatever stands in any field of any body: an answer, and never an error of the server's own."""
+"""Any value in any field of any body gets an answer, and never an internal error."""
 
 import copy
 import itertools
@@ -39,7 +39,7 @@ ODD = {
 
 
 def places(value, place=()):
-    """Where in a body something stands, the body itself first."""
+    """Yield the places of all values in a body, the body itself first."""
     yield place
     if isinstance(value, dict | list):
         for name, part in value.items() if isinstance(value, dict) else enumerate(value):
@@ -47,7 +47,7 @@ def places(value, place=()):
 
 
 def changed(body, place, text):
-    """The body with this JSON there."""
+    """Return the body with this JSON at a place."""
     if not place:
         return text
     body, mark = copy.deepcopy(body), "\x01 there \x01"
@@ -102,7 +102,7 @@ def test_anything_in_the_header_of_rows_as_bytes_is_answered(ask, what):
 
 
 @pytest.mark.parametrize("name", ["\ud800", "a" * 70_000, "\0", "\U0001f600"])
-def test_a_name_of_an_array_is_shown_as_far_as_it_can_be(ask, name):
+def test_a_long_name_of_an_array_is_shown_cut(ask, name):
     content = header(json.dumps({"kind": "batch", "facts": {}, "arrays": [[name, "float32", [0, 2]]]}).encode())
     answer = ask("POST", "/models/rows/predict", content=content, headers={"content-type": BATCH})
     assert answer.status_code == 422

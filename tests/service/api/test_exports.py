@@ -42,7 +42,7 @@ def named(ask, name):
     return AskedModel(ask, name)
 
 
-def test_an_exported_model_predicts_and_goes_on_learning_as_the_one_that_it_was(ask):
+def test_an_exported_model_predicts_and_learns_on_like_the_original(ask):
     model = ask.new_model()
     model.learn(*STREAM[:40])
     model.ask("POST", f"{model.path}/pool", json={"examples": [{"id": "candidate", "x": [0.5, 0.5]}]})
@@ -56,7 +56,7 @@ def test_an_exported_model_predicts_and_goes_on_learning_as_the_one_that_it_was(
     copy = named(ask, f"{model.name}-copy")
     assert copy.predict(*POINTS) == model.predict(*POINTS)
     assert copy.learn(*STREAM[30:]) == model.learn(*STREAM[30:])
-    # Ids that the state knew are in the first event of the new log; those that it did not are new.
+    # Ids that the state knew are in the new log's first event; other ids are new.
     refusal(copy.try_learn(STREAM[25] | {"y": "a"}), 409, "conflict")
     assert copy.learn(STREAM[25], STREAM[0]) == [
         {"id": "e25", "prediction": None, "score": None, "duplicate": True},
@@ -67,7 +67,7 @@ def test_an_exported_model_predicts_and_goes_on_learning_as_the_one_that_it_was(
     refusal(imported(ask, copy.name, answer.content), 409, "conflict")
 
 
-def test_a_model_can_be_exported_as_it_was(ask):
+def test_a_model_can_be_exported_as_of_an_earlier_position(ask):
     model = ask.new_model()
     model.learn(*STREAM[:20])
     then, position = model.predict(*POINTS), model.figures()["position"]
@@ -81,7 +81,7 @@ def test_a_model_can_be_exported_as_it_was(ask):
     refusal(ask("GET", "/models/absent/export"), 404, "not_found")
 
 
-def test_a_rolled_back_model_and_an_imported_one_are_the_same_after_a_crash(ask):
+def test_rolled_back_and_imported_models_are_the_same_after_a_crash(ask):
     model = ask.new_model()
     model.learn(*STREAM[:20])
     then, position = model.predict(*POINTS), model.figures()["position"]
@@ -112,7 +112,7 @@ def test_a_snapshot_can_be_asked_for(ask):
     refusal(ask("POST", "/models/absent/snapshot"), 404, "not_found")
 
 
-def test_a_file_that_is_none_is_refused(ask):
+def test_an_invalid_file_is_refused(ask):
     for file in (b"", b"hng1", b"\x00" * 100, json.dumps(BASE).encode()):
         refusal(imported(ask, "none", file), 422, "invalid")
     refusal(

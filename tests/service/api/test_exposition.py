@@ -22,7 +22,7 @@ def scrape(ask, **request):
 
 
 def samples(ask, **labels):
-    """Value by name of the samples that carry these labels."""
+    """Return values by name of the samples with these labels."""
     families = text_string_to_metric_families(scrape(ask).text)
     return {
         sample.name: sample.value
@@ -36,7 +36,7 @@ def requests(ask, method, route, status):
     return samples(ask, method=method, route=route, status=str(status)).get("hinged_requests_total", 0)
 
 
-def test_what_a_model_stands_at_can_be_scraped(ask):
+def test_the_figures_of_a_model_can_be_scraped(ask):
     model = ask.new_model()
     for i in range(20):
         model.learn(example([i % 3, i % 2], "ab"[i % 2]))
@@ -58,11 +58,11 @@ def test_what_a_model_stands_at_can_be_scraped(ask):
         assert found["hinged_accuracy_ratio"] == pytest.approx(window["accuracy"])
         assert found["hinged_log_loss"] == pytest.approx(window["log_loss"])
         assert found["hinged_brier_score"] == pytest.approx(window["brier"])
-        # Together they are the sum over the sources, so that a sum in a query counts nothing twice.
+        # Summing over the sources gives the total, so that a query counts nothing twice.
         assert found.get("hinged_predictions_scored_total") == (19 if source == "streamed" else None)
 
 
-def test_how_much_waits_and_how_much_may_be_held_can_be_scraped(ask):
+def test_queues_and_limits_can_be_scraped(ask):
     model = ask.new_model(points_max=50)
     model.learn(example([0, 1], "a"), example([1, 0], "b"))
     pool = {"examples": [{"id": f"p{k}", "x": [k, 1]} for k in range(3)]}
@@ -79,19 +79,19 @@ def test_how_much_waits_and_how_much_may_be_held_can_be_scraped(ask):
     assert samples(ask, model=model.name)["hinged_snapshot_age_seconds"] == 0
 
 
-def test_what_the_store_takes_and_how_long_can_be_scraped(ask):
+def test_disk_use_and_append_times_of_the_store_can_be_scraped(ask):
     before = samples(ask)
     ask.new_model().learn(example([0, 1], "a"))
     found = samples(ask)
     for name in ("hinged_store_append_duration_seconds", "hinged_store_commit_duration_seconds"):
         assert found[f"{name}_count"] > before.get(f"{name}_count", 0)
         assert found[f"{name}_sum"] > 0
-        assert found[f"{name}_bucket"] == found[f"{name}_count"]  # the last one is of all
+        assert found[f"{name}_bucket"] == found[f"{name}_count"]  # the last bucket has all
     assert found["hinged_store_bytes"] > 0
     assert found["hinged_store_free_bytes"] > 0
 
 
-def test_what_runs_and_how_many_streams_are_open_can_be_scraped(ask):
+def test_the_version_and_the_open_streams_can_be_scraped(ask):
     assert samples(ask, version=hinged.__version__)["hinged_build_info"] == 1
     model = ask.new_model()
     with ask._http.stream("GET", f"{model.path}/events"):
@@ -100,13 +100,13 @@ def test_what_runs_and_how_many_streams_are_open_can_be_scraped(ask):
     assert found["hinged_open_streams_max"] == 1000
 
 
-def test_a_model_that_has_learned_nothing_shows_no_figure_that_it_does_not_have(ask):
+def test_an_untaught_model_leaves_out_unknown_figures(ask):
     found = samples(ask, model=ask.new_model().name)
     assert found["hinged_examples_learned_total"] == 0
     assert "hinged_accuracy_ratio" not in found
 
 
-def test_a_deleted_model_is_no_longer_told_of(ask):
+def test_a_deleted_model_is_no_longer_scraped(ask):
     model = ask.new_model()
     assert samples(ask, model=model.name)
     assert ask("DELETE", model.path).status_code == 200
@@ -141,7 +141,7 @@ def test_a_request_that_the_edge_refuses_is_counted_too(ask):
     assert requests(ask, "GET", "none", 400) == before + 1
 
 
-def test_an_error_that_nobody_foresaw_counts_as_500():
+def test_an_unexpected_error_counts_as_500():
     counted = []
 
     async def broken(*_):
@@ -156,7 +156,7 @@ def test_an_error_that_nobody_foresaw_counts_as_500():
     assert [seen[:3] for seen in counted] == [("GET", "none", 500)]
 
 
-def test_the_form_is_the_one_asked_for(ask):
+def test_the_format_follows_the_accept_header(ask):
     plain = scrape(ask, headers={"Accept": "*/*"})
     assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
     newer = scrape(ask, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
@@ -164,7 +164,7 @@ def test_the_form_is_the_one_asked_for(ask):
     assert newer.text.endswith("# EOF\n")
 
 
-def test_every_metric_has_a_name_that_tells_its_unit_and_a_meaning(ask):
+def test_every_metric_has_its_unit_in_its_name_and_a_help_text(ask):
     ask.new_model().learn(example([0, 1], "a"), example([1, 0], "b"))
     for family in text_string_to_metric_families(scrape(ask).text):
         assert family.documentation, family.name
@@ -172,7 +172,7 @@ def test_every_metric_has_a_name_that_tells_its_unit_and_a_meaning(ask):
             assert all(s.name.endswith("_total") for s in family.samples)
 
 
-def test_each_metric_stands_in_the_documents(ask):
+def test_each_metric_is_documented(ask):
     text = (ROOT / "docs/reference/metrics.md").read_text()
     ask.new_model().learn(example([0, 1], "a"), example([1, 0], "b"))
     for family in text_string_to_metric_families(scrape(ask).text):
@@ -181,14 +181,14 @@ def test_each_metric_stands_in_the_documents(ask):
             assert f"`{name}`" in text, name
 
 
-def test_counts_of_one_server_are_not_those_of_another():
+def test_each_server_has_its_own_counts():
     one, other = Exposition(Streams(1)), Exposition(Streams(1))
     one.count("GET", "/healthz", 200, 0.1)
     assert b'hinged_requests_total{method="GET"' in one.text()[0]
     assert b'hinged_requests_total{method="GET"' not in other.text()[0]
 
 
-def test_requests_of_a_new_kind_may_be_answered_while_somebody_scrapes():
+def test_requests_to_a_new_route_may_be_answered_during_a_scrape():
     exposition = Exposition(Streams(1))
     for status in range(3000):
         exposition.count("GET", "/models", status, 0.001)

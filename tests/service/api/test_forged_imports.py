@@ -1,4 +1,4 @@
-"""Files that claim what no stream leads to, under right checksums."""
+"""Files with states that no stream leads to, under valid checksums."""
 
 import json
 from io import BytesIO
@@ -53,11 +53,11 @@ def at(place, value):
 SOLVER = "learner.solver."
 METRICS = "learner.metrics."
 HOLES = [
-    # A detector of the library that River is: its bytes are not read.
+    # A detector of the library River: its bytes are not read.
     ("lasvm", {METRICS + "drift.counts": at(2, 2**63 - 1)}, {}),
     ("lasvm", {METRICS + "drift.buckets": at(0, 2**62)}, {}),
     ("lasvm", {METRICS + "drift.counts": at(0, 2**40)}, {}),
-    # What stands in the configuration, too.
+    # Facts that the configuration has as well.
     ("exact", {SOLVER + "C": filled(1e308)}, {}),
     ("exact", {SOLVER + "C": filled(2.0)}, {}),
     ("exact", {SOLVER + "C": filled(1e14), SOLVER + "lower": times(1e14), SOLVER + "upper": times(1e14)}, {}),
@@ -67,7 +67,7 @@ HOLES = [
     ("lasvm", {}, {("learner", "configuration", "C"): 2.0}),
     ("lasvm", {}, {("learner", "gamma"): 2.0}),
     ("named", {}, {("learner", "gamma"): 2.0}),
-    # Counts beyond what a stream comes to, and beyond what they count.
+    # Counts that no stream reaches, and counts that contradict what they count.
     *(
         ("lasvm", {SOLVER + name: filled(value)}, {})
         for name in ("seen", "learned", "steps")
@@ -95,7 +95,7 @@ HOLES = [
     ("lasvm", {"learner.ages.grains": lambda _: np.array([[3, 1, 1]])}, {}),
     ("lasvm", {"pending.at_ms": filled(2**62)}, {}),
     ("lasvm", {}, {("answers", "ids", 3): "e0"}),
-    # Coefficients, gradients and what follows from them.
+    # Coefficients, gradients, and what follows from them.
     ("lasvm", {SOLVER + "alpha": times(3.0)}, {}),
     ("lasvm", {SOLVER + "upper": filled(1e300)}, {}),
     ("lasvm", {SOLVER + "lower": times(1e300), SOLVER + "upper": times(1e300), SOLVER + "alpha": times(1e300)}, {}),
@@ -118,7 +118,7 @@ def imported(registry, state):
 
 
 @pytest.mark.parametrize(("kind", "changed", "told"), HOLES, ids=[f"{k}-{[*c, *t]}" for k, c, t in HOLES])
-def test_what_no_stream_leads_to_is_refused(registry, states, kind, changed, told):
+def test_a_state_that_no_stream_leads_to_is_refused(registry, states, kind, changed, told):
     facts, arrays = decode(states[kind], SNAPSHOT)
     with np.errstate(all="ignore"):
         for name, change in changed.items():
@@ -129,7 +129,7 @@ def test_what_no_stream_leads_to_is_refused(registry, states, kind, changed, tol
         imported(registry, encode(SNAPSHOT, facts, arrays))
 
 
-def test_more_challengers_than_there_may_be_are_refused_before_one_is_made(registry, states, monkeypatch):
+def test_too_many_challengers_are_refused_before_any_is_built(registry, states, monkeypatch):
     facts, arrays = decode(states["lasvm"], SNAPSHOT)
     facts["shadows"] = {f"s{n}": facts["learner"] for n in range(1000)}
     made = []
@@ -139,7 +139,7 @@ def test_more_challengers_than_there_may_be_are_refused_before_one_is_made(regis
     assert not made
 
 
-def test_a_count_as_high_as_a_file_may_have_it_is_counted_on(registry, states):
+def test_the_highest_count_that_a_file_may_have_can_still_grow(registry, states):
     facts, arrays = decode(states["lasvm"], SNAPSHOT)
     arrays[SOLVER + "steps"][:] = 2**61
     facts["learned"] = facts["answers"]["newest"] = 2**52
@@ -152,7 +152,7 @@ def test_a_count_as_high_as_a_file_may_have_it_is_counted_on(registry, states):
     assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
 
 
-def test_a_window_far_behind_the_stream_leaves_without_a_list_of_what_was_never_there(registry):
+def test_a_window_that_jumps_far_does_not_list_all_numbers_in_between(registry):
     facts = json.dumps(KINDS["lasvm"] | {"window": {"seconds": 10}})
     configuration = parse_configuration(facts, Settings())
     model = Model("m", configuration, **SIZES)
@@ -172,7 +172,7 @@ def test_a_window_far_behind_the_stream_leaves_without_a_list_of_what_was_never_
 
 @pytest.mark.parametrize("window", [{"seconds": 10}, {"examples": 12}])
 @pytest.mark.parametrize("solver", ["lasvm", "tracking-2", "bsca", "exact", "bogd"])
-def test_what_leaves_a_window_is_the_same_whether_it_is_listed_or_looked_up(monkeypatch, solver, window):
+def test_examples_that_leave_a_window_are_the_same_listed_or_looked_up(monkeypatch, solver, window):
     parts = {"solver": solver, "kernel": RBF, "features": DENSE, "window": window}
     if solver == "bsca":
         parts |= {"budget": 6, "extra_steps": 2, "reservoir": 5, "remembered": 30}
@@ -194,7 +194,7 @@ def test_what_leaves_a_window_is_the_same_whether_it_is_listed_or_looked_up(monk
 
 
 @pytest.mark.parametrize("kernel", [{"type": "linear"}, {"type": "polynomial", "gamma": "auto", "degree": 16}])
-def test_a_model_of_names_is_read_again_at_any_time_of_its_warm_up(kernel):
+def test_a_model_with_named_features_is_restored_at_any_time_of_its_warm_up(kernel):
     configuration = parse_configuration(
         json.dumps({"kernel": kernel, "features": {"type": "named", "warmup": 40}}), Settings()
     )
@@ -208,8 +208,10 @@ def test_a_model_of_names_is_read_again_at_any_time_of_its_warm_up(kernel):
             model.apply(model.position + 1, event)
 
 
-def test_a_damaged_detector_stops_no_server_neither_at_once_nor_at_its_next_start(tmp_path):
-    """Other models go on, and a file of before the detector was this project's own is taken without its bytes."""
+def test_a_damaged_drift_detector_stops_no_server_now_or_at_the_next_start(tmp_path):
+    """Other models go on, and a file from before the detector was this project's own is read without the detector's
+    bytes.
+    """
     batch = {"examples": [{"x": [float(k % 7), float(k % 3), 1.0], "y": "np"[k % 2]} for k in range(100)]}
     with RunningServer(tmp_path / "data") as server, httpx.Client(base_url=server.url, timeout=60) as client:
         for name in ("whole", "b"):

@@ -1,4 +1,4 @@
-"""Files that claim to be models: whatever they hold, they are refused or are models, and the process lives."""
+"""Files that claim to be models: each is refused or makes a model, and the process survives."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_exported_is_a_model_again_and_learns_on_to_the_bit(registry, states, kind):
+def test_an_exported_model_is_imported_and_learns_on_to_the_bit(registry, states, kind):
     original = Model.restore("m", states[kind], **SIZES)
     copy = take(registry, states[kind])
     assert copy is not None
@@ -45,7 +45,7 @@ def test_what_was_exported_is_a_model_again_and_learns_on_to_the_bit(registry, s
 
 
 class Choices:
-    """Draws that are made beforehand, so that it does not matter for their number what they are used for."""
+    """Draws made in advance, so that their number does not depend on their use."""
 
     def __init__(self, numbers):
         self.left = list(numbers)
@@ -64,7 +64,7 @@ ODD = [None, True, False, 0, -1, 7, 2**65, -(2**65), 0.5, -1.0, float("nan"), fl
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
-def test_a_file_with_other_arrays_under_a_right_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
+def test_a_file_with_changed_arrays_and_a_valid_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
     facts, arrays = decode(states[kind], SNAPSHOT)
     name = choices.one(sorted(arrays))
     array = arrays[name]
@@ -93,9 +93,7 @@ def test_a_file_with_other_arrays_under_a_right_checksum_is_refused_or_is_a_mode
 
 @pytest.mark.parametrize("factor", [1e-200, 1e200])
 @pytest.mark.parametrize("name", ["faded", "faded_losses", "weight", "losses"])
-def test_a_file_with_weights_of_examples_that_no_stream_leads_to_is_refused_or_has_figures(
-    registry, states, name, factor
-):
+def test_a_file_with_impossible_weights_of_examples_is_refused_or_has_figures(registry, states, name, factor):
     facts, arrays = decode(states["lasvm"], SNAPSHOT)
     (full,) = [array for array in arrays if array.endswith(f"all.{name}")]
     arrays[full] = arrays[full] * factor
@@ -104,7 +102,7 @@ def test_a_file_with_weights_of_examples_that_no_stream_leads_to_is_refused_or_h
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
-def test_a_file_with_other_facts_under_a_right_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
+def test_a_file_with_changed_facts_and_a_valid_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
     facts, arrays = decode(states[kind], SNAPSHOT)
     part = facts
     while True:
@@ -123,7 +121,7 @@ def test_a_file_with_other_facts_under_a_right_checksum_is_refused_or_is_a_model
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_file_are_refused(data):
+def test_bytes_that_are_not_a_file_are_refused(data):
     with pytest.raises(BadFrame):
         unpack_export(data)
 
@@ -184,7 +182,7 @@ def test_rows_that_compiled_code_must_not_see_are_refused(name, change):
 
 
 @pytest.mark.parametrize("dim", [None, 0, 2, 2.5, "3", 2**40])
-def test_rows_of_no_width_are_refused(dim):
+def test_rows_of_width_zero_are_refused(dim):
     _, arrays = inputs_state(ROWS)
     with pytest.raises(BadFrame):
         read_inputs({"dim": dim}, arrays)

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol, spoken by a client of another project and by hand, on a real server."""
+"""The Open Inference Protocol on a real server, spoken by another project's client and by hand."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def client(ask):
 
 
 def failed(answer, status):
-    """The error of the protocol's own shape."""
+    """Return the error in the protocol's own shape."""
     assert answer.status_code == status, answer.text
     assert list(answer.json()) == ["error"]
     assert isinstance(answer.json()["error"], str)
@@ -63,7 +63,9 @@ def test_a_client_of_the_protocol_finds_the_server_and_the_model_ready(client, m
 @pytest.mark.parametrize(
     ("datatype", "dtype"), [("FP32", np.float32), ("FP64", np.float64), ("INT64", np.int64), ("UINT8", np.uint8)]
 )
-def test_a_client_of_the_protocol_gets_what_predict_says(client, model, binary_in, binary_out, datatype, dtype):
+def test_a_client_of_the_protocol_gets_the_predictions_of_predict(
+    client, model, binary_in, binary_out, datatype, dtype
+):
     x = np.array([[0, 1], [1, 0], [3, 2]], dtype)
     wanted = [triton.InferRequestedOutput(name, binary_data=binary_out) for name in ("scores", "prediction", "classes")]
     answer = client.infer(model.name, [tensor(x, datatype, binary_in)], outputs=wanted, request_id="r7")
@@ -77,21 +79,21 @@ def test_a_client_of_the_protocol_gets_what_predict_says(client, model, binary_i
     np.testing.assert_array_equal(answer.as_numpy("scores"), [[r["scores"][n] for n in names] for r in expected])
 
 
-def test_without_wishes_all_outputs_come_as_bytes_to_a_client_that_takes_them(client, model):
+def test_by_default_all_outputs_come_as_bytes_to_a_client_that_takes_them(client, model):
     x = np.array([[0.25, 0.75]], np.float32)
     answer = client.infer(model.name, [tensor(x, "FP32", binary=True)])
     assert answer.as_numpy("scores").shape == (1, 3)
     assert answer.as_numpy("prediction").tolist() == [model.predict([0.25, 0.75])[0]["prediction"].encode()]
 
 
-def test_an_error_reaches_the_client_as_the_protocol_has_it(client, model):
+def test_an_error_reaches_the_client_in_the_protocols_form(client, model):
     with pytest.raises(triton.InferenceServerException, match="expected 2 features, got 3"):
         client.infer(model.name, [tensor(np.zeros((1, 3), np.float32), "FP32", binary=True)])
     with pytest.raises(triton.InferenceServerException, match="there is no model 'absent'"):
         client.get_model_metadata("absent")
 
 
-def test_named_features_are_a_tensor_a_name(ask, client):
+def test_named_features_have_a_tensor_per_name(ask, client):
     named = ask.new_model("named-tensors", features={"type": "named", "warmup": 4})
     records = [{"age": 30 + k, "job": "ab"[k % 2], "member": k % 2 == 0} for k in range(8)]
     named.learn(*[{"x": record, "y": record["job"]} for record in records])
@@ -122,7 +124,7 @@ def test_an_answer_in_json_has_the_shape_that_the_protocol_gives_it(ask, model):
     assert (scores["name"], scores["datatype"], scores["shape"], len(scores["data"])) == ("scores", "FP64", [2, 3], 6)
 
 
-def test_data_may_be_nested_as_the_shape_is(ask, model):
+def test_data_may_be_nested_like_the_shape(ask, model):
     nested = {"inputs": [BODY["inputs"][0] | {"data": [[0.1, 0.9], [0.9, 0.1]]}]}
     path = f"/v2{model.path}/versions/1/infer"
     assert ask("POST", path, json=nested).json() == ask("POST", path, json=BODY).json()
@@ -132,7 +134,7 @@ def test_data_may_be_nested_as_the_shape_is(ask, model):
     ("changes", "word"),
     [
         ({"data": [0.1, 0.9, 0.9]}, "elements"),
-        ({"data": [[0.1], [0.9, 0.9, 0.1]]}, "nested"),
+        ({"data": [[0.1], [0.9, 0.9, 0.1]]}, "nesting"),
         ({"data": ["0.1", "0.9", "0.9", "0.1"]}, "valid number"),
         ({"data": [True, True, True, True]}, "valid number"),
         ({"data": [1e39, 0, 0, 0]}, "x[0]"),
@@ -150,12 +152,12 @@ def test_data_may_be_nested_as_the_shape_is(ask, model):
         ({"parameters": {"binary_data_size": 0}}, "bytes"),
     ],
 )
-def test_a_tensor_that_makes_no_sense_is_refused(ask, model, changes, word):
+def test_an_invalid_tensor_is_refused(ask, model, changes, word):
     error = failed(ask("POST", f"/v2{model.path}/infer", json={"inputs": [BODY["inputs"][0] | changes]}), 400)
     assert word in error
 
 
-def test_bytes_behind_the_json_must_be_those_that_it_tells_of(ask, model):
+def test_bytes_behind_the_json_must_have_the_declared_sizes(ask, model):
     text = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}]}'
     path = f"/v2{model.path}/infer"
     for tail, length, status in (
@@ -181,7 +183,7 @@ def test_a_model_is_ready_once_it_has_learned_an_example(ask):
     assert ask("POST", f"/v2{fresh.path}/infer", json=BODY).json()["outputs"][0]["data"] == ["up", "up"]
 
 
-def test_labels_that_are_no_strings_come_by_the_names_that_scores_have(ask):
+def test_labels_that_are_not_strings_are_named_as_in_scores(ask):
     model = ask.new_model()
     model.learn(example([0, 1], 1), example([1, 0], "1"), example([1, 1], True))
     outputs = ask("POST", f"/v2{model.path}/infer", json=BODY).json()["outputs"]
@@ -199,7 +201,7 @@ def test_every_error_below_v2_has_the_shape_of_the_protocol(ask, model):
     failed(ask("GET", "/v2", headers={"host": "evil.example"}), 400)
 
 
-def test_with_keys_health_is_for_all_and_the_rest_for_readers(tmp_path):
+def test_with_keys_health_is_open_and_the_rest_needs_a_reader(tmp_path):
     path = tmp_path / "keys.json"
     admin, reader = create_key(path, "admin", "admin"), create_key(path, "reader", "reader", ("m",))
     with RunningServer(tmp_path / "data", keys_file=path) as server, Asking(server.url) as ask:

@@ -1,4 +1,4 @@
-"""Every kind of column: what is predicted of a file at once is what would be predicted of its rows one by one."""
+"""Every kind of column: predicting a file at once equals predicting its rows one by one."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.server
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300
-NOISE = 0.08  # three standard errors of two shares of 300 rows, and what 300 more examples teach
+NOISE = 0.08  # three standard errors of two shares of 300 rows, and the effect of learning 300 more examples
 
 
 def moment(k):
@@ -19,7 +19,7 @@ def moment(k):
 
 
 def gone(rng, k):
-    """A time in order, after gaps of seconds to hours."""
+    """Return times in order, after gaps of seconds to hours."""
     return START + timedelta(minutes=37 * k + rng.random() * 30)
 
 
@@ -42,7 +42,7 @@ NAMED = {
 
 
 def stream(rng, column):
-    """x and y of rows, of which y follows from a and b but for one label in ten."""
+    """Return x and y of rows; y follows from a and b except for one label in ten."""
     for k in range(LEARNED + PREDICTED):
         a, b = rng.gauss(0, 1), rng.choice("uvw")
         y = (a + {"u": 1.0, "v": 0.0, "w": -1.0}[b] > 0) ^ (rng.random() < 0.1)
@@ -50,7 +50,7 @@ def stream(rng, column):
 
 
 def shares_right(model, rows):
-    """Of the last rows, the share predicted right: all at once, and one after the other, each learned at once."""
+    """Return the share of the last rows that is predicted right: all at once, and one by one, each learned at once."""
     first, last = rows[:LEARNED], rows[LEARNED:]
     model.learn(*(example(x, y) for x, y in first))
     at_once = [result["prediction"] for result in model.predict(*(x for x, _ in last))]
@@ -81,11 +81,11 @@ def test_a_file_predicted_at_once_is_predicted_as_well_as_the_same_rows_streamed
 
 @pytest.mark.parametrize("since", [["more"], None], ids=["asked for", "of a model that was made when all had it"])
 @pytest.mark.parametrize("kind", [kind for kind in NAMED if "time" in kind])
-def test_so_it_is_where_the_time_since_the_example_before_is_a_column(ask, kind, since):
+def test_the_same_holds_with_the_time_since_the_example_before_as_a_column(ask, kind, since):
     model = trial(ask, "lasvm", {"type": "named", "warmup": 300, "since": since}, f"{kind} since {since and 1}")
     rows = list(stream(random.Random(11), NAMED[kind]))
     check(*shares_right(model, rows))
-    # Far behind what was learned, too, each asked for alone.
+    # Also for rows far beyond what was learned, each asked for alone.
     late = [{**x, "more": x["more"].replace("2026-", "2031-")} for x, _ in rows[LEARNED:]]
     alone = [model.predict(x)[0]["prediction"] for x in late]
     assert sum(p == y for p, (_, y) in zip(alone, rows[LEARNED:], strict=True)) / PREDICTED > 0.75 - NOISE
@@ -101,7 +101,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("form", "scale"), [("dense", "auto"), ("sparse", "auto"), ("sparse", None)])
-def test_so_it_is_of_rows_of_numbers(ask, form, scale):
+def test_the_same_holds_for_rows_of_numbers(ask, form, scale):
     rng = random.Random(11)
     rows = [(NUMBERS[form](rng, x["a"], x["b"]), y) for x, y in stream(rng, NAMED["a number"])]
     features = {"type": form, "dim": 6 if form == "dense" else 40, "warmup": 300, "scale": scale}

@@ -1,4 +1,4 @@
-"""Asking for labels over the real server: pool, questions, leases, several annotators."""
+"""Asking for labels on a real server: pool, questions, leases, several annotators."""
 
 import math
 import random
@@ -17,7 +17,7 @@ def model(ask):
     return line_model(ask)
 
 
-def test_the_pool_takes_a_candidate_once_and_no_other_x_under_its_id(model):
+def test_the_pool_takes_a_candidate_once_and_refuses_another_x_with_its_id(model):
     assert offered(model, LINE) == {
         "model": model.name, "position": model.figures()["position"], "added": 41, "size": 41, "dropped": 0
     }  # fmt: skip
@@ -36,7 +36,7 @@ def test_the_pool_takes_a_candidate_once_and_no_other_x_under_its_id(model):
         assert where in refusal(model.ask("POST", f"{model.path}/pool", json=body), 422, "invalid")["message"]
 
 
-def test_what_is_learned_is_no_candidate(model):
+def test_a_learned_example_is_not_a_candidate(model):
     model.learn(example([0.5, 0.5], "right", "known"))
     body = {"examples": [{"id": "known", "x": [0.5, 0.5]}]}
     assert model.ask("POST", f"{model.path}/pool", json=body).json()["added"] == 0
@@ -64,13 +64,13 @@ def test_the_candidate_nearest_to_the_boundary_is_asked_first_and_the_answer_is_
     assert question["score"] == pytest.approx(0, abs=0.01)
     (result,) = label(model, {"id": "c20", "y": "left", "lease": question["lease"]}).json()["results"]
     assert not result["duplicate"]
-    # The next question uses the model that has learned it: the boundary has moved to the right.
+    # The next question uses the model after it has learned: the boundary has moved to the right.
     (following,) = asked(model)
     assert following["x"][0] > 0
     assert model.figures()["metrics"]["sources"]["queried"]["predicted"] == 1
 
 
-def test_peeking_tells_what_would_be_asked_and_changes_nothing(model):
+def test_peeking_shows_the_next_questions_and_changes_nothing(model):
     offered(model, LINE)
     before = model.figures()
     seen = peeked(model, n=3)
@@ -101,7 +101,7 @@ def test_an_annotators_open_leases_come_back_first(model):
     assert first[0]["id"] not in {q["id"] for q in asked(model, n=3)}
 
 
-def test_who_names_what_is_held_here_gets_back_that_alone_and_shares_nothing_with_another_place(model):
+def test_a_client_that_lists_its_held_leases_gets_only_those_back(model):
     offered(model, LINE)
     here = asked(model, n=2, held=[])
     there = asked(model, n=2, held=[])
@@ -109,7 +109,7 @@ def test_who_names_what_is_held_here_gets_back_that_alone_and_shares_nothing_wit
     again = asked(model, n=3, held=[here[1]["lease"], "of nobody"])
     assert again[0] == here[1]
     assert not {q["id"] for q in again[1:]} & {q["id"] for q in here + there}
-    assert len(asked(model, n=20)) == 20  # who names nothing gets all that is open first
+    assert len(asked(model, n=20)) == 20  # a request without `held` gets all open leases first
     assert {q["id"] for q in asked(model, n=6)} == {q["id"] for q in here + there + again}
     (bobs,) = asked(model, "bob", held=[here[0]["lease"]])
     assert bobs["id"] != here[0]["id"]
@@ -122,7 +122,7 @@ def test_who_names_what_is_held_here_gets_back_that_alone_and_shares_nothing_wit
         refusal(answer, 422, "invalid")
 
 
-def test_the_same_request_gets_the_same_answer_and_another_under_its_id_is_refused(model):
+def test_a_repeated_request_gets_the_same_answer_and_another_with_its_id_is_refused(model):
     offered(model, LINE)
     first = asked(model, n=2, request_id="r1")
     asked(model, n=5)
@@ -146,7 +146,7 @@ def test_a_lease_ends_by_itself_and_a_heartbeat_keeps_it(model):
     assert lost["id"] in {q["id"] for q in asked(model, "bob", n=4)}
 
 
-def test_after_leasing_anew_the_first_label_wins_and_the_other_is_a_duplicate(model):
+def test_after_a_second_lease_the_first_label_wins_and_the_other_is_a_duplicate(model):
     offered(model, LINE[20:21])
     (early,) = asked(model, "ann", lease_s=0.1)
     until_over(early)
@@ -159,7 +159,7 @@ def test_after_leasing_anew_the_first_label_wins_and_the_other_is_a_duplicate(mo
     refusal(label(model, {"id": "c0", "y": "right"}), 409, "conflict")  # without a lease it is a contradiction
 
 
-def test_a_lease_given_back_is_asked_again_but_not_of_who_skipped_it(model):
+def test_a_released_candidate_is_asked_again_but_not_of_an_annotator_who_skipped_it(model):
     offered(model, LINE[20:22])
     (question,) = asked(model)
     path = f"{model.path}/queries/{question['lease']}"
@@ -194,7 +194,7 @@ def test_a_skip_is_taken_back_under_the_same_lease(model, whom):
     assert (answer["id"], answer["lease"]) == (question["id"], question["lease"])
     assert answer["expires_at"] > question["expires_at"]
     position = model.figures()["position"]
-    assert unskipped(model, question["lease"]).json() == answer  # again: nothing happens
+    assert unskipped(model, question["lease"]).json() == answer  # a repetition changes nothing
     assert model.figures()["position"] == position
     assert [q["lease"] for q in asked(model)] == [question["lease"]]
     assert asked(model, "bob") == []
@@ -202,7 +202,7 @@ def test_a_skip_is_taken_back_under_the_same_lease(model, whom):
     refusal(unskipped(model, question["lease"]), 404, "not_found")
 
 
-def test_a_skip_is_not_taken_back_from_others(model):
+def test_a_skip_by_another_annotator_is_not_taken_back(model):
     offered(model, LINE[20:21])
     (question,) = asked(model)
     skipped(model, question)
@@ -212,11 +212,11 @@ def test_a_skip_is_not_taken_back_from_others(model):
     refusal(unskipped(model, question["lease"]), 409, "conflict")
     assert unskipped(model, bobs["lease"]).status_code == 200
     model.ask("POST", f"{model.path}/queries/{bobs['lease']}/release")
-    refusal(unskipped(model, bobs["lease"]), 404, "not_found")  # it was given back, not skipped
+    refusal(unskipped(model, bobs["lease"]), 404, "not_found")  # it was released, not skipped
     assert unskipped(model, question["lease"]).status_code == 200
 
 
-def test_a_skip_that_was_taken_back_is_so_after_a_crash(tmp_path):
+def test_a_skip_that_was_taken_back_stays_so_after_a_crash(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model = line_model(ask)
         offered(model, LINE[20:23])
@@ -234,7 +234,7 @@ def test_a_skip_that_was_taken_back_is_so_after_a_crash(tmp_path):
         assert unskipped(model, mine["lease"]).status_code == unskipped(model, nobodys["lease"]).status_code == 200
 
 
-def test_a_lease_of_another_candidate_or_of_nobody_is_not_found(model):
+def test_a_lease_on_another_candidate_or_an_unknown_lease_is_not_found(model):
     offered(model, LINE)
     (question,) = asked(model)
     refusal(label(model, {"id": "c1", "y": "left", "lease": question["lease"]}), 404, "not_found")
@@ -242,14 +242,14 @@ def test_a_lease_of_another_candidate_or_of_nobody_is_not_found(model):
     refusal(label(model, {"id": "nobody", "y": "left"}), 404, "not_found")
 
 
-def test_a_batch_of_questions_is_not_copies_of_one(model):
+def test_a_batch_of_questions_is_diverse(model):
     twins = [[0.0, 0.0]] * 30 + [[0.05, 1.0], [0.05, -1.0], [-0.05, 2.0]]
     offered(model, twins)
     xs = [tuple(q["x"]) for q in asked(model, n=4)]
     assert len(set(xs)) == 4
 
 
-def test_the_strategies_ask_for_what_they_say(ask):
+def test_each_strategy_asks_for_the_right_candidates(ask):
     model = taught(ask, labels={"explore": 0})
     examples = [{"id": f"c{k}", "x": x, "y": "left"} for k, x in enumerate(LINE)]
     examples.append({"id": "unlabelled", "x": [1.0, 0.1]})
@@ -265,7 +265,7 @@ def test_the_strategies_ask_for_what_they_say(ask):
     refusal(model.ask("POST", f"{model.path}/queries", json={"annotator": "a", "strategy": "best"}), 422, "invalid")
 
 
-def test_a_share_of_the_questions_is_drawn_at_random_and_counted_apart(ask):
+def test_a_share_of_the_questions_is_drawn_at_random_and_counted_separately(ask):
     model = taught(ask, labels={"explore": 0.3})
     rng = random.Random(3)
     offered(model, [[rng.uniform(-2, 2), rng.uniform(-2, 2)] for _ in range(300)])
@@ -287,15 +287,15 @@ def test_before_there_are_two_classes_questions_are_random_without_a_score(ask):
     assert (question["score"], question["reason"]) == (None, "random")
 
 
-def test_scores_that_tell_nothing_apart_are_still_numbers(model):
+def test_scores_that_do_not_separate_classes_are_still_numbers(model):
     offered(model, [[math.pi * k, 0.0] for k in range(10)])
     assert all(math.isfinite(q["score"]) for q in asked(model, n=10))
 
 
-# -- what once stopped a model, or was wrong ------------------------------------------------------------------------
+# -- earlier faults ---------------------------------------------------------------------------------------------------
 
 
-def test_an_open_lease_is_known_however_many_others_came_and_went(ask):
+def test_an_open_lease_is_kept_however_many_other_leases_ended(ask):
     model = ask.new_model(labels={"overlap": 2})
     offered(model, [[0, 0]])
     (held,) = asked(model, "ann")
@@ -305,13 +305,13 @@ def test_an_open_lease_is_known_however_many_others_came_and_went(ask):
     assert label(model, {"id": "c0", "y": 1, "lease": held["lease"]}).status_code == 200
 
 
-def test_a_heartbeat_without_a_body_lasts_as_long_as_the_lease_was_given_for(model):
+def test_a_heartbeat_without_a_body_extends_a_lease_by_its_original_length(model):
     offered(model, LINE)
     (question,) = asked(model, lease_s=3600)
     answer = model.ask("POST", f"{model.path}/queries/{question['lease']}/heartbeat").json()
     assert answer["expires_at"] >= question["expires_at"]
 
 
-def test_who_asks_must_say_his_name(model):
+def test_a_request_for_labels_must_name_the_annotator(model):
     error = refusal(model.ask("POST", f"{model.path}/queries", json={"n": 1}), 422, "invalid")
     assert "annotator" in error["message"]

@@ -1,4 +1,6 @@
-"""Label Studio's protocol, with bodies as it sends them: predictions, annotations as labels, what is asked first."""
+"""Label Studio's protocol, with bodies as it sends them: predictions, annotations as labels, and the order of
+questions.
+"""
 
 import json
 import subprocess
@@ -26,8 +28,8 @@ PROJECT = {
     "task_data_login": None, "task_data_password": None, "model_version": "hinged", "control_weights": {},
 }  # fmt: skip
 BODIES = ROOT / "tests" / "labelstudio" / "bodies"
-"""What Label Studio 1.23.2 sent, kept by tests/labelstudio/end_to_end.py."""
-TOKEN = "a-token-of-somebody"  # noqa: S105  nobody's
+"""Bodies that Label Studio 1.23.2 sent, recorded by tests/labelstudio/end_to_end.py."""
+TOKEN = "a-token-of-somebody"  # noqa: S105  not a real token
 
 
 def result(choice):
@@ -38,7 +40,7 @@ def result(choice):
 
 
 def annotation(number, choice="right", second=0, **more):
-    """An annotation as it stands in a webhook."""
+    """Return an annotation as it stands in a webhook."""
     return {
         "id": number, "completed_by": 1, "result": [] if choice is None else result(choice), "was_cancelled": False,
         "ground_truth": False, "created_at": "2026-05-01T12:00:00.000000Z", "draft_created_at": None,
@@ -56,7 +58,7 @@ def task(number, x, **data):
 
 
 class Late(list):
-    """Outcomes told only to who sent the same again, by when what was learned, or corrected, was known already."""
+    """Outcomes that may also be "known" instead of "learned" or "corrected": the same webhook was sent again."""
 
     def __eq__(self, expected):
         return [*self] == ["known" if outcome in {"learned", "corrected"} else outcome for outcome in expected]
@@ -65,7 +67,7 @@ class Late(list):
 
 
 class Studio:
-    """Label Studio, as the server hears it."""
+    """Label Studio, as the server sees it."""
 
     def __init__(self, ask, name, headers=None):
         self.ask, self.name, self.headers = ask, name, headers or {}
@@ -88,17 +90,17 @@ class Studio:
         return self("POST", "webhook", json={"action": action, "project": PROJECT, **parts})
 
     def annotated(self, number, choice, x=(0.5, 0.0), second=0, action="ANNOTATION_CREATED", **more):
-        """What became of an annotation."""
+        """Return what became of an annotation."""
         return self.told(action, annotation=annotation(number, choice, second, **more), task=task(70, list(x)))
 
     def deleted(self, *numbers):
         return self.told("ANNOTATIONS_DELETED", annotations=[{"id": number} for number in numbers])
 
     def told(self, action, **parts):
-        """What became of the annotations of a webhook."""
+        """Return what became of a webhook's annotations."""
         answer = self.webhook(action, **parts)
         outcomes = list
-        while answer.status_code == 202:  # the machine is busy: it goes on, and is done before what comes next
+        while answer.status_code == 202:  # the machine is busy: the work goes on, and is done before the next
             outcomes = Late
             answer = self.webhook(action, **parts)
         assert answer.status_code == 200, answer.text
@@ -107,7 +109,7 @@ class Studio:
 
 @pytest.fixture
 def model(ask):
-    """A model that knows which side a point is on."""
+    """A model that knows on which side a point is."""
     return taught(ask, kernel=LINEAR)
 
 
@@ -131,7 +133,7 @@ def test_a_project_is_connected(studio):
     assert studio("GET", "versions").json() == {"versions": [studio.name]}
 
 
-def test_what_cannot_be_connected_is_refused(studio, ask):
+def test_a_project_that_does_not_fit_is_refused(studio, ask):
     refusal(Studio(ask, "absent")("GET", "health"), 404, "not_found")
     config = '<View><Image name="i" value="$i"/><RectangleLabels name="r" toName="i"/></View>'
     assert "Choices" in refusal(studio("POST", "setup", json={"schema": config}), 422, "invalid")["message"]
@@ -149,13 +151,13 @@ def test_tasks_are_predicted_with_the_lowest_score_where_a_label_is_worth_most(s
     assert {r["model_version"] for r in found["results"]} == {found["model_version"]} == {studio.name}
 
 
-def test_a_task_that_the_model_cannot_read_leaves_the_others_alone(studio):
+def test_a_task_that_the_model_cannot_read_does_not_affect_other_tasks(studio):
     odd = {"id": 9, "data": {"note": "no numbers"}}
     found = studio.predict(task(1, [2, 0]), task(2, [1, 2, 3]), odd, task(3, "[-2, 0]")).json()["results"]
     assert [bool(r["result"]) for r in found] == [True, False, False, True]
 
 
-def test_a_model_that_knows_nothing_asks_for_everything_alike(ask):
+def test_an_untaught_model_gives_every_task_the_same_score(ask):
     model = ask.new_model()
     found = Studio(ask, model.name).predict(task(1, [0, 0]), task(2, [1, 1])).json()["results"]
     assert [(r["result"], r["score"]) for r in found] == [([], 0.0)] * 2
@@ -171,7 +173,7 @@ def test_an_annotation_is_learned_once(studio, model):
     assert model.ask("GET", f"{model.path}/answers").json()["annotators"]["ls-user-1"]["labelled"] == 1
 
 
-def test_annotations_of_several_are_examples_of_their_own(studio, model):
+def test_annotations_by_several_annotators_are_separate_examples(studio, model):
     assert studio.annotated(1, "left", completed_by=1) == ["learned"]
     assert studio.annotated(2, "right", completed_by={"id": 2, "email": "bob@example.com"}) == ["learned"]
     assert (label_of(model, "ls-1"), label_of(model, "ls-2")) == ("left", "right")
@@ -195,7 +197,7 @@ def test_an_annotation_that_is_deleted_is_forgotten(studio, model):
     assert label_of(model, "ls-17") == 410
     assert studio.annotated(17, "left") == ["ignored"]  # it came late
     settled(model)
-    assert studio.annotated(18, "left") == ["learned"]  # the same task, labelled anew
+    assert studio.annotated(18, "left") == ["learned"]  # the same task, labelled again
 
 
 def test_a_deletion_is_understood_after_a_restart(tmp_path):
@@ -212,13 +214,13 @@ def test_a_deletion_is_understood_after_a_restart(tmp_path):
 
 @pytest.fixture
 def restarting(tmp_path):
-    """A server that can be killed and started, Label Studio as it hears it, and a model of it."""
+    """A server that can be killed and restarted, Label Studio as it sees it, and a model on it."""
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         yield server, Studio(ask, "m"), ask.new_model("m", kernel=LINEAR)
 
 
 def restarted(server, how):
-    """Start it again, from a snapshot or from the log alone."""
+    """Restart the server from a snapshot or from the log alone."""
     if how == "snapshot":
         assert server.terminate() == 0
     else:
@@ -227,13 +229,13 @@ def restarted(server, how):
 
 
 @pytest.mark.parametrize("how", ["log", "snapshot"])
-def test_an_older_state_of_an_annotation_is_older_after_a_restart(restarting, how):
+def test_an_older_state_of_an_annotation_is_still_ignored_after_a_restart(restarting, how):
     server, studio, model = restarting
     assert studio.annotated(17, "left", second=1) == ["learned"]
     assert studio.annotated(17, "right", second=5) == ["corrected"]
     assert studio.annotated(18, "left", second=1) == ["learned"]
-    assert studio.annotated(18, "left", second=5) == ["known"]  # nothing of it that counts has changed
-    assert studio.annotated(19, None, second=5) == ["ignored"]  # a skip of what was never learned
+    assert studio.annotated(18, "left", second=5) == ["known"]  # nothing that counts has changed
+    assert studio.annotated(19, None, second=5) == ["ignored"]  # a skip of an annotation that was never learned
     assert studio.deleted(20) == ["ignored"]
     restarted(server, how)
     assert studio.annotated(17, "left", second=1) == []
@@ -246,7 +248,7 @@ def test_an_older_state_of_an_annotation_is_older_after_a_restart(restarting, ho
     settled(model)
 
 
-def test_of_an_annotation_that_is_forgotten_no_time_stays(restarting):
+def test_the_time_of_a_forgotten_annotation_is_forgotten(restarting):
     server, studio, model = restarting
     for number in (17, 18):
         studio.annotated(number, "left", second=1)
@@ -261,7 +263,7 @@ def test_of_an_annotation_that_is_forgotten_no_time_stays(restarting):
     assert studio.annotated(18, "left", second=1) == []
 
 
-def test_a_time_to_come_is_refused_and_silences_no_annotation(studio, model):
+def test_a_time_in_the_future_is_refused_and_does_not_block_later_changes(studio, model):
     forged = annotation(17, "left", updated_at="9999-12-31T23:59:59Z")
     answer = studio.webhook("ANNOTATION_CREATED", annotation=forged, task=task(70, [0.5, 0.0]))
     assert "updated_at must be at most a day ahead" in refusal(answer, 422, "invalid")["message"]
@@ -271,7 +273,7 @@ def test_a_time_to_come_is_refused_and_silences_no_annotation(studio, model):
     settled(model)
 
 
-def test_bodies_that_it_sent_are_understood(ask):
+def test_bodies_recorded_from_label_studio_are_understood(ask):
     model = ask.new_model(kernel=LINEAR, features={"type": "text", "warmup": 4})
     studio, kept = Studio(ask, model.name), {path.stem: json.loads(path.read_text()) for path in BODIES.glob("*.json")}
 
@@ -285,7 +287,7 @@ def test_bodies_that_it_sent_are_understood(ask):
         eventually(lambda: label_of(model, f"ls-{number}") == label)
 
     (region,) = kept["annotation_created"]["annotation"]["result"]
-    region["value"] = {"choices": ["xml"]}  # what the update chooses is something else
+    region["value"] = {"choices": ["xml"]}  # the update chooses something else
     send("annotation_created", 1)
     becomes(1, "xml")
     send("annotation_updated", 1)
@@ -303,7 +305,7 @@ def test_bodies_that_it_sent_are_understood(ask):
 
 
 @pytest.mark.parametrize("skipped", [{"choice": None, "was_cancelled": True}, {"choice": None}])
-def test_a_skip_teaches_nothing_and_takes_back_what_was_taught(studio, model, skipped):
+def test_a_skip_teaches_nothing_and_forgets_an_earlier_annotation(studio, model, skipped):
     assert studio.annotated(17, **skipped) == ["ignored"]
     assert studio.annotated(17, "left", second=2, action="ANNOTATION_UPDATED") == ["learned"]
     assert studio.annotated(17, **skipped, second=3, action="ANNOTATION_UPDATED") == ["forgotten"]
@@ -318,7 +320,7 @@ def test_several_annotations_come_at_once(studio, model):
 
 
 @pytest.mark.parametrize("action", ["PROJECT_UPDATED", "TASKS_CREATED", "TASKS_DELETED", "WHAT_COMES_NEXT"])
-def test_what_is_no_annotation_is_heard_and_changes_nothing(studio, model, action):
+def test_other_webhooks_are_accepted_and_change_nothing(studio, model, action):
     answer = studio.webhook(action, tasks=[{"id": 70}])
     assert (answer.status_code, answer.json()["outcomes"]) == (200, [])
     assert model.figures()["examples"] == 10
@@ -340,7 +342,7 @@ def test_training_finishes_the_model(studio, model):
         {"annotation": annotation(1, updated_at="soon"), "task": task(70, [1, 2])},
     ],
 )
-def test_what_makes_no_sense_is_refused(studio, model, parts):
+def test_invalid_requests_are_refused(studio, model, parts):
     refusal(studio.webhook("ANNOTATION_CREATED", **parts), 422, "invalid")
     assert model.figures()["examples"] == 10
 
@@ -375,7 +377,7 @@ def test_the_text_of_a_task_is_a_text(ask):
     assert found["result"] == []
 
 
-def test_nobody_waits_for_a_model_that_is_busy(ask):
+def test_a_webhook_does_not_wait_for_a_busy_model(ask):
     model = ask.new_model(C=1000, kernel={"type": "rbf", "gamma": 30.0})
     rows = [{"x": [k / 997 % 1, k / 31 % 1], "y": "left" if k * 7919 % 13 < 6 else "right"} for k in range(3000)]
     model.learn(*rows)
@@ -390,13 +392,13 @@ def test_nobody_waits_for_a_model_that_is_busy(ask):
             statuses.add(answer.status_code)
         assert busy.result().status_code == 200
     assert statuses <= {200, 202}
-    assert 202 in statuses  # what is answered before it is done
+    assert 202 in statuses  # a webhook is answered before its work is done
     eventually(lambda: model.figures()["examples"] == 3000 + number)
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """A server with keys, whose log tells what it may."""
+    """A server with keys, and the log that shows their use."""
     folder = tmp_path_factory.mktemp("guarded")
     keys = {role: create_key(folder / "keys.json", role, role) for role in ("reader", "writer", "admin")}
     with RunningServer(folder / "data", keys_file=folder / "keys.json", log_requests="yes") as running:
@@ -406,7 +408,7 @@ def guarded(tmp_path_factory):
         yield running
 
 
-def test_the_key_is_the_password_of_the_form_or_a_header(guarded):
+def test_the_key_comes_as_the_password_of_basic_authorization_or_in_a_header(guarded):
     import httpx  # noqa: PLC0415
 
     def asked(method, route, role=None, header=False, **more):
@@ -424,7 +426,7 @@ def test_the_key_is_the_password_of_the_form_or_a_header(guarded):
     refusal(asked("POST", f"{at}/webhook", json=body), 401, "unauthenticated")
     assert asked("POST", f"{at}/webhook", "writer", header=True, json=body).json()["outcomes"] == ["learned"]
     assert asked("POST", f"{at}/webhook", "writer", json=body).json()["outcomes"] == ["known"]
-    refusal(asked("GET", "/models", "admin"), 401, "unauthenticated")  # elsewhere a key is a header
+    refusal(asked("GET", "/models", "admin"), 401, "unauthenticated")  # on other routes the key comes in a header
     for wrong in ("Basic", "Basic !", "Basic YTpi"):
         answer = httpx.get(guarded.url + f"{at}/health", headers={"authorization": wrong}, timeout=60)
         refusal(answer, 401, "unauthenticated")

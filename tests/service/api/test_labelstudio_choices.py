@@ -19,7 +19,7 @@ def choice(name, *choices):
     return {"from_name": name, "to_name": "text", "type": "choices", "value": {"choices": list(choices)}}
 
 
-def test_the_first_control_of_a_single_label_is_found_with_what_results_call_its_choices():
+def test_the_first_single_label_control_is_found_with_its_choices():
     assert control_of(CONFIG) == Control("mood", "text", ["Glad", "sad"])
     assert control_of('<View><Choices name="a" toName="b" value="$options"/></View>') == Control("a", "b", [])
 
@@ -28,11 +28,11 @@ def test_the_first_control_of_a_single_label_is_found_with_what_results_call_its
     "config",
     ["", "no xml", "<View>", '<Labels name="a" toName="b"/>', '<Choices toName="b"/>', "<Choices", "<!DOCTYPE"],
 )
-def test_where_there_is_none_none_is_found(config):
+def test_a_configuration_without_such_a_control_gives_none(config):
     assert control_of(config) is None
 
 
-def test_the_choice_of_an_annotation_is_that_of_the_control():
+def test_the_choice_of_an_annotation_is_read_from_the_control():
     control = control_of(CONFIG)
     assert chosen([choice("topics", "a"), choice("mood", "sad")], control) == "sad"
     assert chosen([choice("topics", "a")], control) is None
@@ -44,18 +44,18 @@ def test_the_choice_of_an_annotation_is_that_of_the_control():
     "result",
     [[], [choice("mood")], [choice("mood", "Glad", "sad")], [{"value": {"choices": [1]}}], [{"value": 3}], [{}]],
 )
-def test_what_is_not_one_choice_is_none(result):
+def test_several_choices_or_none_give_no_label(result):
     assert chosen(result, control_of(CONFIG)) is None
 
 
-def test_a_choice_names_the_label_that_the_model_has():
+def test_a_choice_is_mapped_to_the_models_label():
     assert label_of("1", [0, 1]) == 1
     assert label_of("1", [1, "1"]) == "1"
     assert label_of("true", [True, False]) is True
     assert label_of("new", ["old"]) == "new"
 
 
-def test_a_label_that_cannot_be_chosen_is_no_result():
+def test_a_label_that_cannot_be_chosen_gives_no_result():
     control = control_of(CONFIG)
     assert region_of("sad", control, 0.5) == [choice("mood", "sad") | {"score": 0.5}]
     assert region_of("angry", control, 0.5) == []

@@ -1,4 +1,4 @@
-"""Labels that come after their prediction: what waits for them, for how long, and which are wanted."""
+"""Late labels: which predictions wait for them, for how long, and which labels are wanted."""
 
 import random
 import time
@@ -17,7 +17,7 @@ def model(ask):
     return line_model(ask)
 
 
-def test_a_label_that_comes_later_is_learned_and_the_prediction_made_then_counts(ask):
+def test_a_late_label_is_learned_and_counts_with_the_earlier_prediction(ask):
     model = taught(ask)
     predicted = model.ask("POST", f"{model.path}/predict", json={"id": "late", "x": [0.2, 0]}).json()["results"][0]
     assert predicted["prediction"] == "right"
@@ -29,17 +29,17 @@ def test_a_label_that_comes_later_is_learned_and_the_prediction_made_then_counts
     assert result["score"] == predicted["scores"]["right"]
     after = model.figures()["metrics"]
     assert after["predicted"] == before["predicted"] + 1
-    assert after["accuracy"] < before["accuracy"]  # as it was then: wrong
+    assert after["accuracy"] < before["accuracy"]  # counted as predicted then: wrong
     (again,) = label(model, {"id": "late", "y": "left"}).json()["results"]
     assert again["duplicate"]
     refusal(label(model, {"id": "late", "y": "right"}), 409, "conflict")
 
 
-def test_a_label_that_comes_by_id_alone_is_that_of_the_newest_x(model):
+def test_a_label_with_only_an_id_belongs_to_the_newest_x(model):
     for x in ([1.0, 0.0], [1.5, 0.5]):
         model.ask("POST", f"{model.path}/predict", json={"id": "moved", "x": x})
         if x[1] == 0:
-            model.learn(example([2, 0], "right"))  # what waits is logged first
+            model.learn(example([2, 0], "right"))  # waiting predictions are logged first
     label(model, {"id": "moved", "y": "right"})
     (result,) = model.learn(example([1.5, 0.5], "right", "moved"))
     assert result["duplicate"]
@@ -82,7 +82,7 @@ def test_labels_are_wanted_inside_the_margin_and_within_the_budget(ask):
     sure = [w for r, w in zip(results, wishes, strict=True) if abs(r["scores"]["right"]) > 1.01]
     assert {w["probability"] for w in sure} == {0.1 * 0.2}
     assert min(w["probability"] for w in doubtful) > 0.1
-    # What came with an id and was wanted counts by its reason.
+    # A late label that was wanted counts under its reason.
     ids = [{"id": f"w{k}", "x": x} for k, x in enumerate(xs[:200])]
     wanted = model.ask("POST", f"{model.path}/predict", json={"examples": ids}).json()["results"]
     chosen = [r for r in wanted if r["label"]["reason"] == "active"]
@@ -90,10 +90,10 @@ def test_labels_are_wanted_inside_the_margin_and_within_the_budget(ask):
     assert model.figures()["metrics"]["sources"]["queried"]["predicted"] == len(chosen)
 
 
-# -- what once stopped a model, or was wrong ------------------------------------------------------------------------
+# -- earlier faults ---------------------------------------------------------------------------------------------------
 
 
-def test_the_newest_x_of_an_id_is_the_one_that_its_label_is_for(ask):
+def test_a_label_belongs_to_the_newest_x_of_its_id(ask):
     model = taught(ask)
     for x in ([1, 1], [2, 2]):
         position = model.figures()["position"]
@@ -104,7 +104,7 @@ def test_the_newest_x_of_an_id_is_the_one_that_its_label_is_for(ask):
     refusal(label(model, {"id": "k", "x": [1, 1], "y": "right"}), 409, "conflict")
 
 
-def test_a_prediction_is_too_old_also_where_nothing_else_happens(ask):
+def test_a_prediction_expires_even_if_nothing_else_happens(ask):
     model = ask.new_model(labels={"pending_s": 0.3})
     position = model.figures()["position"]
     model.ask("POST", f"{model.path}/predict", json={"id": "k", "x": [1, 1]})

@@ -1,4 +1,4 @@
-"""Learning over the real server: answers, ids that are learned once, what is refused whole."""
+"""Learning on a real server: answers, ids that are learned once, requests that are refused as a whole."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_examples_are_answered_in_order_with_their_ids_and_the_position(ask):
     assert not any(r["duplicate"] for r in body["results"])
 
 
-def test_one_example_may_come_bare(ask):
+def test_a_single_example_may_come_without_a_list(ask):
     model = ask.new_model()
     for number, body in enumerate([{"x": [0, 1], "y": 1}, {"x": [0, 1], "y": 1, "id": None}], 1):
         answer = ask("POST", f"{model.path}/learn", json=body)
@@ -34,11 +34,11 @@ def test_one_example_may_come_bare(ask):
     assert [r["id"] for r in answer.json()["results"]] == ["b"]
 
 
-def test_before_the_first_example_nothing_is_predicted_and_then_what_is_known(ask):
+def test_before_the_first_example_nothing_is_predicted_and_then_the_known_class(ask):
     model = ask.new_model()
     first, second, third = model.learn(example([0, 1], "up"), example([9, 9], "down"), example([0, 1], "up"))
     assert (first["prediction"], first["score"]) == (None, None)
-    assert (second["prediction"], second["score"]) == ("up", 1.0)  # the only class there is
+    assert (second["prediction"], second["score"]) == ("up", 1.0)  # the only class so far
     assert third["prediction"] == "up"
 
 
@@ -106,7 +106,7 @@ def test_a_known_id_with_another_x_or_y_is_a_conflict_and_nothing_is_learned(ask
     assert not model.learn(example([1, 1], 2, "b"))[0]["duplicate"]
 
 
-def test_two_examples_of_one_id_in_a_request_are_a_conflict(ask):
+def test_two_examples_with_one_id_in_a_request_are_a_conflict(ask):
     model = ask.new_model()
     error = refusal(model.try_learn(example([0, 1], 1, "a"), example([0, 2], 1, "a")), 409, "conflict")
     assert error["details"] == {"index": 1, "id": "a"}
@@ -125,7 +125,7 @@ def test_two_examples_of_one_id_in_a_request_are_a_conflict(ask):
     ],
     ids=str,
 )
-def test_the_same_point_spelled_otherwise_is_the_same_example(ask, spelling):
+def test_the_same_point_in_another_spelling_is_the_same_example(ask, spelling):
     model = ask.new_model()
     model.learn(example([0, 1.5], "up", "a"))
     assert model.learn(example(spelling, "up", "a"))[0]["duplicate"]
@@ -141,11 +141,11 @@ def test_an_id_of_the_server_names_its_example_in_a_retry(ask):
 
 
 @pytest.mark.parametrize("name", ["@1", "@2", "@", "@x", "@0"])
-def test_a_client_gives_no_ids_of_the_servers_kind(ask, name):
+def test_a_client_may_not_use_ids_reserved_for_the_server(ask, name):
     model = ask.new_model()
-    model.learn(example([0, 1], "up", "own"))  # example 1, which has a name of its own
+    model.learn(example([0, 1], "up", "own"))  # example 1, which has an id of its own
     error = refusal(model.try_learn(example([0, 1], "up", name)), 422, "invalid")
-    assert "given by the server" in error["message"]
+    assert "reserved for the server" in error["message"]
 
 
 @pytest.mark.parametrize("name", ["x", "ä", "a b", "'; --", "x" * 256, "\U0001f600"])
@@ -183,12 +183,12 @@ BAD = [
     ({"x": [1, "2"], "y": 1}, "examples[1].x[1]"),
     ({"x": [1, True], "y": 1}, "examples[1].x[1]"),
     ({"x": [[1, 2]], "y": 1}, "examples[1].x[0]"),
-    ({"x": 5, "y": 1}, "examples[1].x: x is an array of numbers or"),
-    ({"x": "[1, 2]", "y": 1}, "examples[1].x: x is an array of numbers or"),
-    ({"x": None, "y": 1}, "examples[1].x: x is an array of numbers or"),
+    ({"x": 5, "y": 1}, "examples[1].x: x must be an array of numbers or"),
+    ({"x": "[1, 2]", "y": 1}, "examples[1].x: x must be an array of numbers or"),
+    ({"x": None, "y": 1}, "examples[1].x: x must be an array of numbers or"),
     ({"x": {}, "y": 1}, "examples[1].x.indices"),
     ({"x": {"indices": [0]}, "y": 1}, "examples[1].x.values"),
-    ({"x": SPARSE | {"dim": 2}, "y": 1}, "unknown part 'dim' of examples[1].x; there are indices, values"),
+    ({"x": SPARSE | {"dim": 2}, "y": 1}, "unknown part 'dim' of examples[1].x; allowed are indices, values"),
     ({"x": SPARSE | {"indices": [0, 1]}, "y": 1}, "examples[1].x: 2 indices, but 1 values"),
     ({"x": SPARSE | {"indices": [2]}, "y": 1}, "examples[1].x: index 2 is outside 0..1"),
     ({"x": SPARSE | {"indices": [-1]}, "y": 1}, "examples[1].x.indices[0]"),
@@ -201,16 +201,16 @@ BAD = [
     ({"x": {"indices": [1, 1], "values": [1, 1]}, "y": 1}, "examples[1].x: index 1 is given twice"),
     ({"x": {"indices": [0], "values": ["nan"]}, "y": 1}, "examples[1].x: feature 0 is nan; numbers must be finite"),
     ({"x": [1, 2]}, "examples[1].y is missing"),
-    ({"y": 1}, "examples[1].x: x is missing, and there is no id to know it by"),
+    ({"y": 1}, "examples[1].x: x is missing, and without an id it cannot be looked up"),
     ({"x": [1, 2], "y": 1, "lease": "l"}, "examples[1].id: an example with a lease needs its id"),
-    ({"x": [1, 2], "y": 1.5}, "examples[1].y: a label is a string, an integer or a boolean, got 1.5"),
-    ({"x": [1, 2], "y": 1.0}, "examples[1].y: a label is a string, an integer or a boolean, got 1.0"),
-    ({"x": [1, 2], "y": None}, "examples[1].y: a label is a string, an integer or a boolean, got null"),
-    ({"x": [1, 2], "y": [1]}, "examples[1].y: a label is a string, an integer or a boolean, got [1]"),
-    ({"x": [1, 2], "y": {}}, "examples[1].y: a label is a string, an integer or a boolean, got {}"),
-    ({"x": [1, 2], "y": 2**63}, "examples[1].y: an integer label has at most 63 bits"),
-    ({"x": [1, 2], "y": "l" * 257}, "examples[1].y: a label has at most 256 characters, got 257"),
-    ({"x": [1, 2], "y": 1, "weight": 2}, "unknown part 'weight' of examples[1]; there are x, y, id, lease"),
+    ({"x": [1, 2], "y": 1.5}, "examples[1].y: a label must be a string, an integer or a boolean, got 1.5"),
+    ({"x": [1, 2], "y": 1.0}, "examples[1].y: a label must be a string, an integer or a boolean, got 1.0"),
+    ({"x": [1, 2], "y": None}, "examples[1].y: a label must be a string, an integer or a boolean, got null"),
+    ({"x": [1, 2], "y": [1]}, "examples[1].y: a label must be a string, an integer or a boolean, got [1]"),
+    ({"x": [1, 2], "y": {}}, "examples[1].y: a label must be a string, an integer or a boolean, got {}"),
+    ({"x": [1, 2], "y": 2**63}, "examples[1].y: an integer label may have at most 63 bits"),
+    ({"x": [1, 2], "y": "l" * 257}, "examples[1].y: a label may have at most 256 characters, got 257"),
+    ({"x": [1, 2], "y": 1, "weight": 2}, "unknown part 'weight' of examples[1]; allowed are x, y, id, lease"),
     (5, "examples[1]"),
     (None, "examples[1]"),
     ([[1, 2], 1], "examples[1]"),
@@ -218,7 +218,7 @@ BAD = [
 
 
 def spelled(value):
-    """JSON text in which the words of NOT_JSON stand for what JSON has no word for."""
+    """Return JSON text in which the words of NOT_JSON stand for values that JSON cannot express."""
     text = json.dumps(value)
     for word, number in NOT_JSON.items():
         text = text.replace(f'"{word}"', number)
@@ -226,7 +226,7 @@ def spelled(value):
 
 
 @pytest.mark.parametrize(("bad", "reason"), BAD, ids=lambda part: str(part)[:60])
-def test_one_bad_example_refuses_the_request_and_says_which_and_why(ask, bad, reason):
+def test_one_bad_example_refuses_the_request_and_the_error_says_which_and_why(ask, bad, reason):
     model = ask.new_model()
     model.learn(example([1, 0], "down"))
     before = model.figures()

@@ -1,4 +1,4 @@
-"""Learning over the real server: labels, classes and configurations."""
+"""Learning on a real server: labels, classes and configurations."""
 
 import random
 
@@ -38,13 +38,13 @@ def test_two_classes_are_one_column_and_the_third_makes_three(ask):
     model.learn(example([0, 9], "c"))
     three = model.predict([0, 0], [9, 0], [5, 5])
     assert [list(r["scores"]) for r in three] == [["a", "b", "c"]] * 3
-    # The columns of the first two went on from what they had learned.
+    # The columns of the first two classes kept what they had learned.
     assert [r["prediction"] for r in three[:2]] == [r["prediction"] for r in before[:2]] == ["a", "b"]
     model.finish()
     assert [r["prediction"] for r in model.predict([0, 0], [9, 0], [0, 9])] == ["a", "b", "c"]
 
 
-def test_each_new_class_is_an_event_of_its_own(ask):
+def test_each_new_class_is_a_separate_event(ask):
     model = ask.new_model()
     positions = [model.try_learn(example([0, 1], y)).json()["position"] for y in ("a", "a", "b", "b", "c")]
     assert positions == [3, 4, 6, 7, 9]
@@ -60,11 +60,11 @@ def test_declared_classes_are_there_from_the_first_example_and_no_other_may_come
     assert model.figures()["classes"] == ["no", "yes", 3]
     error = refusal(model.try_learn(example([0, 1], "no"), example([0, 1], "3")), 422, "invalid")
     assert error["details"] == {"index": 1}
-    assert error["message"] == 'examples[1].y: the classes are declared as "no", "yes", 3, got "3"'
+    assert error["message"] == """examples[1].y: the model's declared classes are "no", "yes", 3, got "3\""""
     assert model.figures()["examples"] == 1
 
 
-def test_one_class_for_long_stays_small_and_the_other_is_learned_when_it_comes(ask):
+def test_a_long_stream_of_one_class_stays_small_and_a_second_class_is_learned(ask):
     model = ask.new_model()
     rng = random.Random(5)
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_one_class_for_long_stays_small_and_the_other_is_learned_when_it_comes(a
     ],
     ids=str,
 )
-def test_each_kernel_and_precision_learns_what_it_was_shown(ask, changes):
+def test_each_kernel_and_precision_learns_its_examples(ask, changes):
     model = ask.new_model(C=100, **{"features": {"type": "dense", "dim": 3}} | changes)
     stream = heaps(120, ("a", "b", "c"), dim=3)
     model.learn(*(example(x, y) for x, y in stream))
@@ -135,7 +135,7 @@ def test_a_class_weight_moves_the_border_towards_the_other_class(ask):
 
 
 def test_a_class_weight_names_its_class_as_scores_do(ask):
-    """A weight for the string "1" is none for the number 1."""
+    """A weight for the string "1" does not apply to the number 1."""
     objectives = []
     for class_weight in (None, {'"1"': 5}, {"1": 5}):
         model = ask.new_model(C=0.1, class_weight=class_weight)

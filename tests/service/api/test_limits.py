@@ -1,4 +1,4 @@
-"""A server on which every limit is small, and what it does where one is reached."""
+"""A server whose limits are all small, and its answers at each limit."""
 
 import concurrent.futures
 import contextlib
@@ -48,7 +48,7 @@ def model(ask):
 
 @pytest.fixture
 def busy(ask):
-    """A model that works for some seconds after `finish`, and the examples that it knows."""
+    """A model that works for some seconds after `finish`, and its examples."""
     rng = random.Random(7)
     created = ask.new_model("busy", C=1e4)
     created.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], rng.random() < 0.5) for _ in range(1500)))
@@ -57,7 +57,7 @@ def busy(ask):
 
 
 def at_work(model):
-    """Whether it is, for it answers who asks for its figures only between two pieces of work."""
+    """Return whether the model is working: then it answers requests for figures only between two pieces of work."""
     try:
         httpx.get(model.ask.url + model.path, timeout=httpx.Timeout(PATIENCE_S, read=0.2))
     except httpx.ReadTimeout:
@@ -67,7 +67,7 @@ def at_work(model):
 
 @contextlib.contextmanager
 def finishing(model):
-    """While the model finishes; the block must be done before it is."""
+    """A context during which the model finishes; its block must end before the model does."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         finished = pool.submit(model.finish)
         eventually(lambda: at_work(model) or finished.done())
@@ -88,7 +88,7 @@ def test_more_waiting_examples_than_the_queue_holds_are_429_with_retry_after(bus
             assert error["details"] == {"retry_after_s": 1}
     answers = [future.result() for future in waiting]
     assert sorted(answer.status_code for answer in answers) == [200, 200, 429, 429, 429, 429]
-    # Nothing of the refused was kept: the same ids are new, those of the others are not.
+    # None of the refused request was kept: its ids are new, and the accepted requests' ids are not.
     for k, answer in enumerate(answers):
         (again,) = busy.learn(example([0, k], True, f"w{k}"))
         assert again["duplicate"] == (answer.status_code == 200)
@@ -114,7 +114,7 @@ def test_a_store_that_cannot_be_written_is_503_and_nothing_is_acknowledged(small
     model.learn(example([0, 1], "a", "e1"))
     before = model.figures()
     with contextlib.closing(sqlite3.connect(small.data_dir / "hinged.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")  # another process that keeps the file to itself
+        other.execute("BEGIN IMMEDIATE")  # another process that locks the file
         answer = model.try_learn(example([1, 0], "b", "e2"))
         refusal(answer, 503, "store_unavailable")
         assert model.figures() == before
@@ -132,7 +132,7 @@ def body_of(size):
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
-def test_a_body_past_the_limit_is_413_however_its_length_is_told(ask, model, chunked):
+def test_a_body_past_the_limit_is_413_whether_its_length_is_declared_or_not(ask, model, chunked):
     headers = {"content-type": "application/json"}
     limit = SETTINGS["body_bytes_max"]
     for size, status in ((limit, 200), (limit + 1, 413)):
@@ -157,28 +157,28 @@ def test_a_body_declared_too_large_is_refused_before_it_is_sent(small, model):
         assert b" 413 " in connection.recv(4096)
 
 
-def test_a_request_holds_so_many_examples(model):
+def test_a_request_has_a_limit_of_examples(model):
     many = [example([0, 1], 1)] * (SETTINGS["batch_examples_max"] + 1)
     error = refusal(model.try_learn(*many), 422, "invalid")
     assert error["message"] == "examples must be 1 to 3000, got 3001"
     refusal(model.try_predict(*([[0, 1]] * 3001)), 422, "invalid")
 
 
-def test_a_model_holds_so_many_classes_labels_are_so_long_and_ids_too(model):
+def test_classes_of_a_model_and_lengths_of_labels_and_ids_have_limits(model):
     model.learn(*(example([k, 0], y) for k, y in enumerate(["a", "b", "cccc"])))
     error = refusal(model.try_learn(example([0, 0], "a"), example([9, 0], "d")), 422, "invalid")
-    assert error["message"] == 'examples[1].y: a model has at most 3 classes, "d" is one more'
+    assert error["message"] == 'examples[1].y: a model may have at most 3 classes, and "d" would be another'
     refusal(model.try_learn(example([0, 0], "ddddd")), 422, "invalid")
     refusal(model.try_learn(example([0, 0], "a", "123456")), 422, "invalid")
     assert model.learn(example([0, 0], "a", "12345"))[0]["id"] == "12345"
 
 
-def test_a_model_is_so_wide_and_holds_so_many_points(ask):
+def test_the_width_and_the_points_of_a_model_have_limits(ask):
     for changes, reason in (
         ({"features": {"type": "dense", "dim": 11}}, "features.dim must be at most 10"),
         ({"points_max": 2501}, "points_max must be at most 2500"),
         ({"classes": [1, 2, 3, 4]}, "classes must be null or list 2 to 3 labels"),
-        ({"classes": ["ddddd", 1]}, "classes[0]: a label has at most 4 characters"),
+        ({"classes": ["ddddd", 1]}, "classes[0]: a label may have at most 4 characters"),
     ):
         error = refusal(ask("PUT", "/models/wide", json=BASE | changes), 422, "invalid")
         assert error["message"].startswith(reason)
@@ -192,19 +192,19 @@ def test_a_model_full_of_points_is_507_until_it_is_finished(ask):
     before = model.figures()
     more = [example([rng.gauss(k % 2, 0.7), rng.gauss(0, 1)], k % 2) for k in range(61 - before["points"])]
     error = refusal(model.try_learn(*more), 507, "model_full")
-    assert f"holds {before['points']} points of at most points_max = 60" in error["message"]
+    assert f"holds {before['points']} points, of at most points_max = 60" in error["message"]
     assert model.figures() == before
-    assert all(result["duplicate"] for result in model.learn(*stream))  # what is known needs no room
+    assert all(result["duplicate"] for result in model.learn(*stream))  # known examples need no room
     assert model.finish()["points"] < before["points"]
     model.learn(*more)
     ask("DELETE", model.path)
 
 
-def test_the_server_holds_so_many_models(ask):
+def test_the_server_has_a_limit_of_models(ask):
     room = SETTINGS["models_max"] - len(ask("GET", "/models").json()["models"])
     names = [ask.new_model().path for _ in range(room)]
     error = refusal(ask("PUT", "/models/one-more", json=BASE), 409, "conflict")
     assert "12 models of at most 12" in error["message"]
-    assert ask("PUT", names[0], json=BASE).status_code == 200  # it is there already
+    assert ask("PUT", names[0], json=BASE).status_code == 200  # the model exists already
     for path in names:
         ask("DELETE", path)

@@ -1,4 +1,4 @@
-"""Reading back what a model has learned: all of it, in pages, as it stands now."""
+"""Listing what a model has learned: all of it, in pages, as it stands now."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ def page(model, **params):
 
 
 def pages(model, **params):
-    """All pages, each but the first from the cursor of the one before."""
+    """Return all pages, each after the first from the cursor before it."""
     found = [page(model, **params)]
     while found[-1]["next"] is not None:
         found.append(page(model, **params, cursor=found[-1]["next"]))
@@ -32,7 +32,7 @@ def ids(*found):
 
 @pytest.fixture(scope="module")
 def stream(ask):
-    """Seven examples, of which one is forgotten and one corrected."""
+    """Seven examples, one of them forgotten and one corrected."""
     model = ask.new_model()
     model.learn({"id": "a", "x": [0, 0], "y": "u"}, {"id": "b", "x": [1, 0], "y": "v"}, {"x": [0, 1], "y": "u"})
     model.learn({"id": "d", "x": [1, 1], "y": "v"})
@@ -44,7 +44,7 @@ def stream(ask):
     return model
 
 
-def test_examples_are_listed_in_order_with_what_was_predicted_and_the_label_that_stands(stream):
+def test_examples_are_listed_in_order_with_prediction_and_current_label(stream):
     found = page(stream)
     assert (found["missing"], found["next"]) == (0, None)
     assert [(e["id"], e["number"], e["label"], e["corrected"]) for e in found["examples"]] == [
@@ -59,7 +59,7 @@ def test_examples_are_listed_in_order_with_what_was_predicted_and_the_label_that
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 6])
-def test_pages_of_any_size_come_to_the_same(stream, n):
+def test_pages_of_any_size_give_the_same_list(stream, n):
     found = pages(stream, n=n)
     assert all(len(one["examples"]) <= n for one in found)
     assert ids(*found) == ids(page(stream))
@@ -73,7 +73,7 @@ def test_a_batch_is_listed_in_parts_however_large_it_is(ask):
     assert ids(*found) == [f"e{k}" for k in range(1, 2500, 2)]
 
 
-def test_what_is_forgotten_or_comes_while_somebody_reads_is_neither_shown_nor_in_the_way(ask):
+def test_examples_forgotten_or_learned_while_paging_do_not_disturb_it(ask):
     model = ask.new_model()
     model.learn(*({"id": f"e{k}", "x": [k, 0], "y": k % 2} for k in range(4)))
     first = page(model, n=2)
@@ -82,14 +82,14 @@ def test_what_is_forgotten_or_comes_while_somebody_reads_is_neither_shown_nor_in
     assert ids(*pages(model, cursor=first["next"])) == ["e3", "late"]
 
 
-def test_a_filter_finds_a_label_as_it_stands_now(stream):
+def test_a_filter_finds_the_current_label(stream):
     assert ids(page(stream, label="u")) == ["a", "@3", "e", "g"]
     assert ids(page(stream, label="v")) == ["b"]
     assert ids(page(stream, label="1")) == ["f"]
     assert ids(page(stream, label='"1"')) == []
 
 
-def test_a_filter_finds_a_stretch_of_time(stream):
+def test_a_filter_finds_a_range_of_time(stream):
     times = {e["id"]: e["at"] for e in page(stream)["examples"]}
     assert ids(page(stream, **{"from": times["e"]})) == ["e", "f", "g"]
     assert ids(page(stream, to=times["e"])) == ["a", "b", "@3"]
@@ -100,7 +100,7 @@ def test_a_filter_finds_a_stretch_of_time(stream):
 @pytest.mark.parametrize(
     "params", [{"n": 0}, {"n": 1001}, {"cursor": "x"}, {"cursor": "1.2.3"}, {"from": "noon"}, {"annotator": ""}]
 )
-def test_what_makes_no_sense_is_refused(stream, params):
+def test_invalid_requests_are_refused(stream, params):
     refusal(stream.ask("GET", f"{stream.path}/examples", params=params), 422, "invalid")
 
 
@@ -108,7 +108,7 @@ def test_a_cursor_beyond_the_end_finds_nothing(stream):
     assert page(stream, cursor="999999.0")["examples"] == []
 
 
-def test_what_a_rollback_has_undone_is_not_listed(ask):
+def test_examples_undone_by_a_rollback_are_not_listed(ask):
     model = ask.new_model()
     model.learn({"id": "a", "x": [0, 0], "y": "u"})
     position = model.figures()["position"]
@@ -120,7 +120,7 @@ def test_what_a_rollback_has_undone_is_not_listed(ask):
 
 @pytest.fixture(scope="module")
 def voted(ask):
-    """Three candidates with two labels each, of which the first differ."""
+    """Three candidates with two labels each; the first candidate's labels differ."""
     model = line_model(ask)
     model.ask("PATCH", model.path, json={"labels": {"overlap": 2, "tie_breakers": 0}})
     offered(model, LINE[:3])
@@ -131,7 +131,7 @@ def voted(ask):
     return model
 
 
-def test_the_answers_of_several_annotators_stand_with_their_example(voted):
+def test_the_answers_of_several_annotators_are_listed_with_their_example(voted):
     found = {e["id"]: e for e in page(voted, annotator="bob")["examples"]}
     assert sorted(found) == ["c0", "c1", "c2"]
     assert {(a["annotator"], a["label"]) for a in found["c0"]["answers"]} == {("ann", "left"), ("bob", "right")}
@@ -140,7 +140,7 @@ def test_the_answers_of_several_annotators_stand_with_their_example(voted):
     assert ids(page(voted, annotator="carl")) == []
 
 
-def test_annotators_are_compared_with_each_other_and_with_the_label_that_stands(voted):
+def test_annotators_are_compared_with_each_other_and_with_the_current_label(voted):
     def answers():
         return voted.ask("GET", f"{voted.path}/answers").json()
 
@@ -153,7 +153,7 @@ def test_annotators_are_compared_with_each_other_and_with_the_label_that_stands(
     assert kappas == {"ann": pytest.approx(0.4), "bob": 1.0}
 
 
-def test_the_same_stands_there_after_a_crash_and_in_the_copy_of_an_export(tmp_path):
+def test_the_list_is_the_same_after_a_crash_and_in_an_imported_copy(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model = line_model(ask)
         offered(model, LINE)
@@ -167,13 +167,13 @@ def test_the_same_stands_there_after_a_crash_and_in_the_copy_of_an_export(tmp_pa
             client.import_model("copy", client.export_model(model.name))
             client.learn("copy", [{"id": "new", "x": [1, 1], "y": "left"}])
             found = list(client.every_example("copy"))
-        # What an import brought along knows no times, and of whom its labels came only for the newest answers.
+        # Imported examples have no times, and their annotators are known only for the newest answers.
         untold = {"source": None, "at": None}
         assert found[:-1] == [example | untold for example in before["examples"]]
         assert (found[-1]["id"], found[-1]["source"]) == ("new", "streamed")
 
 
-def test_what_neither_log_nor_model_knows_any_more_is_counted(tmp_path):
+def test_examples_unknown_to_both_log_and_model_are_counted(tmp_path):
     with RunningServer(tmp_path / "data", log_kept=0, answers_kept=3) as server, Asking(server.url) as ask:
         model = ask.new_model()
         for k in range(9):

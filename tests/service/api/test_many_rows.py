@@ -1,4 +1,4 @@
-"""More rows than one request may have: a client sends them in order, in requests that the server takes."""
+"""More rows than a request may have: the client sends them in order, in requests that the server accepts."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ def rows(n, seed=0):
 
 @pytest.fixture
 def lossy(monkeypatch):
-    """The network loses three of ten answers to requests that were done; the paths of those."""
+    """Let the network lose three of ten answers to requests that were done; return the paths of those requests."""
     rng, send, asked = random.Random(0), httpx.HTTPTransport.handle_request, []
 
     def handle_request(self, request):
@@ -50,7 +50,7 @@ def lossy(monkeypatch):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A server that takes little at once."""
+    """A server that accepts little at once."""
     folder = tmp_path_factory.mktemp("small")
     with (
         RunningServer(folder / "data", batch_examples_max=70, body_bytes_max=4_000) as server,
@@ -76,7 +76,7 @@ def test_a_hundred_thousand_rows_are_learned_offered_and_predicted_by_one_call(a
 
 @pytest.mark.parametrize("form", [np.array, csr_matrix], ids=["an array", "a sparse matrix"])
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_server_that_takes_fewer_gets_fewer_and_learns_the_same(ask, small, form, asynchronous):
+def test_a_server_that_takes_fewer_rows_gets_fewer_and_learns_the_same(ask, small, form, asynchronous):
     X, y, ids = rows(500)
     whole, parts = ask.new_model(**BODY), small.new_model(**BODY)
     with Client(ask.url) as client:
@@ -96,7 +96,7 @@ def test_a_server_that_takes_fewer_gets_fewer_and_learns_the_same(ask, small, fo
 
 
 @pytest.mark.parametrize("given_ids", [True, False])
-def test_where_answers_are_lost_nothing_is_learned_twice(small, lossy, given_ids):
+def test_if_answers_are_lost_nothing_is_learned_twice(small, lossy, given_ids):
     X, y, ids = rows(800)
     model = small.new_model(**BODY)
     with Client(small.url) as client:
@@ -106,7 +106,7 @@ def test_where_answers_are_lost_nothing_is_learned_twice(small, lossy, given_ids
     assert len({result["id"] for result in results}) == 800
 
 
-def test_a_row_that_is_refused_is_told_by_its_place_in_all_and_what_is_before_is_through(small):
+def test_an_error_names_a_rows_place_among_all_rows_and_earlier_requests_stay(small):
     X, y, ids = rows(300)
     X[200] = 1e300
     model = small.new_model(**BODY)
@@ -122,7 +122,7 @@ def test_a_row_that_is_refused_is_told_by_its_place_in_all_and_what_is_before_is
     assert model.figures()["examples"] == 300
 
 
-def test_what_does_not_fit_together_is_refused_before_the_first_request(small):
+def test_inconsistent_rows_are_refused_before_the_first_request(small):
     X, y, ids = rows(200)
     model = small.new_model(**BODY)
     with Client(small.url) as client:

@@ -17,7 +17,7 @@ FULL = {
 }
 
 
-def test_a_model_is_created_once_and_the_same_again_changes_nothing(ask):
+def test_a_model_is_created_once_and_repeating_the_request_changes_nothing(ask):
     first = ask("PUT", "/models/full", json=FULL)
     assert first.status_code == 201
     assert first.json()["model"] == "full"
@@ -32,7 +32,7 @@ def test_a_model_is_created_once_and_the_same_again_changes_nothing(ask):
     again = ask("PUT", "/models/full", json=FULL)
     assert again.status_code == 200
     assert again.json() == first.json()
-    # What is shown is the same model, and so it is with every default spelled out.
+    # The shown configuration makes the same model, also with every default spelled out.
     whole = ask("GET", "/models/full?full=true").json()["configuration"]
     assert whole | FULL | {"features": whole["features"]} == whole
     for body in (configuration, whole):
@@ -44,7 +44,7 @@ def test_a_model_is_created_once_and_the_same_again_changes_nothing(ask):
         assert ask("GET", f"/models/full/shadows{query}").json()["champion"]["configuration"] == told
 
 
-def test_another_configuration_of_a_model_is_a_conflict_that_tells_the_present_one(ask):
+def test_another_configuration_of_a_model_is_a_conflict_that_shows_the_present_one(ask):
     model = ask.new_model()
     error = refusal(ask("PUT", model.path, json=BASE | {"C": 11}), 409, "conflict")
     assert error["details"]["configuration"] == model.figures()["configuration"]
@@ -139,7 +139,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         ({"labels": {"pool": 5}}, "unknown part 'pool' of labels"),
         ({"features": {"type": "named", "warmup": 50}, "points_max": 40, "when_full": "refuse"}, "features.warmup"),
         ({"features": {"type": "wide", "dim": 2}}, "features.type must be one of dense, sparse, named"),
-        ({"features": {"type": "named", "dim": 2}}, "unknown part 'dim' of features; there are type, warmup"),
+        ({"features": {"type": "named", "dim": 2}}, "unknown part 'dim' of features; allowed are type, warmup"),
         ({"features": {"type": "named", "warmup": -1}}, "features.warmup"),
         ({"features": {"type": "named", "warmup": 100_001}}, "features.warmup"),
         ({"features": {"type": "named", "columns_max": 0}}, "features.columns_max"),
@@ -162,7 +162,10 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
             },
             "features.warmup",
         ),
-        ({"features": {"type": "dense", "dim": 2**14 + 1, "scale": "auto"}}, "centres dense features, at most 16384"),
+        (
+            {"features": {"type": "dense", "dim": 2**14 + 1, "scale": "auto"}},
+            "centres dense features, so dim must be at most 16384",
+        ),
         (
             {
                 "kernel": {"type": "polynomial", "gamma": "scale"},
@@ -191,14 +194,14 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
     ],
     ids=str,
 )
-def test_a_configuration_that_makes_no_model_is_refused_with_what_was_got(ask, changes, reason):
+def test_an_invalid_configuration_is_refused_with_the_value_that_was_got(ask, changes, reason):
     error = refusal(ask("PUT", "/models/refused", json=BASE | changes), 422, "invalid")
     assert reason in error["message"]
     refusal(ask("GET", "/models/refused"), 404, "not_found")
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", '"text"', "{}", "[" * 1000, '{"kernel": NaN}', "\x00"])
-def test_a_body_that_is_no_configuration_is_refused(ask, body):
+def test_a_body_that_is_not_a_configuration_is_refused(ask, body):
     answer = ask("PUT", "/models/refused", content=body, headers={"content-type": "application/json"})
     refusal(answer, 422, "invalid")
 
@@ -257,7 +260,7 @@ def test_models_are_listed_by_name_in_short(ask):
     assert entries["list-b"] | {"position": 3, "examples": 1, "classes": ["up"]} == entries["list-b"]
 
 
-def test_a_model_tells_its_figures(ask):
+def test_a_model_is_described_with_its_figures(ask):
     model = ask.new_model()
     examples = [example([math.sin(k), math.cos(2 * k)], "up" if k % 3 else "down") for k in range(40)]
     results = model.learn(*examples)
@@ -280,7 +283,7 @@ def test_a_model_tells_its_figures(ask):
     assert (figures["pool"]["size"], figures["pending"]) == (0, 0)
 
 
-def test_a_model_that_has_learned_nothing_tells_nothing_it_does_not_know(ask):
+def test_an_untaught_models_description_has_nulls(ask):
     figures = ask.new_model().figures()
     assert figures["position"] == 1
     assert figures["examples"] == figures["support_vectors"] == figures["points"] == 0
@@ -312,14 +315,14 @@ def test_finishing_closes_the_gap(ask):
     assert model.finish()["steps"] == 0
 
 
-def test_finishing_a_model_of_no_or_one_class_is_nothing_to_do(ask):
+def test_finishing_a_model_with_fewer_than_two_classes_does_nothing(ask):
     model = ask.new_model()
     assert model.finish()["steps"] == 0
     model.learn(example([0, 1], "a"), example([1, 0], "a"))
     assert model.finish()["steps"] == 0
 
 
-def test_a_deleted_model_is_gone_and_a_new_one_of_its_name_knows_nothing_of_it(ask):
+def test_a_deleted_model_is_gone_and_a_new_model_with_its_name_starts_empty(ask):
     model = ask.new_model("phoenix")
     model.learn(example([0, 1], "up", "a1"))
     assert ask("DELETE", model.path).json() == {"model": "phoenix", "deleted": True}

@@ -1,4 +1,4 @@
-"""Odd bodies: whatever comes, an answer of the expected kind, and a refused request leaves no trace."""
+"""Odd bodies: each gets an answer of the expected kind, and a refused request leaves no trace."""
 
 import json
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.server
 
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
-HUGE = "a number of 5,001 digits"  # more than Python itself likes to print
+HUGE = "a number of 5,001 digits"  # more than Python itself prints
 
 numbers = (
     st.floats(width=64)
@@ -48,7 +48,7 @@ bodies = (
 
 
 def text_of(value):
-    """JSON text, with NaN and Infinity as Python spells them."""
+    """Return JSON text, with NaN and Infinity as Python spells them."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)}: {text_of(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

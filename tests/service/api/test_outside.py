@@ -1,4 +1,4 @@
-"""A prediction whose columns lie outside of what was learned says so, whichever way it was asked for."""
+"""A prediction names the columns that lie outside everything learned, whichever way it was requested."""
 
 import asyncio
 import json
@@ -72,28 +72,28 @@ USUAL = {"a": 0.3, "b": "u", "c": True, "when": "2026-06-01T09:00", "note": "ice
         ({"c": "yes"}, ["c"]),
         ({"d": 1}, ["d"]),
         ({"when": "1.5.2026"}, ["when"]),
-        ({"when": "9999-12-31"}, None),  # a day of the week and of the year as any other
+        ({"when": "9999-12-31"}, None),  # day of the week and part of the year are like any other day's
         ({"note": "Wolken am Himmel"}, ["note"]),
         ({"note": "snow am Himmel"}, None),
         ({"a": -1e6, "b": "x", "d": "d"}, ["a", "b", "d"]),
     ],
 )
-def test_names_whose_values_were_never_learned_are_told_by_name(records, change, outside):
+def test_names_with_values_that_were_never_learned_are_listed(records, change, outside):
     results = records.predict(USUAL, USUAL | change, USUAL)
     assert [result.get("outside") for result in results] == [None, outside, None]
 
 
-def test_of_many_names_ten_are_told(records):
+def test_at_most_ten_names_are_listed(records):
     (result,) = records.predict({f"n{k}": k for k in range(50)})
     assert len(result["outside"]) == 10
 
 
-def test_columns_of_numbers_are_told_by_their_numbers(points):
+def test_columns_of_rows_are_listed_by_number(points):
     results = points.predict([0, 0.5, 7], [60, 0.5, 7], [0, -9, 700], {"indices": [2], "values": [7]})
     assert [result.get("outside") for result in results] == [None, [0], [1, 2], None]
 
 
-def test_of_sparse_columns_those_are_told_that_are_many_times_as_large(ask):
+def test_sparse_columns_are_listed_if_they_are_many_times_as_large(ask):
     def sparse(rng, k):
         return {"indices": [k % 5, 5 + k % 3], "values": [1.0 + rng.random(), 1.0]}
 
@@ -102,17 +102,17 @@ def test_of_sparse_columns_those_are_told_that_are_many_times_as_large(ask):
     assert [result.get("outside") for result in results] == [None, [1]]
 
 
-def test_of_numbers_that_are_taken_as_they_are_nothing_is_told(ask):
+def test_unscaled_numbers_are_never_listed(ask):
     model = made(ask, "outside-plain", DENSE | {"scale": None}, point)
     assert "outside" not in model.predict([1e6, 0, 0])[0]
 
 
-def test_a_model_that_has_learned_nothing_tells_nothing(ask):
+def test_an_untaught_model_lists_nothing(ask):
     model = ask.new_model(features=NAMED, kernel={"type": "rbf"})
     assert "outside" not in model.predict({"a": 1e9})[0]
 
 
-def test_a_time_since_that_is_longer_than_any_learned_is_told_and_the_same_request_tells_none_behind_it(ask):
+def test_a_time_since_longer_than_any_learned_is_listed_only_for_the_first_row(ask):
     def when(rng, k):
         return {"a": rng.gauss(0, 1), "when": f"2026-05-01T{k // 60:02}:{k % 60:02}:{rng.randrange(20):02}"}
 
@@ -121,7 +121,8 @@ def test_a_time_since_that_is_longer_than_any_learned_is_told_and_the_same_reque
     assert [result.get("outside") for result in model.predict(*xs)] == [["when"], None, None]
 
 
-# -- every door ---------------------------------------------------------------------------------------------------
+# -- every way of predicting
+# --------------------------------------------------------------------------------------------
 
 
 FAR = [[0.0, 0.5, 7.0], [60.0, 0.5, 700.0]]
@@ -139,7 +140,7 @@ def usual_way(model):
 
 
 def together(model):
-    """Many small requests on one stream, which are read as one."""
+    """Send many small requests on one stream, which are read together."""
     with opened(model.ask.url, f"{model.path}/stream") as stream:
         refs = [stream.say("predict", examples=[{"x": x}]) for x in FAR]
         answers = {frame["ref"]: frame["results"][0] for frame in (stream.hear() for _ in refs)}
@@ -188,14 +189,14 @@ DOORS = [shortcut, usual_way, together, query, frame, explained, tensors, client
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_every_door_tells_what_lies_outside(points, door):
+def test_every_way_of_predicting_lists_what_lies_outside(points, door):
     assert [result.get("outside") or None for result in door(points)] == [None, [0, 2]]
 
 
 @pytest.mark.parametrize("more", [{"readers": 1}, {"workers": 2}], ids=["a reader", "workers"])
-def test_other_processes_tell_it_too(tmp_path, more):
+def test_other_processes_list_it_too(tmp_path, more):
     with RunningServer(tmp_path / "data", **more) as server, Asking(server.url) as ask:
         model = made(ask, "outside", DENSE, point)
         wait_for_children(server.process.pid, 1)
-        for door in (shortcut, usual_way, rows_as_bytes) * 5:  # whoever is free takes a connection
+        for door in (shortcut, usual_way, rows_as_bytes) * 5:  # any free process takes a connection
             assert [result.get("outside") for result in door(model)] == [None, [0, 2]]

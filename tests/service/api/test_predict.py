@@ -32,7 +32,7 @@ def test_the_prediction_has_the_highest_score(model):
         assert result["prediction"] == max(result["scores"], key=result["scores"].get)
 
 
-def test_one_example_may_come_bare_or_in_the_query(ask, model):
+def test_a_single_example_may_come_without_a_list_or_in_the_query(ask, model):
     listed = model.try_predict([-0.9, 0.25]).json()
     assert ask("POST", f"{model.path}/predict", json={"x": [-0.9, 0.25]}).json() == listed
     assert ask("GET", f"{model.path}/predict?x=[-0.9,0.25]").json() == listed
@@ -63,8 +63,8 @@ def test_a_model_that_has_learned_nothing_predicts_nothing(ask):
     ]
 
 
-def test_a_prediction_has_the_same_bits_in_any_company(ask):
-    """More kernel values than the event loop takes itself go to a thread: 600 points times 500 examples."""
+def test_a_prediction_has_the_same_bits_in_any_batch(ask):
+    """More kernel values than the event loop computes itself go to a thread: 600 points times 500 examples."""
     model = ask.new_model(C=1000)
     model.learn(*(example([math.sin(k * k), math.cos(5 * k)], k % 2) for k in range(900)))
     assert model.figures()["points"] > 400
@@ -86,12 +86,15 @@ def test_a_prediction_has_the_same_bits_in_any_company(ask):
         ({"x": [1, 2], "y": 1}, "y"),
         ({"examples": []}, "examples must be 1 to 10000, got 0"),
         ({}, "send either examples, or one example with x; x is missing"),
-        ({"examples": [{"x": [1, 2]}], "x": [1, 2]}, "send either examples, or one example bare, not both"),
+        (
+            {"examples": [{"x": [1, 2]}], "x": [1, 2]},
+            "send either examples, or the parts of a single example, not both",
+        ),
         ([], "body"),
     ],
     ids=str,
 )
-def test_what_cannot_be_predicted_is_refused_whole(ask, model, body, reason):
+def test_a_request_with_an_invalid_example_is_refused_as_a_whole(ask, model, body, reason):
     error = refusal(ask("POST", f"{model.path}/predict", json=body), 422, "invalid")
     assert error["message"].startswith(reason)
 
@@ -99,7 +102,7 @@ def test_what_cannot_be_predicted_is_refused_whole(ask, model, body, reason):
 @pytest.mark.parametrize(
     "x", ["", "x", "5", "null", '"[1,2]"', "[1]", "[1,2", "[1,true]", "[NaN,1]", "[1,2][1,2]", "{}", "[1e39,0]"]
 )
-def test_an_x_in_the_query_is_checked_as_any_other(ask, model, x):
+def test_an_x_in_the_query_is_checked_like_any_other(ask, model, x):
     refusal(ask("GET", f"{model.path}/predict", params={"x": x}), 422, "invalid")
 
 
@@ -107,11 +110,11 @@ def test_a_query_without_x_is_refused(ask, model):
     error = refusal(ask("GET", f"{model.path}/predict"), 422, "invalid")
     assert "query.x" in error["message"]
     error = refusal(ask("GET", f"{model.path}/predict", params={"y": "[1, 2]"}), 422, "invalid")
-    assert error["message"] == "unknown query parameter 'y'; there are x, min_position"
+    assert error["message"] == "unknown query parameter 'y'; allowed are x, min_position"
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_probabilities_of_all_classes_are_told_where_they_are_asked_for(ask, classes):
+def test_probabilities_of_all_classes_are_returned_if_asked_for(ask, classes):
     model = ask.new_model()
     rng = random.Random(classes)
     centres = [(0, 0), (2, 0), (0, 2)][:classes]
@@ -135,6 +138,6 @@ def test_probabilities_of_all_classes_are_told_where_they_are_asked_for(ask, cla
         assert chances[result["prediction"]] == pytest.approx(result["probability"])
 
 
-def test_whether_probabilities_are_wanted_is_true_or_false(ask, model):
+def test_the_part_probabilities_must_be_a_boolean(ask, model):
     answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], "probabilities": "yes"})
     assert "probabilities" in refusal(answer, 422, "invalid")["message"]

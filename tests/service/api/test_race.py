@@ -1,4 +1,6 @@
-"""A model whose settings race, over HTTP: what it shows, which solver a body without one gets, how a winner is kept."""
+"""A model whose settings race, over HTTP: its description, the solver of a body without one, and how to keep the
+winner.
+"""
 
 import math
 import random
@@ -43,7 +45,7 @@ def raced(ask):
     return model
 
 
-def test_it_says_who_races_and_who_leads(raced):
+def test_the_description_lists_the_arms_and_the_leader(raced):
     figures = raced.figures()
     arms = figures["arms"]
     assert figures["configuration"]["solver"] == "auto"
@@ -58,14 +60,14 @@ def test_it_says_who_races_and_who_leads(raced):
     assert any(arm["half_life"] for arm in arms)
 
 
-def test_an_overview_and_the_curves_tell_the_points_of_who_answers(ask):
+def test_overview_and_curves_have_the_leaders_points(ask):
     model, _ = created(ask, "parted", RACE)
     draw = random.Random(0)
     for k in range(12):
         xs = [[draw.random(), draw.random()] for _ in range(100)]
         model.learn(*({"x": x, "y": int((x[0] + x[1] > 1) ^ (k > 5))} for x in xs))
     figures = model.figures()
-    assert next(arm for arm in figures["arms"] if arm["leads"])["half_life"]  # and so holds less than others
+    assert next(arm for arm in figures["arms"] if arm["leads"])["half_life"]  # so it holds fewer than the other arms
     history = ask("GET", f"{model.path}/history").json()
     assert figures["points"] < max(arm["points"] for arm in figures["arms"])
     assert history["curve"]["points"][-1] == figures["points"]
@@ -76,7 +78,7 @@ def test_an_overview_and_the_curves_tell_the_points_of_who_answers(ask):
     assert found["points"] == finished["points"]
 
 
-def test_one_patch_keeps_what_the_race_has_found(ask, raced):
+def test_one_patch_makes_a_model_of_the_leader(ask, raced):
     leader = next(arm for arm in raced.figures()["arms"] if arm["leads"])
     model, _ = created(ask, "kept", RACE)
     teach(model)
@@ -108,7 +110,7 @@ def test_one_patch_keeps_what_the_race_has_found(ask, raced):
         ({"solver": "bsca"}, "bsca"),
     ],
 )
-def test_a_body_without_a_solver_gets_the_race_unless_it_says_what_a_race_finds(ask, said, solver):
+def test_a_body_without_a_solver_gets_a_race_unless_it_sets_what_a_race_finds(ask, said, solver):
     features = FEATURES if "kernel" not in said else {"type": "dense", "dim": 2, "scale": None}
     body = RACE | {"features": features} | said
     if said.get("kernel", {}).get("type") == "laplacian":
@@ -124,14 +126,14 @@ def test_a_race_takes_no_C(ask):
     assert "C" in error["message"]
 
 
-def test_a_body_without_a_solver_finds_the_model_that_was_made_of_it_before_there_were_races(ask):
+def test_a_body_without_a_solver_matches_a_model_made_before_races_existed(ask):
     _, made = created(ask, "former", RACE | {"solver": "lasvm"})
     again = ask("PUT", "/models/former", json=RACE)
     assert (again.status_code, again.json()["configuration"]) == (200, made)
     refusal(ask("PUT", "/models/former", json=RACE | {"solver": "auto"}), 409, "conflict")
 
 
-def test_a_race_goes_on_to_the_bit_after_a_kill_and_forgets_in_every_arm(tmp_path):
+def test_a_race_continues_to_the_bit_after_a_kill_and_forgets_in_every_arm(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model, _ = created(ask, "m", RACE)
         teach(model)

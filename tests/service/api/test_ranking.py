@@ -1,4 +1,4 @@
-"""Ranking candidates, explaining predictions, suspecting labels, over the real server."""
+"""Ranking candidates, explaining predictions and suspecting labels on a real server."""
 
 import random
 
@@ -15,7 +15,7 @@ def model(ask):
     return line_model(ask)
 
 
-def test_ranking_orders_by_what_is_least_certain_and_changes_nothing(model):
+def test_ranking_puts_the_least_certain_first_and_changes_nothing(model):
     before = model.figures()
     body = {"examples": [{"id": "far", "x": [2, 0]}, {"id": "near", "x": [0.1, 0]}, {"x": [-0.6, 0]}], "n": 2}
     answer = model.ask("POST", f"{model.path}/rank", json=body).json()
@@ -29,7 +29,7 @@ def test_ranking_orders_by_what_is_least_certain_and_changes_nothing(model):
     assert model.figures() == before
 
 
-def test_a_prediction_is_explained_by_the_points_that_carry_it(ask):
+def test_a_prediction_is_explained_by_the_points_that_contribute_most(ask):
     model = taught(ask)
     model.learn(example([3, 3], "right", "mine"))
     model.finish()
@@ -68,7 +68,7 @@ def test_a_wrong_label_is_suspected(ask):
     assert found[0]["margin"] < 0
 
 
-def test_what_the_ramp_set_aside_is_suspected_and_counted(ask):
+def test_examples_that_the_ramp_set_aside_are_suspected_and_counted(ask):
     model = ask.new_model(solver="lasvm-nc", C=10, ramp_start=5, ramp_s=-0.5)
     rng = random.Random(2)
     stream = [(s, [s + rng.gauss(0, 0.3), rng.gauss(0, 0.3)]) for _ in range(200) for s in (-1, 1)]
@@ -81,7 +81,7 @@ def test_what_the_ramp_set_aside_is_suspected_and_counted(ask):
     assert any(s["reason"] == "set aside" for s in found)
 
 
-# -- what once stopped a model, or was wrong ------------------------------------------------------------------------
+# -- earlier faults ---------------------------------------------------------------------------------------------------
 
 
 def test_many_named_examples_are_explained_at_once(ask):

@@ -1,4 +1,4 @@
-"""A model brought level with a project of Label Studio, whose API a real server of HTTP answers as it does."""
+"""Bringing a model level with a project of Label Studio; a real HTTP server stands in for Label Studio's API."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def ask(server):
 
 
 class Project:
-    """A project of texts, of which tasks are annotated, and the model that is connected to it."""
+    """A project of texts with annotated tasks, and the model that is connected to it."""
 
     numbers = iter(range(1, 1000))
     annotations = iter(range(1, 10_000))
@@ -55,7 +55,7 @@ class Project:
         studio.add(self.number, CONFIG, models=at)
 
     def annotate(self, choice, number=None, second=0, text=None, **more):
-        """An annotation of a task of its own, as it is in Label Studio; its number."""
+        """Add an annotation with a task to Label Studio; return its number."""
         number = number or next(self.annotations)
         value = {"choices": [choice]}
         region = [{"from_name": "mood", "to_name": "text", "type": "choices", "value": value}]
@@ -67,7 +67,7 @@ class Project:
         return number
 
     def told(self, number):
-        """The webhook of an annotation as it is."""
+        """Send the webhook of an annotation as it is now."""
         project = self.studio.projects[self.number]
         task = project["tasks"][number]
         body = {"action": "ANNOTATION_CREATED", "annotation": task["annotations"][0], "task": task}
@@ -76,13 +76,13 @@ class Project:
         assert answer.status_code in (200, 202), answer.text
 
     def reconcile(self, **outcomes):
-        """Bring the model level, which comes to these outcomes."""
+        """Reconcile the model, and check the outcomes."""
         answer = self.ask("POST", f"/labelstudio/models/{self.name}/reconcile", json={"project": self.number})
         assert answer.status_code == 200, answer.text
         assert answer.json() == {"model": self.name, "project": self.number, "outcomes": NOTHING | outcomes}
 
     def labels(self):
-        """What the model knows, by annotation."""
+        """Return the model's labels, by annotation."""
         listed = self.ask("GET", f"/models/{self.name}/examples", params={"n": 1000}).json()["examples"]
         return {int(example["id"].removeprefix("ls-")): example["label"] for example in listed}
 
@@ -92,7 +92,7 @@ def project(ask, studio):
     return Project(ask, studio)
 
 
-def test_what_no_webhook_has_brought_is_learned_once(project):
+def test_annotations_that_no_webhook_brought_are_learned_once(project):
     known = project.annotate("glad")
     project.told(known)
     missed = [project.annotate(choice) for choice in ("sad", "glad", "sad")]
@@ -104,7 +104,7 @@ def test_what_no_webhook_has_brought_is_learned_once(project):
     assert [example["source"] for example in listed["examples"]] == ["queried"] * 4
 
 
-def test_what_was_changed_is_corrected_and_what_was_deleted_or_skipped_is_forgotten(project):
+def test_changed_annotations_are_corrected_and_deleted_or_skipped_ones_forgotten(project):
     changed, deleted, skipped, kept = numbers = [project.annotate(c) for c in ("glad", "sad", "glad", "sad")]
     for number in numbers:
         project.told(number)
@@ -126,7 +126,7 @@ def test_all_pages_are_read(project):
 
 
 @pytest.mark.parametrize("change", ["a task less", "a task more"])
-def test_what_changes_its_page_while_they_are_read_is_learned_and_counted_once(project, change):
+def test_annotations_that_move_between_pages_are_learned_and_counted_once(project, change):
     numbers = [project.annotate("glad" if k % 2 else "sad") for k in range(150)]
     whole, pages = project.studio.answer, []
 
@@ -134,16 +134,16 @@ def test_what_changes_its_page_while_they_are_read_is_learned_and_counted_once(p
         if "/api/tasks/" in target:
             pages.append(target)
             if len(pages) == 2 and change == "a task less":
-                project.studio.delete(numbers[3])  # what stood on the second page first stands on the first one now
+                project.studio.delete(numbers[3])  # the second page's first task moves to the end of the first page
             elif len(pages) == 2:
                 tasks = project.studio.projects[project.number]["tasks"]
-                late = project.annotate("glad")  # and so what stood on the first one last is on the second
+                late = project.annotate("glad")  # so the first page's last task moves to the second page
                 project.studio.projects[project.number]["tasks"] = {late: tasks[late], **tasks}
         return whole(method, target, *rest)
 
     project.studio.answer = answer
     try:
-        project.reconcile(learned=150)  # that it was deleted since, a webhook tells
+        project.reconcile(learned=150)  # a webhook will report that it was deleted since
     finally:
         project.studio.answer = whole
     assert project.labels().keys() == set(numbers)
@@ -158,7 +158,7 @@ def test_annotations_of_another_project_of_the_model_stay(ask, studio, project):
     assert project.labels() == numbers
 
 
-def test_what_did_not_come_from_label_studio_stays(project):
+def test_examples_not_from_label_studio_stay(project):
     project.annotate("glad")
     own = [{"id": given, "x": "own", "y": "sad"} for given in ("mine", "ls-mine")]
     assert project.ask("POST", f"/models/{project.name}/learn", json={"examples": own}).status_code == 200
@@ -166,7 +166,7 @@ def test_what_did_not_come_from_label_studio_stays(project):
     assert len(project.ask("GET", f"/models/{project.name}/examples").json()["examples"]) == 3
 
 
-def test_an_annotation_that_the_model_cannot_take_is_in_no_others_way(project):
+def test_an_annotation_that_the_model_refuses_does_not_stop_the_next(project):
     odd = project.annotate("glad")
     project.studio.projects[project.number]["tasks"][odd]["data"] = {"pages": 3}
     good = project.annotate("sad")
@@ -174,15 +174,15 @@ def test_an_annotation_that_the_model_cannot_take_is_in_no_others_way(project):
     assert project.labels() == {good: "sad"}
 
 
-def test_a_state_that_is_older_than_what_a_webhook_brought_changes_nothing(project):
+def test_a_state_older_than_a_webhooks_changes_nothing(project):
     number = project.annotate("sad", second=9)
     project.told(number)
-    project.annotate("glad", number, second=1)  # what it was when the page was read
+    project.annotate("glad", number, second=1)  # its state when the page was read
     project.reconcile(ignored=1)
     assert project.labels() == {number: "sad"}
 
 
-def test_what_a_webhook_said_is_deleted_is_not_learned_from_a_page_that_was_read_before(project):
+def test_an_annotation_deleted_by_webhook_is_not_learned_from_an_older_page(project):
     number = project.annotate("sad")
     body = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": number}]}
     assert project.ask("POST", f"/labelstudio/models/{project.name}/webhook", json=body).status_code == 200
@@ -190,7 +190,7 @@ def test_what_a_webhook_said_is_deleted_is_not_learned_from_a_page_that_was_read
     assert project.labels() == {}
 
 
-def test_the_log_has_one_line_for_it_whatever_was_asked(project, server):
+def test_a_reconciliation_logs_a_single_line(project, server):
     before = len(server.log.read_text().splitlines())
     numbers = [project.annotate("glad") for _ in range(4)]
     project.reconcile(learned=4)
@@ -199,7 +199,7 @@ def test_the_log_has_one_line_for_it_whatever_was_asked(project, server):
     project.reconcile(known=1, forgotten=3)
     told = [line for line in server.log.read_text().splitlines()[before:] if "WARNING" not in line]
     assert len(told) == 2, told
-    assert all(f"model {project.name} is level with project {project.number}" in line for line in told)
+    assert all(f"model {project.name} is up to date with project {project.number}" in line for line in told)
 
 
 def test_training_reconciles_first_and_answers_at_once(project):
@@ -215,7 +215,7 @@ def test_training_reconciles_first_and_answers_at_once(project):
     eventually(lambda: project.ask("GET", f"/models/{project.name}").json()["position"] > before + len(numbers))
 
 
-def test_training_goes_on_where_label_studio_is_away(project):
+def test_training_goes_on_if_label_studio_is_unreachable(project):
     for choice in ("glad", "sad"):
         project.told(project.annotate(choice))
     eventually(lambda: len(project.labels()) == 2)
@@ -229,7 +229,7 @@ def test_training_goes_on_where_label_studio_is_away(project):
         project.studio.broken = None
 
 
-def test_a_server_ends_in_time_although_label_studio_does_not_answer(studio, tmp_path):
+def test_a_server_stops_in_time_even_if_label_studio_does_not_answer(studio, tmp_path):
     settings = {"labelstudio_url": studio.url, "labelstudio_token": LASTING, "shutdown_s": "1"}
     with RunningServer(tmp_path / "data", **settings) as server, Asking(server.url) as ask:
         project, asked = Project(ask, studio), len(studio.asked)
@@ -242,7 +242,7 @@ def test_a_server_ends_in_time_although_label_studio_does_not_answer(studio, tmp
     studio.hold.set()
 
 
-def test_who_asks_twice_waits_for_the_same(project):
+def test_a_second_request_waits_for_the_first(project):
     project.annotate("glad")
     project.studio.hold.clear()
     asked = len(project.studio.asked)
@@ -256,21 +256,21 @@ def test_who_asks_twice_waits_for_the_same(project):
         eventually(lambda: len(project.studio.asked) > asked)
         project.studio.hold.set()
         answers = [future.result().json()["outcomes"] for future in found]
-    assert [answer["learned"] for answer in answers] in ([1, 1], [1, 0], [0, 1])  # of one run, or one after the other
+    assert [answer["learned"] for answer in answers] in ([1, 1], [1, 0], [0, 1])  # from one run, or from two in turn
     assert len(project.labels()) == 1
 
 
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (failed(401, "Invalid token."), "answers 401: HINGED_LABELSTUDIO_TOKEN is good for no user who may see it"),
-        ((302, b"http://169.254.169.254/"), "answers 302"),
-        ((500, b"<html>oops</html>"), "answers 500"),
-        ((200, b"<html>a page</html>"), "none of Label Studio's"),
-        ((200, {"tasks": []}), "none of Label Studio's"),
+        (failed(401, "Invalid token."), "answered 401: HINGED_LABELSTUDIO_TOKEN belongs to no user who may see it"),
+        ((302, b"http://169.254.169.254/"), "answered 302"),
+        ((500, b"<html>oops</html>"), "answered 500"),
+        ((200, b"<html>a page</html>"), "an answer that is not Label Studio's"),
+        ((200, {"tasks": []}), "an answer that is not Label Studio's"),
     ],
 )
-def test_where_label_studio_does_not_answer_as_it_should_nothing_is_changed(project, server, broken, reason):
+def test_if_label_studio_answers_wrongly_nothing_changes(project, server, broken, reason):
     number = project.annotate("glad")
     project.told(number)
     project.studio.delete(number)
@@ -301,32 +301,32 @@ def test_a_404_that_is_not_label_studios_forgets_nothing(project):
         answer = project.ask("POST", f"/labelstudio/models/{project.name}/reconcile", json={"project": project.number})
     finally:
         project.studio.answer = whole
-    assert "answers 404" in refusal(answer, 502, "labelstudio_failed")["message"]
+    assert "answered 404" in refusal(answer, 502, "labelstudio_failed")["message"]
     assert project.labels() == {number: "glad"}
 
 
-def test_a_project_that_has_nothing_to_do_with_the_model_is_not_read(ask, studio, project):
+def test_a_project_that_is_not_connected_to_the_model_is_not_read(ask, studio, project):
     models = [f"http://hinged/labelstudio/models/{project.name}x", f"http://hinged/models/{project.name}"]
     other = Project(ask, studio, name=project.name, models=models)
     other.annotate("glad")
     path = f"/labelstudio/models/{project.name}/reconcile"
     message = refusal(ask("POST", path, json={"project": other.number}), 409, "conflict")["message"]
     assert f"ends with /labelstudio/models/{project.name}: connect it first" in message
-    assert "answers 404" in refusal(ask("POST", path, json={"project": 10**6}), 502, "labelstudio_failed")["message"]
+    assert "answered 404" in refusal(ask("POST", path, json={"project": 10**6}), 502, "labelstudio_failed")["message"]
     assert project.labels() == {}
     refusal(ask("POST", path, json={"project": "http://169.254.169.254/"}), 422, "invalid")
     refusal(ask("POST", path, json={"project": -1}), 422, "invalid")
 
 
-def test_without_an_address_of_label_studio_all_is_as_it_was(tmp_path):
+def test_without_an_address_of_label_studio_nothing_changes(tmp_path):
     with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
         client.create_model("m", kernel=LINEAR, features={"type": "text"})
-        with pytest.raises(HingedError, match="start it with HINGED_LABELSTUDIO_URL and") as error:
+        with pytest.raises(HingedError, match="start the server with HINGED_LABELSTUDIO_URL and") as error:
             client.reconcile("m", 3)
         assert error.value.status == 409
 
 
-def test_a_personal_token_is_good_for_short_ones_and_the_command_tells_what_was_done(studio, tmp_path):
+def test_a_personal_token_is_exchanged_and_the_command_prints_the_outcomes(studio, tmp_path):
     with RunningServer(tmp_path / "data", labelstudio_url=studio.url, labelstudio_token=PERSONAL) as server:
         with Asking(server.url) as ask:
             project = Project(ask, studio)
@@ -336,5 +336,6 @@ def test_a_personal_token_is_good_for_short_ones_and_the_command_tells_what_was_
             said = subprocess.run([*command, "--url", server.url], capture_output=True, text=True, check=True).stdout
             assert "120" in said
             assert len(project.labels()) == 120
-        assert studio.asked.count("POST /api/token/refresh/") == 2  # the first was good for three requests
+        # The first short-lived token was valid for three requests.
+        assert studio.asked.count("POST /api/token/refresh/") == 2
         assert PERSONAL not in server.log.read_text()

@@ -1,4 +1,4 @@
-"""Raw numbers, as clients send them without a thought for their units, at every door."""
+"""Raw numbers, as clients send them without thinking of units, in every kind of request."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ RAW = {"kernel": {"type": "rbf"}, "C": 1}
 
 
 def raw(seed, n):
-    """Columns in units of their own, of which the smallest tell the class."""
+    """Return columns in different units; the smallest column determines the class."""
     random = np.random.default_rng(seed)
     Z = random.normal(size=(n, 4))
     y = np.where(Z[:, 0] + Z[:, 1] > 0, "p", "n")
@@ -47,7 +47,7 @@ def test_the_default_model_learns_raw_numbers_without_preparation(own):
     assert share_right(answer.json()["results"], wanted) > 0.9
 
 
-def test_rows_as_json_as_bytes_and_as_tensors_are_one(ask, server):
+def test_rows_as_json_as_bytes_and_as_tensors_are_equal(ask, server):
     X, y = raw(2, 120)
     json_model, bytes_model = (
         ask.new_model(features={"type": "dense", "dim": 4}, kernel={"type": "rbf"}) for _ in "ab"
@@ -61,12 +61,12 @@ def test_rows_as_json_as_bytes_and_as_tensors_are_one(ask, server):
     answer = ask("POST", f"/v2{json_model.path}/infer", json={"inputs": [tensor]})
     outputs = {output["name"]: output["data"] for output in answer.json()["outputs"]}
     assert outputs["prediction"] == [result["prediction"] for result in as_bytes]
-    # A sparse spelling of the same numbers is the same.
+    # A sparse spelling of the same numbers is equal.
     spelled = [{"indices": [3, 1, 0, 2], "values": [x[3], x[1], x[0], x[2]]} for x in X.tolist()]
     assert json_model.predict(*spelled) == as_bytes
 
 
-def test_what_is_no_row_is_refused_as_it_is_without_a_scale(ask):
+def test_invalid_rows_are_refused_as_without_a_scale(ask):
     scaled = ask.new_model(features={"type": "sparse", "dim": 4}, kernel={"type": "rbf"})
     for x in (
         {"indices": [4], "values": [1]},
@@ -86,7 +86,7 @@ def test_an_id_is_compared_by_the_numbers_as_they_came(ask):
     refusal(model.try_learn(example([1e9 + 0.001, 1.0], "a", "one")), 409, "conflict")
 
 
-def test_scales_and_gamma_outlive_a_crash_a_change_and_a_challenger(tmp_path):
+def test_scales_and_gamma_survive_a_crash_a_change_and_a_challenger(tmp_path):
     X, y = raw(3, 200)
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         features = {"type": "dense", "dim": 4, "warmup": 64}
@@ -110,7 +110,7 @@ def test_scales_and_gamma_outlive_a_crash_a_change_and_a_challenger(tmp_path):
 
 
 @pytest.mark.parametrize("warmup", [20, 200])
-def test_nothing_stays_of_a_candidate_that_is_forgotten(tmp_path, warmup):
+def test_a_forgotten_candidate_leaves_no_trace(tmp_path, warmup):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model = ask.new_model("m", features={"type": "named", "warmup": warmup}, kernel={"type": "rbf"})
         candidates = [{"id": f"c{k}", "x": {"a": k, "c": "xy"[k % 2]}} for k in range(30)]
@@ -120,15 +120,16 @@ def test_nothing_stays_of_a_candidate_that_is_forgotten(tmp_path, warmup):
         model.learn(*(example(c["x"], "ab"[k % 2], c["id"]) for k, c in enumerate(candidates[:10])))
         assert found_in(tmp_path / "data", NEEDLE.encode())
         answer = ask("DELETE", f"{model.path}/examples/{NEEDLE}")
-        assert answer.status_code == (202 if warmup == 20 else 200)  # it is over, or the candidate is taken out of it
+        # The warm-up is over, or the candidate is taken out of it.
+        assert answer.status_code == (202 if warmup == 20 else 200)
         assert warmup == 200 or until_ended(ask, answer.json()["job"])["state"] == "done"
         assert found_in(tmp_path / "data", NEEDLE.encode()) == []
         assert {field["name"] for field in model.figures()["features"]["fields"]} == {"a", "c"}
-        # The others still count.
+        # The other candidates still count.
         assert model.figures()["features"]["warmup_left"] == max(0, warmup - 30)
 
 
-def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_it(tmp_path):
+def test_a_repeated_put_matches_a_model_made_with_older_defaults(tmp_path):
     named = {"kernel": {"type": "rbf", "gamma": "auto"}, "C": 1, "features": {"type": "named", "warmup": 20}}
     linear = {"kernel": {"type": "linear"}, "C": 1, "features": {"type": "dense", "dim": 2}}
     race = {"kernel": {"type": "linear"}, "features": {"type": "dense", "dim": 2}}
@@ -174,7 +175,7 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
             refusal(ask("PUT", "/models/linear", json=said), 409, "conflict")
 
 
-def test_gamma_is_auto_or_scale_and_neither_is_shown_but_scale(ask):
+def test_gamma_may_be_auto_or_scale_and_is_shown_as_scale(ask):
     for gamma in ("auto", "scale"):
         model = ask.new_model(features={"type": "dense", "dim": 2}, kernel={"type": "rbf", "gamma": gamma})
         assert model.figures()["configuration"]["kernel"]["gamma"] == "scale"

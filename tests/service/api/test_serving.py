@@ -1,4 +1,4 @@
-"""RouteTable: found by a look or by the router they answer alike, and what is declared is answered."""
+"""RouteTable: routes found by look-up or by the router answer alike, and every declared operation has a route."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ REQUESTS = [
 
 
 async def asked(app, key, method, path, body, headers):
-    """Status, type and body of an answer, and what was counted."""
+    """Return status, type and body of an answer, and what was counted."""
     sent, data = [], json.dumps(body).encode()
     given = {"host": "localhost", "content-type": "application/json", "authorization": f"Bearer {key}", **headers}
     scope = {
@@ -74,7 +74,7 @@ async def asked(app, key, method, path, body, headers):
 async def answers(folder, key):
     app = create_app(Settings(data_dir=folder / "data", keys_file=folder / "keys.json"))
     async with app.router.lifespan_context(app):
-        while not app.state.registry.ready:  # noqa: ASYNC110  as any client does
+        while not app.state.registry.ready:  # noqa: ASYNC110  polls as a client does
             await asyncio.sleep(0.05)
         assert (await asked(app, key, "PUT", "/models/m", BASE, {}))[0] == 201
         found = [await asked(app, key, "POST", *request) for request in REQUESTS]
@@ -83,7 +83,7 @@ async def answers(folder, key):
     return found, sorted(kept)
 
 
-def test_both_ways_give_the_same_answers_and_counts(tmp_path):
+def test_routes_found_by_look_up_or_by_the_router_answer_and_count_alike(tmp_path):
     both = []
     for way in ("short", "long"):
         folder = tmp_path / way
@@ -99,7 +99,7 @@ def test_both_ways_give_the_same_answers_and_counts(tmp_path):
     assert {status for status, _, _ in both[0][0]} >= {200, 401, 403, 404, 409, 415, 422}
 
 
-def test_what_nobody_foresaw_is_logged_and_answered_in_the_one_shape(tmp_path, monkeypatch, caplog):
+def test_an_unexpected_error_is_logged_and_answered_in_the_usual_shape(tmp_path, monkeypatch, caplog):
     async def broken(**_):
         raise RuntimeError("a secret")
 
@@ -121,7 +121,7 @@ def test_what_nobody_foresaw_is_logged_and_answered_in_the_one_shape(tmp_path, m
 
 
 def served(*operations):
-    """A part that serves these."""
+    """A group that serves these operations."""
     group = Group()
     for each in operations:
 
@@ -132,7 +132,7 @@ def served(*operations):
     return group
 
 
-def test_an_operation_that_is_declared_and_that_no_route_serves_is_refused():
+def test_a_declared_operation_without_a_route_is_refused():
     with pytest.raises(ValueError, match=r"no route serves Operation\(GET /overview\)"):
         RouteTable([served(ModelOperations.models)], [ModelOperations.models, ModelOperations.overview])
 
@@ -143,7 +143,7 @@ def test_two_routes_for_the_same_requests_are_refused():
         RouteTable([served(ModelOperations.models, again)], [])
 
 
-def test_all_that_may_take_a_quick_way_is_found_by_a_look():
+def test_operations_with_quick_ways_are_found_by_look_up():
     quick = [each for each in DECLARED if each.small or each.replicas]
     assert ExampleOperations.learn in quick
     for each in quick:
@@ -151,14 +151,14 @@ def test_all_that_may_take_a_quick_way_is_found_by_a_look():
         assert ROUTES.find(each.method, path).route.operation is each
 
 
-def test_an_operation_that_comes_by_several_ways_must_say_how_its_bodies_are_read():
+def test_an_operation_with_several_ways_needs_a_handling():
     for each in (ExampleOperations.learn, LabelOperations.query):
-        with pytest.raises(ValueError, match="comes by several ways: say how, handling="):
+        with pytest.raises(ValueError, match="in several ways: declare handling="):
             served(each)
 
 
 class Greeting:
-    """A part of a client that is declared here alone."""
+    """A part of a client with an operation that is declared only here."""
 
     @Operation("GET", "/models/{model}/greeting", role="reader").asked
     def greeting(self, model: str, *, to: str = "you") -> Call[dict[str, str]]:  # noqa: ARG002
@@ -169,7 +169,7 @@ class Greeted(AsyncClient, Greeting):
     pass
 
 
-def test_a_declaration_and_a_handler_are_all_that_a_new_operation_takes(tmp_path):
+def test_a_new_operation_takes_only_a_declaration_and_a_handler(tmp_path):
     group = Group("models")
 
     @group.serves(Greeting.greeting, Shape(dict[str, str], {"hello": "you"}))

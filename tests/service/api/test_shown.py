@@ -1,4 +1,4 @@
-"""What a candidate is shown as: kept with it, told with its question, gone with it, and never a feature."""
+"""A candidate's `show`: kept with it, returned with its question, gone with it, and never a feature."""
 
 import pytest
 
@@ -27,12 +27,12 @@ def offered(model, candidates):
 
 
 def shown(model):
-    """By id, as the pool lists it."""
+    """Return the shows by id, as the pool lists them."""
     return {c["id"]: c["show"] for c in model.ask("GET", f"{model.path}/pool").json()["candidates"] if "show" in c}
 
 
 @pytest.mark.parametrize("show", SHOWS)
-def test_it_comes_with_the_question(model, show):
+def test_show_comes_with_the_question(model, show):
     offered(model, [{**LINE[20], "show": show}])
     (question,) = asked(model)
     assert (question["x"], question["show"]) == (LINE[20]["x"], show)
@@ -42,13 +42,13 @@ def test_it_comes_with_the_question(model, show):
     assert "show" not in model.ask("GET", f"{model.path}/examples/{LINE[20]['id']}").json()
 
 
-def test_where_there_is_none_nothing_is_said_of_it(model):
+def test_without_show_answers_leave_it_out(model):
     offered(model, [LINE[0], {**LINE[1], "show": None}])
     assert shown(model) == {}
     assert all("show" not in question for question in asked(model, n=2))
 
 
-def test_it_is_no_feature(ask):
+def test_show_is_not_a_feature(ask):
     plain, dressed = line_model(ask), line_model(ask)
     offered(plain, LINE)
     offered(dressed, [{**candidate, "show": {"x": [9, 9], "y": "left"}} for candidate in LINE])
@@ -63,12 +63,12 @@ def test_the_same_offer_again_changes_nothing(model):
     assert offered(model, first)["added"] == 2
     assert offered(model, [{**LINE[0], "show": {"b": 2, "a": 1}}, LINE[1]])["added"] == 0
     position = model.figures()["position"]
-    assert offered(model, LINE[:2])["added"] == 0  # says nothing of it
+    assert offered(model, LINE[:2])["added"] == 0  # without show
     assert shown(model) == {LINE[0]["id"]: {"a": 1, "b": 2}}
     assert model.figures()["position"] == position
 
 
-def test_offered_again_it_is_shown_as_what_was_said_last(model):
+def test_a_repeated_offer_replaces_show(model):
     offered(model, [{**LINE[0], "show": {"a": 1}}, LINE[1], LINE[2]])
     again = [LINE[3], {**LINE[0], "show": {"a": True}}, {**LINE[1], "show": "a text"}, LINE[1]]
     answer = offered(model, again)
@@ -81,18 +81,18 @@ def test_offered_again_it_is_shown_as_what_was_said_last(model):
     assert repeated[LINE[1]["id"]]["show"] == 7
 
 
-def test_a_request_that_shows_one_candidate_as_two_things_is_refused_whole(model):
+def test_a_request_with_two_shows_for_one_candidate_is_refused_as_a_whole(model):
     offered(model, [LINE[0]])
     for given in (LINE[0], LINE[2]):
         body = {"examples": [{**given, "show": 1}, LINE[1], {**given, "show": 2}]}
         error = refusal(model.ask("POST", f"{model.path}/pool", json=body), 409, "conflict")
         assert error["details"]["index"] == 2
-        assert f"{given['id']!r} is shown as something else before" in error["message"]
+        assert f"{given['id']!r} has another `show` earlier in this request" in error["message"]
     assert shown(model) == {}
     assert model.figures()["pool"]["size"] == 1
 
 
-def test_who_is_shown_otherwise_as_others_come_stays_shown_so(ask):
+def test_a_new_show_stays_when_other_candidates_come(ask):
     model = line_model(ask)
     assert ask("PATCH", model.path, json={"labels": {"pool_max": 2}}).status_code == 200
     offered(model, [{**LINE[0], "show": "old"}, LINE[1]])
@@ -102,12 +102,12 @@ def test_who_is_shown_otherwise_as_others_come_stays_shown_so(ask):
     assert shown(model) == {LINE[0]["id"]: "newest"}
 
 
-def test_what_is_too_large_or_no_json_is_refused(model):
+def test_a_show_that_is_too_large_or_not_json_is_refused(model):
     offered(model, [{**LINE[0], "show": (SHOW_BYTES_MAX - 2) * "a"}])
     for show in ((SHOW_BYTES_MAX - 1) * "a", SHOW_BYTES_MAX // 2 * "ä"):
         body = {"examples": [LINE[1], {**LINE[2], "show": show}]}
         error = refusal(model.ask("POST", f"{model.path}/pool", json=body), 422, "invalid")
-        assert f"examples[1].show: has at most {SHOW_BYTES_MAX} bytes" in error["message"]
+        assert f"examples[1].show: must have at most {SHOW_BYTES_MAX} bytes" in error["message"]
         assert error["details"] == {"index": 1}
     content = b'{"examples": [{"id": "n", "x": [0, 0], "show": [NaN]}]}'
     headers = {"content-type": "application/json"}
@@ -116,7 +116,7 @@ def test_what_is_too_large_or_no_json_is_refused(model):
     assert model.figures()["pool"]["size"] == 1
 
 
-def test_it_survives_a_crash_and_an_export_and_nothing_stays_of_it_once_it_is_forgotten(tmp_path):
+def test_show_survives_a_crash_and_an_export_and_leaves_no_trace_when_forgotten(tmp_path):
     with RunningServer(tmp_path / "data", snapshot_examples=5) as server, Asking(server.url) as ask:
         model = line_model(ask)
         shows = {candidate["id"]: {"told": f"{k}"} for k, candidate in enumerate(LINE)}

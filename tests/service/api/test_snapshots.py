@@ -1,4 +1,4 @@
-"""Snapshots and the way back: over real stores and a real worker."""
+"""Snapshots and rollbacks, on real stores with a real worker."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.server
 
 
 async def do(worker, what, seed, n):
-    """One change of a model, the same each time for the same seed and n."""
+    """Change the model, in the same way for the same seed and n."""
     model = worker.model
     if what == "learn":
         await worker.learn(learning(model, examples_of(seed, n)))
@@ -41,7 +41,7 @@ async def do(worker, what, seed, n):
             for k, digest in enumerate(x_digests(rows))
         ]
         await worker.keep([p for p in waiting if model.pending.find(p.id, 0) is None])
-        await worker.snapshot()  # behind them in the log
+        await worker.snapshot()  # after them in the log
     elif what == "rollback":
         to = 1 + seed * n % model.position
         if model.counts(to):
@@ -49,7 +49,7 @@ async def do(worker, what, seed, n):
 
 
 def facts_without_time(model):
-    """The digest of a model but for when its predictions were made."""
+    """Return the digest of a model without the times of its predictions."""
     model.pending._by_id.clear()
     return digest_of(model)
 
@@ -61,13 +61,13 @@ WITH_ROLLBACKS = st.one_of(CHANGES, st.tuples(st.just("rollback"), st.integers(0
 
 
 def unlike(changes):
-    """The same changes with a seed of their own each: an id is learned once."""
+    """Return the same changes, each with a seed of its own, because an id is learned once."""
     return [(what, 100 * place + seed, n) for place, (what, seed, n) in enumerate(changes)]
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(CHANGES, max_size=4), st.lists(CHANGES, max_size=4), st.lists(CHANGES, max_size=4))
-def test_a_model_that_was_rolled_back_is_one_that_never_knew_what_was_undone(before, undone, after):
+def test_a_rolled_back_model_equals_a_model_that_never_had_the_undone_events(before, undone, after):
     changes = unlike([*before, *undone, *after])
     before, undone, after = (
         changes[: len(before)],
@@ -86,7 +86,7 @@ def test_a_model_that_was_rolled_back_is_one_that_never_knew_what_was_undone(bef
         assert answer["position"] == end + 1
         assert digest_of(worker.model) == was
         assert worker.published.examples == worker.model.learned == answer["examples"]
-        # What was undone is unknown and may be learned again, with another label too.
+        # Undone ids are unknown and may be learned again, also with another label.
         for change in after:
             await do(worker, *change)
         recovered = load_model(store, "m", **SIZES)
@@ -105,7 +105,7 @@ def test_a_model_that_was_rolled_back_is_one_that_never_knew_what_was_undone(bef
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(WITH_ROLLBACKS, min_size=3, max_size=14), st.integers(2, 30))
-def test_every_state_that_a_model_had_can_be_folded_again_to_the_bit(changes, snapshot_examples):
+def test_every_earlier_state_of_a_model_can_be_folded_again_to_the_bit(changes, snapshot_examples):
     async def scenario(worker, store):
         states = {}
         for change in unlike(changes):
@@ -121,13 +121,13 @@ def test_every_state_that_a_model_had_can_be_folded_again_to_the_bit(changes, sn
     with_worker(scenario, snapshot_examples=snapshot_examples)
 
 
-def test_ids_that_were_undone_are_learned_again_and_those_before_are_not():
+def test_undone_ids_are_learned_again_and_earlier_ids_are_not():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, [("a", [0, 1], "n"), ("b", [1, 0], "p")]))
         to = worker.model.position
         await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "n")]))
         await worker.roll_back(to)
-        # Forgotten first answers are looked up in the log, where what was undone must not be found.
+        # Dropped first answers are looked up in the log, where undone events must not be found.
         worker.model.answers.kept = 1
         await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "p"), ("x", [1, 1], "p"), ("y", [2, 2], "n")]))
         answer = await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "p"), ("a", [0, 1], "n")]))
@@ -139,7 +139,7 @@ def test_ids_that_were_undone_are_learned_again_and_those_before_are_not():
     with_worker(scenario)
 
 
-def test_what_was_undone_is_no_place_to_go_back_to():
+def test_a_rollback_cannot_return_to_an_undone_position():
     async def scenario(worker, _):
         for seed in range(3):
             await do(worker, "learn", seed, 3)
@@ -157,7 +157,7 @@ def test_what_was_undone_is_no_place_to_go_back_to():
     with_worker(scenario)
 
 
-def test_a_rollback_is_refused_before_it_is_written_where_the_log_cannot_be_read():
+def test_a_rollback_is_refused_before_it_is_written_if_the_log_cannot_be_read():
     async def scenario(worker, store):
         await do(worker, "learn", 1, 6)
         position, digest = worker.model.position, digest_of(worker.model)
@@ -179,7 +179,7 @@ def test_a_rollback_is_refused_before_it_is_written_where_the_log_cannot_be_read
 # -- cadence and retention -------------------------------------------------------------------------------------------
 
 
-def test_a_change_is_in_a_snapshot_after_so_many_seconds_and_without_one_nothing_is_written():
+def test_a_change_is_in_a_snapshot_after_some_time_and_no_change_writes_none():
     async def scenario(worker, store):
         puts, put = [], store.put_snapshot
         store.put_snapshot = lambda *arguments: puts.append(arguments[1]) or put(*arguments)
@@ -195,7 +195,7 @@ def test_a_change_is_in_a_snapshot_after_so_many_seconds_and_without_one_nothing
         with_worker(scenario)
 
 
-def test_a_snapshot_that_was_asked_for_is_durable_when_the_answer_comes():
+def test_a_requested_snapshot_is_durable_when_the_answer_comes():
     async def scenario(worker, store):
         await do(worker, "learn", 1, 3)
         assert await worker.snapshot() == worker.model.position
@@ -227,7 +227,7 @@ def store(request, tmp_path):
         opened.close()
 
 
-def test_nothing_is_trimmed_behind_a_snapshot_that_cannot_be_read(store):
+def test_the_log_is_not_trimmed_before_an_unreadable_snapshot(store):
     async def scenario():
         async with working(store, log_kept=0) as worker:
             await do(worker, "learn", 1, 4)
@@ -242,7 +242,7 @@ def test_nothing_is_trimmed_behind_a_snapshot_that_cannot_be_read(store):
 
 
 @pytest.mark.parametrize("kept", [0, 4])
-def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(store, kept):
+def test_the_log_is_trimmed_before_the_older_snapshot_and_the_rest_recovers(store, kept):
     async def scenario():
         sizes = SIZES | {"answers_kept": 2}
         async with working(store, sizes, log_kept=kept) as worker:
@@ -258,7 +258,7 @@ def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(
             assert digest_of(load_model(store, "m", **sizes)) == digest
             whole = store.get_snapshot("m", newest)
             store.put_snapshot("m", newest, whole[:-40])
-            assert digest_of(load_model(store, "m", **sizes)) == digest  # from the older one
+            assert digest_of(load_model(store, "m", **sizes)) == digest  # from the older snapshot
             store.put_snapshot("m", newest, whole)
             with pytest.raises(Conflict, match="trimmed"):
                 await worker.finish(epochs=1)
@@ -272,20 +272,20 @@ def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(
             await worker.finish()
             await worker.roll_back(worker.model.position - 1)
             assert digest_of(worker.model) == digest
-            # An id whose first answer is forgotten and whose event is trimmed is as good as new.
+            # An id whose first answer is dropped and whose event is trimmed counts as new.
             again = await worker.learn(learning(worker.model, [("s0-1", [7, 7], "a")]))
             assert not again.results[0].duplicate
 
     asyncio.run(scenario())
 
 
-def test_nothing_is_trimmed_that_an_older_snapshot_would_need_to_fold_an_epoch_or_a_rollback_again(store):
+def test_events_needed_to_fold_an_epoch_or_a_rollback_again_are_not_trimmed(store):
     async def scenario():
         async with working(store, log_kept=0) as worker:
             for seed in range(3):
                 await do(worker, "learn", seed, 4)
             await worker.snapshot()
-            await worker.finish(epochs=1)  # keeps another
+            await worker.finish(epochs=1)  # keeps another snapshot
             await do(worker, "learn", 5, 4)
             assert next(store.read("m", 0))[0] == 1
             await worker.roll_back(worker.model.position - 1)

@@ -35,7 +35,7 @@ def socket(ask, model):
 # -- frames
 
 
-def test_a_frame_is_answered_as_its_route_answers(ask, socket, model):
+def test_a_frame_is_answered_like_its_route(ask, socket, model):
     twin = ask.new_model()
     body = {"examples": [A, B]}
     over_http = ask("POST", f"{twin.path}/learn", json=body).json() | {"model": model.name}
@@ -86,7 +86,7 @@ def test_the_errors_of_the_routes_come_as_frames_with_their_code_and_details(soc
         json.dumps({"op": "learn", "ref": "x" * 129}),
     ],
 )
-def test_what_is_no_frame_gets_an_error_without_a_ref_and_the_socket_stays_open(socket, data):
+def test_an_invalid_frame_gets_an_error_without_a_ref_and_the_socket_stays_open(socket, data):
     socket.raw(data)
     answer = socket.hear()
     assert answer["ref"] is None
@@ -94,7 +94,7 @@ def test_what_is_no_frame_gets_an_error_without_a_ref_and_the_socket_stays_open(
     granted(socket.ask("learn", **A))
 
 
-def test_a_frame_that_is_too_long_is_refused_and_one_much_too_long_closes_the_socket(tmp_path):
+def test_a_frame_that_is_too_long_is_refused_and_a_much_longer_frame_closes_the_socket(tmp_path):
     with RunningServer(tmp_path / "data", limits={"frame_bytes_max": 1000}) as server, Asking(server.url) as ask:
         model = ask.new_model()
         with opened(server.url, f"{model.path}/stream") as socket:
@@ -115,7 +115,7 @@ def test_frames_may_come_as_bytes(socket):
 # -- many at once
 
 
-def test_what_is_learned_in_flight_shares_appends(socket, model):
+def test_examples_learned_in_flight_share_appends(socket, model):
     count = 500
     for k in range(count):
         socket.say("learn", **example([k % 7, k % 3], "ab"[k % 2], f"e{k}"))
@@ -123,10 +123,10 @@ def test_what_is_learned_in_flight_shares_appends(socket, model):
     assert [answer["results"][0]["id"] for answer in answers] == [f"e{k}" for k in range(count)]
     figures = model.figures()
     assert figures["examples"] == count
-    assert figures["position"] < count / 2  # an event a micro-batch, not one an example
+    assert figures["position"] < count / 2  # an event per micro-batch, not per example
 
 
-def test_a_prediction_sees_what_its_socket_learned_before(ask, model):
+def test_a_prediction_sees_earlier_examples_of_its_socket(ask, model):
     with opened(ask.url, f"{model.path}/stream") as socket:
         for k in range(50):
             socket.say("learn", **example([k, 0], "ab"[k % 2], f"e{k}"))
@@ -146,8 +146,8 @@ def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
     assert results == [result for one in stream for result in twin.learn(one)]
 
 
-def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stopped(tmp_path):
-    # Of answers 13 MB, where 4 fit into the line; of requests 60, where 36 do.
+def test_a_client_that_does_not_read_is_held_up_and_goes_on_later(tmp_path):
+    # 13 MB of answers, where 4 fit into the connection; 60 MB of requests, where 36 do.
     frames, each, blanks = 500, 100, " " * 100_000
     with RunningServer(tmp_path / "data", limits={"frames_in_flight_max": 8}) as server, Asking(server.url) as ask:
         model = ask.new_model()
@@ -161,7 +161,7 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
             return [f"{k}-{'i' * 200}-{i}" for i in range(each)]
 
         async def stopped():
-            """How much was served when no more was."""
+            """Wait until nothing more is served; return how much was served."""
             before, now = -1.0, 0.0
             while now != before or not now:
                 await asyncio.sleep(0.5)
@@ -182,7 +182,7 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
                         await one.send(json.dumps(asked) + blanks)
 
                 sending = asyncio.create_task(send())
-                assert await stopped() < 0.6 * frames * each  # the lines are full, and nobody grows
+                assert await stopped() < 0.6 * frames * each  # the buffers are full, and no process grows
                 assert not sending.done()
                 for k in range(frames):
                     answer = granted(json.loads(await one.recv()))
@@ -193,7 +193,7 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
         assert served() == frames * each
 
 
-def test_where_the_models_queue_is_full_of_its_own_frames_a_socket_waits(tmp_path):
+def test_a_socket_waits_if_its_own_frames_fill_the_models_queue(tmp_path):
     limits = {"micro_batch_examples_max": 10}
     with RunningServer(tmp_path / "data", limits=limits, queue_examples_max=20) as server, Asking(server.url) as ask:
         model = ask.new_model()
@@ -204,7 +204,7 @@ def test_where_the_models_queue_is_full_of_its_own_frames_a_socket_waits(tmp_pat
         assert [r["id"] for result in results for r in result] == [f"{k}-{i}" for k in range(100) for i in range(9)]
 
 
-def test_what_a_client_sent_before_it_left_is_learned(ask, model):
+def test_examples_that_a_client_sent_before_it_left_are_learned(ask, model):
     with opened(ask.url, f"{model.path}/stream") as socket:
         for k in range(100):
             socket.say("learn", **example([k, 0], "ab"[k % 2], f"e{k}"))
@@ -215,7 +215,7 @@ def test_what_a_client_sent_before_it_left_is_learned(ask, model):
 # -- subscribing
 
 
-def test_a_subscriber_is_told_what_happens_and_what_happened(ask, model):
+def test_a_subscriber_gets_new_and_past_events(ask, model):
     with opened(ask.url, f"{model.path}/stream") as socket:
         assert granted(socket.ask("subscribe")) == {"model": model.name, "position": 1}
         model.learn(A, B)
@@ -247,7 +247,7 @@ def test_no_event_shows_an_example(ask, model):
             assert word not in told
 
 
-def test_a_subscription_may_begin_where_the_log_stands_and_no_later(socket):
+def test_a_subscription_may_not_begin_beyond_the_log(socket):
     assert "ends at position 1" in refused(socket.ask("subscribe", **{"from": 2}), "invalid")["message"]
     refused(socket.ask("subscribe", **{"from": -1}), "invalid")
     refused(socket.ask("subscribe", since=1), "invalid")
@@ -255,18 +255,18 @@ def test_a_subscription_may_begin_where_the_log_stands_and_no_later(socket):
     refused(socket.ask("subscribe"), "conflict")
 
 
-def test_a_subscriber_that_falls_behind_is_told_so_and_keeps_its_socket(tmp_path):
+def test_a_subscriber_that_falls_behind_gets_an_error_and_keeps_its_socket(tmp_path):
     with RunningServer(tmp_path / "data", limits={"events_kept": 10}) as server, Asking(server.url) as ask:
         model = ask.new_model(features={"type": "dense", "dim": 1000})
         with opened(server.url, f"{model.path}/stream", max_queue=1) as socket:
             last = granted(socket.ask("subscribe"))["position"]
-            for _ in range(60):  # answers that fill the line, for nobody reads them
+            for _ in range(60):  # answers that fill the connection, because the client reads none
                 socket.say("predict", examples=[{"id": "i" * 250, "x": {"indices": [], "values": []}}] * 500)
             while f'hinged_predictions_served_total{{model="{model.name}"}} 30000.0' not in ask("GET", "/metrics").text:
                 time.sleep(0.05)
             for k in range(100):
                 model.learn(example([k % 3] * 1000, "ab"[k % 2]))
-            answers, told = [], []  # and what the subscription says among them
+            answers, told = [], []  # and the subscription's messages among them
             while len(answers) < 60 or not told or "event" in told[-1]:
                 frame = socket.hear()
                 (told if frame["ref"] == "1" else answers).append(frame)
@@ -277,7 +277,7 @@ def test_a_subscriber_that_falls_behind_is_told_so_and_keeps_its_socket(tmp_path
             assert socket.hear()["event"]["position"] == last + 1
 
 
-# -- whatever comes
+# -- any frame
 
 
 anything = st.recursive(
@@ -313,7 +313,7 @@ def odd(ask):
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=frames.map(json.dumps) | st.text(max_size=20) | st.binary(max_size=20))
-def test_whatever_comes_is_answered_by_a_frame_and_a_refusal_changes_nothing(odd, data):
+def test_any_frame_is_answered_by_a_frame_and_a_refusal_changes_nothing(odd, data):
     model, socket = odd
     before = model.figures()
     socket.raw(data)

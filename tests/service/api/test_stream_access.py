@@ -1,4 +1,4 @@
-"""Who may open the WebSocket of a model, and which frames his key allows."""
+"""Access to the WebSocket of a model: who may open it, and which frames a key permits."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_a_foreign_page_may_not_open_a_socket(ask, model, origin):
     assert caught.value.response.status_code == 403
 
 
-def test_a_page_of_this_server_may_open_one(ask, model):
+def test_a_page_of_this_server_may_open_a_socket(ask, model):
     with opened(ask.url, f"{model.path}/stream", origin=ask.url) as socket:
         granted(socket.ask("predict", x=[0, 1]))
 

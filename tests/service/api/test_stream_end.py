@@ -1,4 +1,4 @@
-"""What ends a WebSocket: its model, its server, its client, silence, or too many of them."""
+"""The ends of a WebSocket: by its model, its server, its client, silence, or the limit of streams."""
 
 import threading
 
@@ -56,7 +56,7 @@ def test_a_server_that_stops_answers_what_it_read_and_says_so(tmp_path):
         assert all(result["duplicate"] for result in again)
 
 
-def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
+def test_an_idle_socket_is_closed_unless_it_subscribes(tmp_path):
     with RunningServer(tmp_path / "data", limits={"stream_idle_s": 0.5}) as server, Asking(server.url) as ask:
         model = ask.new_model()
         with (
@@ -65,12 +65,14 @@ def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
         ):
             subscribed.ask("subscribe")
             assert closed(idle) == (4408, "no frame for 0.5 s")
-            with opened(server.url, f"{model.path}/stream") as later:  # so long the other is silent by then
+            with opened(
+                server.url, f"{model.path}/stream"
+            ) as later:  # by then the other socket is silent for that long
                 assert closed(later)[0] == 4408
             granted(subscribed.ask("predict", x=[0, 1]))
 
 
-def test_a_client_whose_system_is_gone_is_noticed_and_one_whose_frames_wait_is_not_taken_for_it(tmp_path):
+def test_a_vanished_client_is_noticed_and_a_client_that_waits_is_not_mistaken_for_it(tmp_path):
     limits = {"heartbeat_s": 0.3, "frames_in_flight_max": 1}
     with RunningServer(tmp_path / "data", limits=limits) as server, Asking(server.url) as ask:
         model = ask.new_model(solver="lasvm")
@@ -84,7 +86,7 @@ def test_a_client_whose_system_is_gone_is_noticed_and_one_whose_frames_wait_is_n
             finishing.join()
 
 
-def test_so_many_streams_may_be_open(tmp_path):
+def test_open_streams_have_a_limit(tmp_path):
     with RunningServer(tmp_path / "data", streams_max=2) as server, Asking(server.url) as ask:
         path = f"{ask.new_model().path}/stream"
         with opened(server.url, path), opened(server.url, path) as second:
@@ -93,7 +95,7 @@ def test_so_many_streams_may_be_open(tmp_path):
             assert caught.value.response.status_code == 429
             granted(second.ask("predict", x=[0, 1]))
 
-        def one_more():  # once the server has seen that the others are gone
+        def one_more():  # once the server has seen that the other clients are gone
             try:
                 with opened(server.url, path) as third:
                     return granted(third.ask("predict", x=[0, 1]))

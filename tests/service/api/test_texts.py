@@ -1,4 +1,4 @@
-"""Texts and moments as features, asked of a server."""
+"""Texts and moments as features, on a real server."""
 
 import httpx
 import pytest
@@ -57,7 +57,7 @@ def test_a_model_of_texts_learns_them_and_goes_on_to_the_bit(tmp_path):
         assert ask("POST", f"{model.path}/finish", json={"epochs": 1}).status_code == 200
 
 
-def test_texts_of_a_pool_are_asked_as_they_are(ask):
+def test_texts_of_a_pool_are_shown_as_they_are(ask):
     model = ask.new_model(**TEXT)
     candidates = [{"id": e["id"], "x": e["x"]} for e in weather(30)]
     assert ask("POST", f"{model.path}/pool", json={"examples": candidates}).json()["added"] == 30
@@ -68,9 +68,9 @@ def test_texts_of_a_pool_are_asked_as_they_are(ask):
 
 
 @pytest.mark.parametrize("x", [["a"], {"text": "a"}, 3, None, [1.0], {"indices": [0], "values": [1]}])
-def test_what_is_no_text_is_refused_by_a_model_of_texts(ask, x):
+def test_a_model_of_texts_refuses_anything_but_texts(ask, x):
     model = ask.new_model(**TEXT)
-    assert "x is a text" in refusal(model.try_predict(x), 422, "invalid")["message"]
+    assert "x must be a text" in refusal(model.try_predict(x), 422, "invalid")["message"]
 
 
 def test_limits_of_texts(ask):
@@ -84,7 +84,7 @@ def test_limits_of_texts(ask):
     long = (STRING_CHARS_MAX + 1) * "b"
     named.learn(example({"note": long}, "a"))
     error = refusal(named.try_predict({"note": long}, {"other": long}), 422, "invalid")
-    assert f"examples[1].x: 'other': a string has at most {STRING_CHARS_MAX} characters" in error["message"]
+    assert f"examples[1].x: 'other': a string must have at most {STRING_CHARS_MAX} characters" in error["message"]
     assert error["details"] == {"index": 1}
     wide = ask(
         "PUT",
@@ -113,7 +113,7 @@ def test_an_hour_of_the_day_is_learned_whatever_the_day(ask):
     assert model.figures()["configuration"]["features"]["times"] is True
 
 
-def test_names_of_identifiers_are_left_out_alike_after_a_crash_and_once_one_was_forgotten(tmp_path):
+def test_names_of_identifiers_stay_left_out_after_a_crash_and_after_forgetting(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         features = {"type": "named", "warmup": 64}
         kept, other = (ask.new_model(name, features=features, kernel={"type": "rbf"}) for name in ("kept", "other"))
@@ -134,18 +134,18 @@ def test_names_of_identifiers_are_left_out_alike_after_a_crash_and_once_one_was_
         assert {"name": "who", "number": False, "values": 90} in fields
         (warning,) = former.figures()["features"]["warnings"]
         assert warning.startswith("'who' has 90 different values in 90 examples: it uses up columns")
-        assert warning.endswith("see whether a model does as well without it")
+        assert warning.endswith("try a model without it")
         server.kill()
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         kept = AskedModel(ask, "kept")
         assert kept.figures()["features"] == figures
         assert said(kept, *asked) == answers
         again = ask("PUT", "/models/former", json=BASE | {"features": features, "kernel": {"type": "rbf"}})
-        assert again.status_code == 200  # what it does not say is as the model has it
+        assert again.status_code == 200  # parts that the body leaves out are taken from the model
         assert again.json()["configuration"]["features"]["identifiers"] is False
 
 
-def test_words_and_moments_of_an_example_that_is_forgotten_are_nowhere(tmp_path):
+def test_words_and_moments_of_a_forgotten_example_leave_no_trace(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         features = {"type": "named", "warmup": 20, "columns": {"note": {"type": "text"}}}
         kept, other = (ask.new_model(name, features=features, kernel={"type": "rbf"}) for name in ("kept", "other"))

@@ -1,4 +1,4 @@
-"""Several annotators for one candidate: whose label is learned, and who is asked next."""
+"""Several annotators for one candidate: which label is learned, and who is asked next."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):
 
 
 def vote(model, name, y):
-    """An annotator asks for a question, and answers it."""
+    """Let an annotator ask for a question, and answer it."""
     (question,) = asked(model, name)
     (result,) = label(model, {"id": question["id"], "y": y, "lease": question["lease"]}).json()["results"]
     return result
@@ -58,7 +58,7 @@ def test_a_third_annotator_decides_where_two_differ(ask):
     assert model.ask("GET", f"{model.path}/examples/{first['id']}").json()["label"] == "spam"
 
 
-def test_where_nobody_decides_the_earliest_label_is_learned(ask):
+def test_without_a_majority_the_earliest_label_is_learned(ask):
     for tie_breakers, names in ((0, ("ann", "bob")), (1, ("ann", "bob", "eve")), (2, ("ann", "bob", "eve", "dan"))):
         model = ask.new_model(labels={"overlap": 2, "tie_breakers": tie_breakers})
         offered(model, [[0, 0]])
@@ -68,7 +68,7 @@ def test_where_nobody_decides_the_earliest_label_is_learned(ask):
         assert model.ask("GET", f"{model.path}/examples/c0").json()["label"] == "of ann"
 
 
-def test_a_candidate_that_has_more_labels_than_it_needs_by_now_is_asked_once_more(ask):
+def test_a_candidate_with_more_labels_than_needed_is_asked_once_more(ask):
     model = ask.new_model(labels={"overlap": 3})
     offered(model, [[0, 0]])
     assert vote(model, "ann", "ham")["needed"] == vote(model, "bob", "ham")["needed"] == 3
@@ -77,7 +77,7 @@ def test_a_candidate_that_has_more_labels_than_it_needs_by_now_is_asked_once_mor
     assert result["votes"] == [{"label": "ham", "count": 2}, {"label": "spam", "count": 1}]
 
 
-def test_what_has_a_label_already_is_asked_first_and_keeps_its_reason(ask):
+def test_candidates_with_labels_are_asked_first_and_keep_their_reason(ask):
     model = taught(ask, labels={"overlap": 2, "explore": 0})
     offered(model, LINE)
     drawn = {q["id"] for q in asked(model, "ann", n=5, strategy="random")}
@@ -98,7 +98,7 @@ def test_all_votes_may_come_in_one_request(ask):
     assert model.figures()["examples"] == 1
 
 
-def test_who_has_labelled_a_candidate_is_not_shown_it_again_under_a_later_lease(ask):
+def test_an_annotator_is_not_asked_again_for_a_candidate_they_labelled(ask):
     model = ask.new_model(labels={"overlap": 2})
     offered(model, [[0, 0]])
     (early,) = asked(model, lease_s=0.1)

@@ -1,4 +1,4 @@
-"""Examples gone over again, and records of names before and after their warm-up."""
+"""Further epochs, and records with names before and after their warm-up."""
 
 import math
 import random
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.server
 # -- further epochs -------------------------------------------------------------------------------------------------
 
 
-def test_finishing_may_go_over_the_log_again(ask):
+def test_finishing_may_learn_the_log_again(ask):
     rng = random.Random(4)
     examples = [example([x := rng.gauss(0, 1), rng.gauss(0, 1)], int(x > 0) ^ (rng.random() < 0.1)) for _ in range(300)]
     plain, further = (ask.new_model(solver="bsca", budget=30) for _ in range(2))
@@ -30,11 +30,11 @@ def test_finishing_may_go_over_the_log_again(ask):
     refusal(further.ask("POST", f"{further.path}/finish", json={"epochs": -1}), 422, "invalid")
 
 
-# -- what once stopped a model, or was wrong ------------------------------------------------------------------------
+# -- earlier faults ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", ["smo", "full", "lasvm", "exact", "tracking-cached", "ogd"])
-def test_a_further_epoch_over_what_is_held_needs_no_room(ask, solver):
+def test_a_further_epoch_over_held_examples_needs_no_room(ask, solver):
     body = {key: value for key, value in BASE.items() if key != "C"} | {"solver": solver, "points_max": 30}
     assert ask("PUT", f"/models/epoch-{solver}", json=body).status_code == 201
     model = AskedModel(ask, f"epoch-{solver}")

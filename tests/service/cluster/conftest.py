@@ -1,4 +1,4 @@
-"""The first two of a module's `nodes`."""
+"""The first two servers of a module's `nodes`."""
 
 import pytest
 

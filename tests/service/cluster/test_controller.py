@@ -1,4 +1,4 @@
-"""What a controller decides by what servers tell, and how that stands in Redis."""
+"""The controller's decisions from the servers' figures, and its board in Redis."""
 
 from contextlib import closing
 
@@ -29,7 +29,7 @@ def board(redis):
 
 
 class Servers:
-    """Servers that say what they have, and let go of it."""
+    """Servers that report figures, and give models away when asked."""
 
     def __init__(self, **counts):
         self.nodes = dict.fromkeys(counts, True)
@@ -54,7 +54,7 @@ class Servers:
         return Controller(board, self.cluster, self.move)
 
 
-def test_it_moves_what_is_needed_and_then_nothing(board):
+def test_the_controller_makes_the_needed_moves_and_then_none(board):
     servers = Servers(a=12, b=12, c=0)
     found = servers.controller(board).round()
     assert {step.target for step in found.moved} == {"c"}
@@ -65,7 +65,7 @@ def test_it_moves_what_is_needed_and_then_nothing(board):
     assert (again.said, again.moved, again.waits) == ("no model needs to move", [], False)
 
 
-def test_while_a_model_is_loaded_or_has_no_living_owner_nothing_is_decided(board):
+def test_nothing_is_decided_while_a_model_loads_or_has_no_living_owner(board):
     servers = Servers(a=12, b=0)
     servers.nodes["a"] = False
     found = servers.controller(board).decide()
@@ -74,18 +74,18 @@ def test_while_a_model_is_loaded_or_has_no_living_owner_nothing_is_decided(board
     del shown["models"][0]["state"]
     told = Controller(board, lambda: shown, servers.move).decide()
     assert (told.left, told.waits) == ((), True)
-    assert told.said == "models that are being loaded, or whose owner does not tell of them: 1"
+    assert told.said == "models that are loading, or that their owner does not report: 1"
 
 
-def test_another_controller_goes_on_with_what_stands_there(board):
-    servers = Servers(a=3, b=3)  # which is no need by itself
+def test_another_controller_goes_on_with_the_moves_on_the_board(board):
+    servers = Servers(a=3, b=3)  # which alone would need no move
     board.write([Move("a0", "a", "b"), Move("a1", "b", "a")])
     found = servers.controller(board).round()
     assert found.moved == [Move("a0", "a", "b")]
     assert board.read() == []
 
 
-def test_one_at_a_time_is_the_controller(board, redis):
+def test_one_controller_is_active_at_a_time(board, redis):
     assert board.hold()
     with closing(Board(redis.url, name="two", ttl_s=60)) as other:
         assert not other.hold()
@@ -95,7 +95,7 @@ def test_one_at_a_time_is_the_controller(board, redis):
         assert other.hold()
 
 
-def test_a_move_that_fails_is_told_and_planned_anew(board):
+def test_a_failed_move_is_reported_and_planned_again(board):
     servers = Servers(a=12, b=12, c=0)
     servers.broken = set(servers.owners)
     found = servers.controller(board).round()

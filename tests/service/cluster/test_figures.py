@@ -1,4 +1,4 @@
-"""What a server says that its models take."""
+"""The figures that a server reports of its models."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from hinged.service.cluster.figures import LOOK_S, MEMORY_S, PREDICTION_S, Figur
 
 
 class Models:
-    """A roster of models of which only figures are asked."""
+    """A roster of models that has only figures."""
 
     def __init__(self, *names):
         self.loaded = {
@@ -48,7 +48,7 @@ def loads(of):
     return {each["model"]: each["load"] for each in of.of_models() if "load" in each}
 
 
-def test_a_load_is_the_mean_of_the_last_minutes(clock):
+def test_a_load_is_the_mean_over_minutes(clock):
     models = Models("busy", "idle")
     found = Figures(models)
     for _ in range(200):
@@ -63,7 +63,7 @@ def test_a_load_is_the_mean_of_the_last_minutes(clock):
     assert loads(found)["busy"] == pytest.approx(0.5 / 2.718, rel=0.1)
 
 
-def test_predictions_count_and_a_model_that_is_loaded_anew_counts_no_less_than_nothing(clock):
+def test_predictions_count_and_a_model_that_is_loaded_again_has_no_negative_load(clock):
     models = Models("m")
     found = Figures(models)
     models.loaded["m"].predictions_served = 1000
@@ -77,9 +77,9 @@ def test_predictions_count_and_a_model_that_is_loaded_anew_counts_no_less_than_n
     assert 0.0 < loads(found)["m"] < before
 
 
-def test_a_model_that_is_being_loaded_has_a_state_alone():
+def test_a_loading_model_has_only_a_state():
     assert Figures(Models("m")).of_models()[1] == {"model": "coming", "state": "loading"}
 
 
-def test_there_is_some_memory_and_no_more_than_the_machine_has():
+def test_the_memory_limit_is_positive_and_at_most_the_machines():
     assert 2**20 < memory_max_bytes() < 2**62

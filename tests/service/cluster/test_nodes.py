@@ -51,14 +51,14 @@ def until_answered(server, name):
     return answers[-1].json()
 
 
-def test_who_is_asked_to_create_a_model_owns_it_and_any_server_answers_for_it(here, there):
+def test_the_server_that_creates_a_model_owns_it_and_any_server_answers_for_it(here, there):
     make(here, "created")
     assert learn(there, "created", "a", "b").json()["position"] == learn(here, "created", "a").json()["position"]
     assert owner_of(there, "created") == here.url
     assert ask(there, "GET", "/models/created").json()["examples"] == 2
 
 
-def test_what_is_passed_on_keeps_its_query_its_method_and_its_errors(here, there):
+def test_a_request_that_is_passed_on_keeps_its_query_method_and_errors(here, there):
     make(here, "passed")
     learn(here, "passed", "a", "b")
     asked = ask(there, "GET", "/models/passed/examples?n=1")
@@ -82,13 +82,13 @@ def test_a_body_in_pieces_is_passed_on_as_it_comes(here, there):
     assert answer.status_code == 200, answer.text
 
 
-def test_who_prefers_it_is_told_where_to_ask(here, there):
+def test_a_client_that_prefers_it_is_redirected(here, there):
     make(here, "told")
     answer = ask(there, "GET", "/models/told?x=1", headers={"prefer": "respond-async, redirect"})
     assert (answer.status_code, answer.headers["location"]) == (307, f"{here.url}/models/told?x=1")
 
 
-def test_a_request_goes_one_hop_at_most(here, there):
+def test_a_request_is_passed_on_at_most_once(here, there):
     make(here, "hop")
     answer = ask(there, "GET", "/models/hop", headers={"hinged-passed-on": "http://elsewhere"})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
@@ -121,7 +121,7 @@ def test_a_moved_model_is_the_same_and_nothing_is_lost_while_it_moves(here, ther
     assert ask(here, "GET", "/models/moved").json()["examples"] == 60
 
 
-def test_a_move_to_nobody_is_refused_and_changes_nothing(here, there):
+def test_a_move_to_an_unknown_server_is_refused_and_changes_nothing(here, there):
     make(here, "stays")
     answer = ask(there, "POST", "/cluster/models/stays/move", json={"to": "http://127.0.0.1:9"})
     assert answer.status_code == 409
@@ -142,7 +142,7 @@ def test_the_client_learns_where_a_model_is_and_asks_there(here, there):
             assert stream.learn([{"x": [2.0, 1.0], "y": "b"}]).result()["position"]
 
 
-def test_what_a_server_tells_of_the_others(here, there):
+def test_a_server_reports_the_other_servers(here, there):
     make(here, "shown")
     shown = ask(there, "GET", "/cluster").json()
     assert shown["node"] == there.url
@@ -165,7 +165,7 @@ def test_what_a_server_tells_of_the_others(here, there):
     assert "hinged_cluster_passed_on_total" in text
 
 
-def test_of_a_server_that_does_not_answer_the_owners_are_told_without_their_figures(here, third):
+def test_without_an_answer_of_a_server_its_models_are_shown_without_figures(here, third):
     make(third, "untold")
     third.process.send_signal(signal.SIGSTOP)
     try:
@@ -177,7 +177,7 @@ def test_of_a_server_that_does_not_answer_the_owners_are_told_without_their_figu
     assert "state" not in model
 
 
-def test_a_server_that_starts_is_ready_once_what_it_claims_is_loaded(tmp_path):
+def test_a_starting_server_is_ready_once_the_models_that_it_claims_are_loaded(tmp_path):
     names = [f"m{k}" for k in range(12)]
     with Nodes(tmp_path, 1) as nodes:
         (server,) = nodes.servers
@@ -193,7 +193,7 @@ def run_balance(nodes, *options):
     return hinged("cluster", "balance", "--store", nodes.redis.url, *options).stdout
 
 
-def test_a_server_that_joins_gets_models_from_who_is_told_to_balance(nodes, here, third):
+def test_a_server_that_joins_gets_models_when_the_controller_runs(nodes, here, third):
     for k in range(12):
         make(here, f"balanced{k}")
     would = run_balance(nodes, "--url", third.url, "--dry-run")
@@ -209,7 +209,7 @@ def test_a_server_that_joins_gets_models_from_who_is_told_to_balance(nodes, here
 
 @contextmanager
 def another(nodes, **environment):
-    """A server more, which the others know."""
+    """One more server, which the other servers know."""
     server = nodes.add()
     server.env.update(environment)
     with server:
@@ -226,7 +226,7 @@ def third(nodes):
         yield server
 
 
-def test_hosts_and_origins_are_those_of_the_server_that_is_asked(nodes, there):
+def test_host_and_origin_are_checked_by_the_server_that_is_asked(nodes, there):
     make(there, "named")
     with another(nodes, HINGED_ALLOWED_HOSTS="front.example,127.0.0.1") as server:
 
@@ -241,7 +241,7 @@ def test_hosts_and_origins_are_those_of_the_server_that_is_asked(nodes, there):
     assert ask(there, "GET", "/models/named").json()["examples"] == 2
 
 
-def test_the_models_of_a_server_that_was_killed_are_answered_by_others(here, third):
+def test_other_servers_answer_for_the_models_of_a_killed_server(here, third):
     make(third, "orphan")
     learn(third, "orphan", "a", "b", "c")
     third.kill()
@@ -249,7 +249,7 @@ def test_the_models_of_a_server_that_was_killed_are_answered_by_others(here, thi
     assert owner_of(here, "orphan") != third.url
 
 
-def test_who_slept_while_his_models_were_claimed_writes_nothing_and_asks_their_owner(here, third):
+def test_a_server_whose_models_were_claimed_while_it_slept_writes_nothing_and_asks_their_owners(here, third):
     make(third, "slept")
     learn(third, "slept", "a")
     third.process.send_signal(signal.SIGSTOP)
@@ -262,14 +262,14 @@ def test_who_slept_while_his_models_were_claimed_writes_nothing_and_asks_their_o
     assert owner_of(third, "slept") != third.url
 
 
-def test_who_stops_in_order_leaves_his_models_to_the_others_at_once(here, third):
+def test_a_server_that_stops_in_order_leaves_its_models_to_the_others_at_once(here, third):
     make(third, "left")
     learn(third, "left", "a")
     third.terminate()
     assert until_answered(here, "left")["examples"] == 1
 
 
-def test_while_the_store_is_away_for_long_nobody_answers_from_memory(nodes, here):
+def test_no_server_answers_from_memory_while_the_store_is_away_for_long(nodes, here):
     make(here, "unsure")
     learn(here, "unsure", "a", "b")
     one = {"examples": [{"x": [0.0, 1.0]}]}
@@ -283,7 +283,7 @@ def test_while_the_store_is_away_for_long_nobody_answers_from_memory(nodes, here
     eventually(lambda: ask(here, "POST", "/models/unsure/predict", json=one).status_code == 200)
 
 
-def test_a_server_of_its_own_is_no_node(tmp_path):
+def test_a_server_without_a_node_setting_is_no_node(tmp_path):
     code, said = RunningServer(tmp_path / "data", node="http://127.0.0.1:8000").run()
     assert code == 1
     assert "HINGED_NODE: servers share a store on Redis, got HINGED_STORE=sqlite" in said

@@ -36,7 +36,7 @@ def nodes(tmp_path_factory):
 
 @pytest.fixture
 def third(nodes):
-    """A server that a test may end, and that the others know."""
+    """A server that a test may end, and that the other servers know."""
     with nodes.add() as server:
         first = nodes.servers[0]
         eventually(lambda: server.url in [n["node"] for n in ask(first, "GET", "/cluster").json()["nodes"]])
@@ -44,14 +44,14 @@ def third(nodes):
 
 
 def make_known(server, name, asked):
-    """A model at one server, of which another knows where it is."""
+    """A model at one server, whose place another server knows."""
     make(server, name)
     assert ask(asked, "GET", f"/models/{name}").status_code == 200
     return name
 
 
 def passed_on(server):
-    """How many requests a server has passed on."""
+    """Number of requests that a server has passed on."""
     (line,) = re.findall(r"^hinged_cluster_passed_on_total (.+)$", ask(server, "GET", "/metrics").text, re.MULTILINE)
     return float(line)
 
@@ -84,7 +84,7 @@ class Raw:
         self._socket.sendall(data)
 
     def answer(self):
-        """The next answer that says its length: status and JSON."""
+        """The next answer with a declared length: status and JSON."""
         while b"\r\n\r\n" not in self._came:
             self._read()
         head, _, self._came = self._came.partition(b"\r\n\r\n")
@@ -109,7 +109,7 @@ def test_requests_in_one_piece_are_answered_in_order_wherever_their_models_are(h
         assert [raw.answer()[1]["model"] for _ in names] == names
 
 
-def test_what_comes_byte_by_byte_is_passed_on_whole(here, there):
+def test_a_request_that_comes_byte_by_byte_is_passed_on_whole(here, there):
     make_known(here, "slowly", there)
     with Raw(there) as raw:
         for byte in learning("slowly", "a"):
@@ -143,7 +143,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_has_come(here, there):
     assert ask(there, "GET", "/models/refused").status_code == 200
 
 
-def test_of_a_body_that_breaks_off_nothing_is_learned(here, there):
+def test_nothing_is_learned_from_a_body_that_breaks_off(here, there):
     make_known(here, "broken", there)
     whole = learning("broken", "a")
     with Raw(there) as raw:
@@ -155,7 +155,7 @@ def test_of_a_body_that_breaks_off_nothing_is_learned(here, there):
     assert ask(there, "GET", "/models/broken").json()["examples"] == 0
 
 
-def test_who_waits_before_he_sends_a_body_is_told_to_go_on(here, there):
+def test_a_client_that_waits_before_it_sends_a_body_gets_100_continue(here, there):
     make_known(here, "expected", there)
     body = b'{"examples": [{"x": [1.0, 2.0], "y": "a"}]}'
     with Raw(there) as raw:
@@ -165,8 +165,8 @@ def test_who_waits_before_he_sends_a_body_is_told_to_go_on(here, there):
         assert raw.answer()[0] == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])  # passed on by the short way, and by the other
-def test_the_head_of_an_answer_is_that_of_the_owner(here, there, method):
+@pytest.mark.parametrize("method", ["GET", "HEAD"])  # passed on by the relay, and by the gate
+def test_the_head_of_an_answer_is_the_owners(here, there, method):
     make_known(here, f"head-{method}", there)
     through, direct = (ask(server, method, f"/models/head-{method}") for server in (there, here))
     assert through.status_code == direct.status_code
@@ -198,7 +198,7 @@ def test_a_small_body_is_passed_on_once_it_is_whole(here, there, more):
     assert ask(here, "GET", f"/models/{name}").json()["examples"] == 2
 
 
-def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
+def test_an_owner_that_ends_before_it_answers_leaves_the_outcome_unknown(here, third):
     make_known(third, "ended", here)
     examples = [example([k / 7, k % 5], "ab"[k % 2], f"{k:060}") for k in range(1_000)]
     body, before = json.dumps({"examples": examples}).encode(), passed_on(here)
@@ -212,7 +212,7 @@ def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
     assert "a retry with the same ids is safe" in answer["error"]["message"]
 
 
-def test_an_event_stream_that_is_passed_on_ends_in_order_when_the_server_between_stops(there, third):
+def test_a_relayed_event_stream_ends_in_order_when_the_relaying_server_stops(there, third):
     make_known(there, "streamed", third)
     with followed(third.url, "/models/streamed/events?from=0") as stream:
         assert stream.event()["event"] == "created"
@@ -234,7 +234,7 @@ def test_a_websocket_is_passed_on(here, there):
     assert ask(here, "GET", "/models/talked").json()["examples"] == 1000
 
 
-def test_a_handshake_is_refused_by_whom_it_concerns(here, there):
+def test_a_handshake_is_refused_by_the_server_that_it_concerns(here, there):
     make_known(here, "shaken", there)
     with pytest.raises(InvalidStatus) as refused, opened(there.url, "/models/shaken/other"):
         pass
@@ -247,7 +247,7 @@ def test_a_handshake_is_refused_by_whom_it_concerns(here, there):
         assert granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
 
 
-def test_who_prefers_it_is_told_where_a_socket_is_opened(here, there):
+def test_a_client_that_prefers_it_is_redirected_to_open_a_socket(here, there):
     make_known(here, "preferred", there)
     handshake = {
         "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
@@ -266,12 +266,12 @@ async def _asynchronous(url, port):
         assert stream._socket.remote_address[1] == port
 
 
-def test_the_asynchronous_client_is_led_to_the_owner_too(here, there):
+def test_the_asynchronous_client_reaches_the_owner_too(here, there):
     make_known(here, "both", there)
     asyncio.run(_asynchronous(there.url, here.port))
 
 
-def test_the_socket_of_a_model_that_is_moved_is_closed_with_come_back(here, there):
+def test_the_socket_of_a_moved_model_is_closed_with_service_restart(here, there):
     make_known(here, "wandering", there)
     with opened(there.url, "/models/wandering/stream") as through, opened(here.url, "/models/wandering/stream") as own:
         granted(through.ask("learn", examples=[example([1.0, 1.0], "a", "one")]))
@@ -281,7 +281,7 @@ def test_the_socket_of_a_model_that_is_moved_is_closed_with_come_back(here, ther
         assert granted(socket.ask("learn", examples=[example([1.0, 1.0], "a", "one")]))["results"]
 
 
-def test_a_socket_is_closed_with_come_back_when_its_owner_is_gone(here, third):
+def test_a_socket_is_closed_with_service_restart_when_its_owner_is_gone(here, third):
     make_known(third, "killed", here)
     with opened(here.url, "/models/killed/stream") as socket:
         granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
@@ -290,7 +290,7 @@ def test_a_socket_is_closed_with_come_back_when_its_owner_is_gone(here, third):
     assert (code, reason) == (1012, f"the server at {third.url} is gone; the model comes back")
 
 
-def test_a_socket_is_closed_with_come_back_when_its_owner_gives_no_sign_of_life(here, third):
+def test_a_socket_is_closed_with_service_restart_when_its_owner_gives_no_sign_of_life(here, third):
     make_known(third, "asleep", here)
     with opened(here.url, "/models/asleep/stream") as socket:
         granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
@@ -301,7 +301,7 @@ def test_a_socket_is_closed_with_come_back_when_its_owner_gives_no_sign_of_life(
             third.process.send_signal(signal.SIGCONT)
 
 
-def test_a_socket_is_closed_with_come_back_when_the_server_between_stops(here, third):
+def test_a_socket_is_closed_with_service_restart_when_the_relaying_server_stops(here, third):
     make_known(here, "between", third)
     with opened(third.url, "/models/between/stream") as socket:
         granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
@@ -310,7 +310,7 @@ def test_a_socket_is_closed_with_come_back_when_the_server_between_stops(here, t
         third.process.wait(PATIENCE_S)
 
 
-def test_where_the_owner_cannot_be_reached_a_handshake_is_refused_and_may_be_tried_again(here, third):
+def test_a_handshake_is_refused_and_may_be_repeated_when_the_owner_cannot_be_reached(here, third):
     make_known(third, "away", here)
     third.process.send_signal(signal.SIGSTOP)
     try:
@@ -323,7 +323,7 @@ def test_where_the_owner_cannot_be_reached_a_handshake_is_refused_and_may_be_tri
 
 
 async def _handshake_at(way_of_socket):
-    """All that a connection answers to a handshake, to its end, where its gate finds the way like this."""
+    """All data of the answer to a handshake, to its end, at a connection whose gate finds the way like this."""
     streams, said = Streams(10), Settings()
     server = make_server(None, streams, said, Relaying)
     server.config.load()
@@ -348,13 +348,13 @@ def test_a_task_that_fails_ends_the_connection_that_it_serves(caplog):
         raise RuntimeError("what nobody foresaw")
 
     async def odd(_):
-        return "http://[::1"  # no address
+        return "http://[::1"  # an invalid address
 
     for way in (fails, odd):
         answer = asyncio.run(_handshake_at(way))
         assert answer.startswith(b"HTTP/1.1 500 ")
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "internal_error"
-    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["unforeseen"] * 2
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["unforeseen error"] * 2
 
 
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"
@@ -383,7 +383,7 @@ def test_the_ends_of_frames_are_found_however_their_bytes_come(step):
     assert not ends.between
 
 
-def test_behind_a_refusal_no_frames_come():
+def test_after_a_refusal_no_frames_come():
     ends = FrameEnds()
     ends.feed(b"HTTP/1.1 404 Not Found\r\n\r\n\x81\x02hi")
     assert ends.began
@@ -391,7 +391,7 @@ def test_behind_a_refusal_no_frames_come():
 
 
 class Answering(asyncio.Protocol):
-    """A server that says the same to all that comes. ended: of each connection, once it is closed."""
+    """A server that gives the same answer to everything. ended: gets an entry for each connection that closes."""
 
     def __init__(self, answer, ended):
         self._answer, self._ended = answer, asyncio.get_running_loop().create_future()
@@ -408,7 +408,7 @@ class Answering(asyncio.Protocol):
 
 
 class Once(LineRequest):
-    """One request over a line. over: the status that was answered, or why none was."""
+    """A single request over a line. over: the status of the answer, or the reason that no answer came."""
 
     def __init__(self, line):
         self.line, self.over = line, asyncio.get_running_loop().create_future()
@@ -433,7 +433,7 @@ class Once(LineRequest):
 
 
 async def _lines_of(requests, answer):
-    """How many connections so many requests, one after the other, take, and how they end."""
+    """The number of connections that `requests` take one after the other, and their outcomes."""
     ended, port = [], free_port()
     server = await asyncio.get_running_loop().create_server(lambda: Answering(answer, ended), "127.0.0.1", port)
     lines, found = Lines(), []
@@ -469,7 +469,7 @@ def test_a_line_is_kept_for_the_next_request_unless_the_other_server_ends_it(ans
         b"SSH-2.0\r\n",
     ],
 )
-def test_a_line_breaks_where_its_answer_is_not_understood(answer):
+def test_a_line_breaks_at_an_answer_that_it_cannot_parse(answer):
     connections, found = asyncio.run(_lines_of(2, answer))
     assert connections == 2
     assert all("not understood" in reason for reason in found)

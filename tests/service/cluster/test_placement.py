@@ -1,4 +1,4 @@
-"""Which models move from one server to another, and which do not."""
+"""Moves of models from one server to another, needed and not needed."""
 
 from collections import Counter
 
@@ -30,11 +30,11 @@ def test_servers_that_differ_little_keep_their_models():
     assert needed_moves(SERVERS, models_on({"a": 12, "b": 9, "c": 8})) == []
 
 
-def test_few_models_are_no_need():
+def test_a_few_models_need_no_move():
     assert needed_moves(SERVERS, models_on({"a": 2})) == []
 
 
-def test_a_server_that_joins_gets_its_part_and_nothing_else_moves():
+def test_a_server_that_joins_gets_its_share_and_nothing_else_moves():
     models = models_on({"a": 30, "b": 30})
     moves = needed_moves(SERVERS, models)
     assert {move.target for move in moves} == {"c"}
@@ -43,7 +43,7 @@ def test_a_server_that_joins_gets_its_part_and_nothing_else_moves():
     assert needed_moves(SERVERS, after(models, moves)) == []
 
 
-def test_memory_is_evened_out_where_the_models_are_as_many():
+def test_memory_is_evened_out_when_all_servers_have_as_many_models():
     models = models_on({"a": 10}, 80 * MIB) + models_on({"b": 10, "c": 10})
     moves = needed_moves(SERVERS, models)
     of = Counter()
@@ -53,7 +53,7 @@ def test_memory_is_evened_out_where_the_models_are_as_many():
     assert {move.source for move in moves if move.model.startswith("a")} == {"a"}
 
 
-def test_load_is_evened_out_and_a_model_that_is_all_of_it_stays():
+def test_load_is_evened_out_but_a_model_with_all_the_load_stays():
     models = [*models_on({"a": 10, "b": 10, "c": 10}, load=0.0), Placed("hot", "a", MIB, 2.0)]
     moves = needed_moves(SERVERS, models)
     assert "hot" not in {move.model for move in moves}
@@ -61,7 +61,7 @@ def test_load_is_evened_out_and_a_model_that_is_all_of_it_stays():
     assert [move.model for move in needed_moves(SERVERS, two)][:1] == ["warm"]
 
 
-def test_load_that_is_next_to_nothing_moves_nothing():
+def test_a_negligible_load_moves_nothing():
     assert needed_moves(SERVERS, [*models_on({"b": 5, "c": 5}, load=0.0), *models_on({"a": 5}, load=0.005)]) == []
 
 
@@ -79,7 +79,7 @@ def test_larger_servers_get_more():
     assert counts["large"] > counts["a"]
 
 
-def test_a_plan_drops_what_leads_nowhere_by_now():
+def test_a_plan_drops_moves_that_have_become_invalid():
     moves = needed_moves(SERVERS, models_on({"a": 30, "b": 30}))
     owners = {move.model: move.source for move in moves}
     assert within(moves, owners, "abc") == moves
@@ -89,7 +89,7 @@ def test_a_plan_drops_what_leads_nowhere_by_now():
 
 @example([("a", 1.0, 0.0), ("a", 30598707.0, 1.0), ("a", 60429506.0, 0.0), ("b", 1358217.0, 1.0), ("c", 0.0, 1.0)])
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 100 * MIB), st.floats(0, 1)), max_size=60))
-def test_a_plan_makes_what_is_full_less_full_and_is_empty_once_it_is_done(given):
+def test_a_plan_makes_full_servers_less_full_and_no_further_plan_is_needed(given):
     models = [Placed(f"m{k}", *each) for k, each in enumerate(given)]
     before = fullness(SERVERS, models)
     moves = needed_moves(SERVERS, models)
@@ -98,7 +98,7 @@ def test_a_plan_makes_what_is_full_less_full_and_is_empty_once_it_is_done(given)
     if moves:
         assert gap(SERVERS, models) > NEED
         assert sorted(fullness(SERVERS, then).values(), reverse=True) < sorted(before.values(), reverse=True)
-    if gap(SERVERS, then) > NEED:  # then no single model would help
+    if gap(SERVERS, then) > NEED:  # then no single model may help
         assert needed_moves(SERVERS, then) == []
 
 
@@ -107,7 +107,7 @@ def test_every_server_is_within_the_goal_where_models_are_small():
     assert gap(SERVERS, after(models, needed_moves(SERVERS, models))) <= GOAL
 
 
-def test_a_plan_follows_each_move_in_its_order():
+def test_moves_of_a_plan_are_valid_in_their_order():
     models = models_on({"a": 40, "b": 3, "c": 20})
     owners = {model.model: model.owner for model in models}
     for move in needed_moves(SERVERS, models):
@@ -116,5 +116,5 @@ def test_a_plan_follows_each_move_in_its_order():
 
 
 @pytest.mark.parametrize("servers", [[], [A]])
-def test_where_there_is_nowhere_to_go_nothing_moves(servers):
+def test_nothing_moves_without_another_server(servers):
     assert needed_moves(servers, models_on({"a": 100})) == []

@@ -1,4 +1,4 @@
-"""Of the requests that are passed on nobody has more than a portion, whoever comes first."""
+"""Of the requests that are passed on, no key or model has more than a portion, whichever comes first."""
 
 from contextlib import ExitStack, suppress
 
@@ -16,7 +16,7 @@ owners = st.tuples(st.sampled_from("mno"), st.sampled_from(["key 1", "key 2", "k
     most=st.integers(1, 30),
     steps=st.lists(st.tuples(owners, st.booleans()), max_size=120),
 )
-def test_who_has_none_under_way_finds_room_as_long_as_there_is_any(most, steps):
+def test_an_owner_without_requests_finds_room_as_long_as_there_is_any(most, steps):
     portions, under_way = Portions(most), []
     for asked, ends in steps:
         if ends and under_way:
@@ -34,7 +34,7 @@ def test_who_has_none_under_way_finds_room_as_long_as_there_is_any(most, steps):
             under_way.append((asked, stack))
     for _, stack in under_way:
         stack.close()
-    with ExitStack() as stack:  # nothing of what was is left
+    with ExitStack() as stack:  # nothing is left of the requests before
         for _ in range((most + 1) // 2):
             stack.enter_context(portions.one("m", "key 1"))
         if most % 2 == 0:
@@ -43,7 +43,7 @@ def test_who_has_none_under_way_finds_room_as_long_as_there_is_any(most, steps):
             assert refused.value.headers["Retry-After"] == "1"
 
 
-def test_one_that_asks_for_all_leaves_half_and_the_next_half_of_that():
+def test_a_key_that_asks_for_all_leaves_half_and_the_next_half_of_that():
     portions = Portions(120)
     with ExitStack() as stack:
         for key, least in (("a", 60), ("b", 30), ("c", 15)):
@@ -55,7 +55,7 @@ def test_one_that_asks_for_all_leaves_half_and_the_next_half_of_that():
             assert got == least
 
 
-def test_what_fails_gives_its_place_back():
+def test_a_failed_request_gives_its_place_back():
     portions = Portions(1)
     for _ in range(3):
         with pytest.raises(RuntimeError), portions.one("m", "key"):

@@ -1,4 +1,4 @@
-"""Tickets of servers that share a store: what one gave opens a stream of any model, whoever has it and is asked."""
+"""Tickets of servers that share a store: a ticket of any server opens a stream of any model through any server."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_ticket_of_any_server_opens_a_stream_through_any_once(nodes, giver, as
         refusal(ask(server, "GET", "/models/m", params={"ticket": given}), 401, "unauthenticated")
 
 
-def test_a_server_that_comes_later_takes_tickets_as_the_others_do(nodes):
+def test_a_server_that_joins_later_accepts_tickets_like_the_others(nodes):
     with nodes.add() as later:
         given = ask(nodes.servers[0], "POST", "/tickets", headers=nodes.headers).json()["ticket"]
         assert ask(later, "GET", "/models", params={"ticket": given}).status_code == 200

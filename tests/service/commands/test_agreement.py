@@ -13,10 +13,10 @@ from hinged.service.commands.agreement import kappa
         [("a", "a"), ("a", "b"), ("a", "a")],
     ],
 )
-def test_kappa_is_that_of_scikit_learn(pairs):
+def test_kappa_equals_scikit_learns(pairs):
     assert kappa(pairs) == pytest.approx(cohen_kappa_score(*zip(*pairs, strict=True)))
 
 
 @pytest.mark.parametrize("pairs", [[], [("a", "a")], [("a", "a")] * 5])
-def test_where_there_is_one_label_alone_no_kappa_is_made_up(pairs):
+def test_with_a_single_label_kappa_is_none(pairs):
     assert kappa(pairs) is None

@@ -34,7 +34,7 @@ numbers = st.integers(-3, 3)
 
 
 class History(RuleBasedStateMachine):
-    """A model, and beside it one that is folded from the bytes of its log, now and then from a snapshot."""
+    """A model, and a second model that is folded from the bytes of its log, sometimes from a snapshot."""
 
     @initialize(
         base=st.sampled_from([DENSE, NAMED]),
@@ -92,7 +92,8 @@ class History(RuleBasedStateMachine):
             xs = [[float(v) for v in x] for x in xs]
         return to_inputs(xs, self.configuration)
 
-    # -- what may happen ------------------------------------------------------------------------------------------
+    # -- steps
+    # ------------------------------------------------------------------------------------------------------------
 
     @rule(xs=st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4))
     def offer(self, xs):
@@ -218,7 +219,8 @@ class History(RuleBasedStateMachine):
     def restore(self):
         self.models[1] = Model.restore("m", self.models[1].snapshot(), **SIZES)
 
-    # -- what always holds ----------------------------------------------------------------------------------------
+    # -- invariants
+    # -------------------------------------------------------------------------------------------------------
 
     @invariant()
     def a_fold_of_the_bytes_is_the_model(self):
@@ -232,7 +234,7 @@ class History(RuleBasedStateMachine):
             labels = [label for _, label in candidate.votes]
             assert len(held) + len(labels) <= max(self.overlap, len(labels) + 1)
             assert len({voter for voter, _ in candidate.votes}) == len(labels) < self.overlap + self.tie_breakers
-            if len(labels) >= self.overlap:  # nothing leads
+            if len(labels) >= self.overlap:  # no label leads
                 assert len(set(labels)) == len(labels)
             assert self.model.answers.find(candidate.id) is None
 
@@ -250,13 +252,13 @@ def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
         expected = min(budget, explore * budget + (1 - explore * budget) * share)
         assert wanted.mean() <= budget * 1.08 + 0.002
         assert wanted.mean() == pytest.approx(expected, rel=0.1)
-        # The probability that is told is the one that holds.
+        # The reported probability is the true probability.
         told = np.array([w.probability for w in wishes])
         assert wanted[inside].mean() == pytest.approx(told[inside].mean(), abs=0.02)
         assert wanted[~inside].mean() == pytest.approx(told[~inside].mean(), abs=0.02)
 
 
-def test_the_same_example_is_drawn_alike():
+def test_the_same_example_gets_the_same_draw():
     first, second = (LabelBudget(3, Labelling(budget=0.5)).wishes(["one"], [True])[0] for _ in range(2))
     assert first == second
     assert hashed(3, b"one") != hashed(4, b"one")

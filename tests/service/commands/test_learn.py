@@ -1,4 +1,4 @@
-"""The quick plan of a stream beside the plan that looks at one example after the other."""
+"""The quick plan of a stream compared with the plan that looks at each example."""
 
 import asyncio
 from functools import partial
@@ -22,7 +22,7 @@ from tests.helpers.worker import folder_of, learning, working
 
 CLASSES_MAX = 4
 
-# Learned, forgotten by the answers but in the log, in the pool, pending, of the server, and new ones.
+# Ids that are learned, dropped from the answers but in the log, in the pool, pending, from the server, and new.
 ids = st.none() | st.sampled_from(
     ["old-1", "old-2", "old-40", "pool-1", "pool-2", "wait-1", "@1", "@90", *(f"new-{k}" for k in range(12))]
 )
@@ -32,7 +32,7 @@ requests = st.lists(st.lists(st.tuples(ids, points, labels), min_size=1, max_siz
 
 
 async def settled(worker):
-    """A model that knows some ids in every way there is."""
+    """Return a model that knows some ids in every possible way."""
     first = [(f"old-{k}", [k / 50, 0.5], "ab"[k % 2]) for k in range(50)]
     for at in range(0, 50, 10):
         await worker.learn(learning(worker.model, first[at : at + 10]))
@@ -45,7 +45,7 @@ async def settled(worker):
 
 
 def outcome(worker, plan):
-    """What would be written, and the answers, from a plan."""
+    """Return the events and the answers of a plan."""
     scores = [k / 8 for k in range(plan.new)]
     numbers, first = [k % 2 for k in range(plan.new)], worker.model.learned + 1
     answers = [answer_of(worker.model, planned, first, numbers, scores) for planned in plan.planned]
@@ -57,7 +57,7 @@ def outcome(worker, plan):
 
 
 def known_of(worker):
-    """What finds the first answers that the log holds."""
+    """Return a look-up of the first answers that the log holds."""
     return partial(worker.journal.lookup.first_answers, worker.model)
 
 
@@ -81,7 +81,7 @@ def worker():
 @settings(max_examples=300, deadline=None)
 @given(requests=requests)
 @pytest.mark.long
-def test_the_quick_plan_writes_and_answers_what_the_long_one_does(worker, requests):
+def test_the_quick_plan_equals_the_long_plan(worker, requests):
     batch = [learning(worker.model, examples) for examples in requests]
     plans = []
     for quick in (True, False):
@@ -92,7 +92,7 @@ def test_the_quick_plan_writes_and_answers_what_the_long_one_does(worker, reques
     assert plans[0] == plans[1]
 
 
-def test_a_stream_of_new_examples_takes_the_quick_way_and_what_is_known_does_not(worker):
+def test_new_examples_take_the_quick_plan_and_known_examples_do_not(worker):
     def quick(*examples):
         plan = make_plan(worker.model, [learning(worker.model, examples)], known_of(worker), CLASSES_MAX, 10**13)
         return isinstance(plan.planned[0], AllNew)

@@ -1,4 +1,4 @@
-"""Predictions, whoever asks for them."""
+"""Predictions, for any caller."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ async def make_predictions(worker, published, inputs, ids=None, **more):
 
 
 @on_worker()
-async def test_predictions_are_those_of_the_state_that_was_read(worker):
+async def test_predictions_come_from_the_state_that_was_read(worker):
     await worker.learn(learning(worker.model, STREAM))
     inputs, published = learning(worker.model, STREAM).inputs, worker.published
     found = await make_predictions(worker, published, inputs, [None] * len(STREAM))
@@ -36,7 +36,7 @@ async def test_before_the_first_example_nothing_is_predicted(worker):
 
 
 @on_worker(configuration=BUDGET)
-async def test_those_without_any_ids_take_nothing_of_the_labels_budget_and_wait_for_none(worker):
+async def test_predictions_without_ids_use_no_label_budget_and_do_not_wait(worker):
     await worker.learn(learning(worker.model, STREAM))
     inputs = learning(worker.model, STREAM).inputs
     before, kept = vars(worker._budget).copy(), []

@@ -9,7 +9,7 @@ from hinged.service.errors import Invalid
 from tests.helpers.limits import limited
 
 integers = st.integers(-(2**63) + 1, 2**63 - 1)
-# Strings that look like what another label could be called.
+# Strings that look like the name of another label.
 tricky = integers.map(str) | st.sampled_from(["true", "false", "True", "null", "", '"', "-", "--1", "²", "1.0", " 1"])
 labels = st.booleans() | integers | st.text(max_size=5) | tricky | tricky.map(json.dumps)
 
@@ -27,7 +27,7 @@ def test_two_labels_never_share_a_name_in_scores(a, b):
     assert (label_key(a) == label_key(b)) == same
 
 
-def test_a_plain_string_is_its_own_name_and_all_else_is_json():
+def test_a_plain_string_is_its_own_name_and_other_labels_are_json():
     names = {"ham": "ham", "": "", "a b": "a b", "1": '"1"', "-7": '"-7"', "true": '"true"', '"x"': '"\\"x\\""'}
     assert {label: score_name(label) for label in names} == names
     assert [score_name(label) for label in (1, -7, True, False)] == ["1", "-7", "true", "false"]
@@ -57,7 +57,7 @@ def test_labels_beyond_the_limits_are_refused_with_their_place(label, reason):
     assert refused.value.details == {"index": 3}
 
 
-def test_of_many_labels_the_first_that_is_beyond_the_limits_is_told():
+def test_the_error_names_the_first_label_beyond_the_limits():
     with limited(label_chars_max=10), pytest.raises(Invalid, match="at most 10") as refused:
         check_labels(["a", True, 1, "b" * 11, 2**63, "b" * 11])
     assert refused.value.message.startswith("examples[3].y: ")

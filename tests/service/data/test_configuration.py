@@ -25,7 +25,7 @@ def parse(**changes):
 
 
 @pytest.mark.parametrize(("label", "complaint"), [("x" * 300, "at most 256 characters"), (2**63, "at most 63 bits")])
-def test_declared_classes_are_held_to_what_examples_are(label, complaint):
+def test_declared_classes_are_checked_like_labels_of_examples(label, complaint):
     with pytest.raises(Invalid, match=rf"classes\[1\]: .*{complaint}"):
         parse(classes=["a", label])
 
@@ -37,13 +37,13 @@ def test_a_class_weight_that_makes_an_impossible_bound_is_refused(C, weight, cla
         parse(C=C, class_weight={"a": weight}, classes=classes)
 
 
-def test_labels_that_python_takes_for_equal_make_other_configurations():
+def test_labels_that_are_equal_in_python_make_different_configurations():
     assert not parse(classes=[True, False]).same_as(parse(classes=[1, 0]))
     assert parse(classes=[1, 0]).same_as(parse(classes=[1, 0]))
 
 
 def of_any_solver():
-    """Bodies: of any solver, with some of its parameters, of which some have their defaults."""
+    """Bodies for any solver, with some of its parameters, some of them at their defaults."""
     kernels = st.sampled_from(
         [{"type": "rbf"}, {"type": "rbf", "gamma": 2.0}, {"type": "rbf", "gamma": "auto"}, {"type": "linear"},
          {"type": "laplacian", "gamma": 0.5}, {"type": "polynomial", "degree": 2}]
@@ -95,7 +95,7 @@ def of_any_solver():
 
 @given(body=of_any_solver(), old=st.booleans())
 @settings(max_examples=500, suppress_health_check=[HealthCheck.filter_too_much])
-def test_what_is_shown_of_a_configuration_makes_the_same_model_and_changes_nothing_of_it(body, old):
+def test_a_shown_configuration_makes_the_same_model_and_changes_nothing(body, old):
     read = parse_configuration if old else new_configuration
     try:
         there = read(json.dumps(body), Settings())
@@ -110,7 +110,7 @@ def test_what_is_shown_of_a_configuration_makes_the_same_model_and_changes_nothi
         assert changed(whole, shown, Settings()).same_as(there)
 
 
-def test_what_is_shown_of_a_configuration_is_what_was_said_and_what_follows_from_it():
+def test_a_shown_configuration_has_given_parts_and_what_follows_from_them():
     body = {"kernel": {"type": "rbf"}, "C": 10, "features": {"type": "dense", "dim": 2}, "labels": {"overlap": 2}}
     assert shown_configuration(new_configuration(json.dumps(body), Settings())) == {
         "solver": "lasvm",
@@ -123,7 +123,7 @@ def test_what_is_shown_of_a_configuration_is_what_was_said_and_what_follows_from
 
 
 @pytest.mark.parametrize("solver", WITHOUT)
-def test_what_was_written_before_a_solver_had_a_parameter_is_read_as_without_it(solver):
+def test_a_configuration_from_before_a_parameter_existed_behaves_as_before(solver):
     written = parse(solver=solver).model_dump(mode="json")
     assert read_configuration(written).same_as(parse(solver=solver))
     read = read_configuration({name: value for name, value in written.items() if name not in WITHOUT[solver]})
@@ -141,14 +141,14 @@ def test_what_was_written_before_a_solver_had_a_parameter_is_read_as_without_it(
         ({"seed": 5}, "exact", {"seed": 5, "precision": "float64"}),
     ],
 )
-def test_of_another_solver_the_parameters_stay_that_mean_the_same(base, solver, expected):
+def test_a_change_of_solver_keeps_parameters_that_mean_the_same(base, solver, expected):
     facts = configured_anew(parse(**base).model_dump(mode="json"), {"solver": solver})
     read = read_configuration(parse_configuration(json.dumps(facts), Settings()).model_dump(mode="json"))
     assert {name: getattr(read, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(("part", "size", "step"), [("window", 1500, 75), ("window", 19, 1), ("half_life", 160, 10)])
-def test_a_span_of_examples_goes_by_in_steps_which_models_from_before_there_were_any_keep_as_theirs(part, size, step):
+def test_spans_get_steps_except_in_models_from_before_steps_existed(part, size, step):
     asked = new_configuration(json.dumps(BASE | {part: {"examples": size}, "solver": "lasvm"}), Settings())
     assert getattr(asked, part).step == step
     written = asked.model_dump(mode="json")
@@ -156,7 +156,7 @@ def test_a_span_of_examples_goes_by_in_steps_which_models_from_before_there_were
     del written[part]["step"]
     there = read_configuration(written)
     assert getattr(there, part).step is None
-    assert found_again(asked, there).same_as(there)  # PUT once more
+    assert found_again(asked, there).same_as(there)  # PUT again
     assert not there.same_as(asked)
     changed = configured_anew(there.model_dump(mode="json"), {"C": 3.0})  # PATCH
     assert getattr(parse_configuration(json.dumps(changed), Settings()), part).step is None
@@ -171,7 +171,7 @@ def named(**features):
     return new_configuration(json.dumps(NAMED | {"features": NAMED["features"] | features}), Settings())
 
 
-def test_no_time_tells_how_long_it_is_since_the_example_before_unless_it_is_asked_and_all_do_in_models_from_before():
+def test_times_give_the_time_since_only_if_asked_but_always_in_older_models():
     assert named().features.since == ()
     assert named(since=["when"]).features.since == ("when",)
     written = named().model_dump(mode="json")
@@ -186,6 +186,6 @@ def test_no_time_tells_how_long_it_is_since_the_example_before_unless_it_is_aske
     ("features", "kind"),
     [({"times": False}, "category"), *(({"columns": {"when": {"type": kind}}}, kind) for kind in ("category", "text"))],
 )
-def test_what_is_no_time_cannot_tell_how_long_it_is_since_the_example_before(features, kind):
-    with pytest.raises(Invalid, match=rf"features.since: 'when' must be a name of times, got one that is a {kind}"):
+def test_since_may_only_name_times(features, kind):
+    with pytest.raises(Invalid, match=rf"features.since: 'when' must be a name of times, got a name of kind {kind}"):
         named(since=["when"], **features)

@@ -19,7 +19,7 @@ from hinged.service.settings import Settings
         (lambda body, *_: parse_configuration(body, Settings()), '{"classes": [', "1.5,", "1.5]}"),
     ],
 )
-def test_a_body_full_of_mistakes_costs_no_more_than_its_first_one(parse, begin, part, end):
+def test_a_body_full_of_mistakes_costs_no_more_than_its_first_mistake(parse, begin, part, end):
     started = time.process_time()
     with pytest.raises(Invalid):
         parse((begin + 500_000 * part + end).encode(), 10_000, RowFeatures(type="dense", dim=2))

@@ -1,4 +1,4 @@
-"""What x may be is asked of the kinds of features and of columns: service/data/features/."""
+"""The kinds of features and of columns decide what x may be: service/data/features/."""
 
 import ast
 
@@ -17,10 +17,10 @@ from hinged.service.data.features.vocabulary import Vocabulary
 from tests.helpers.server import ROOT
 
 KNOWN_BY_NAME = {
-    "service/api/inference/routes.py": {"RecordFeatures"},  # a tensor a column, or one of rows
+    "service/api/inference/routes.py": {"RecordFeatures"},  # a tensor per column, or one tensor of rows
     "service/engine/transfer/estimators.py": {"Scaling"},  # an estimator's scale becomes a model's
 }
-"""Modules outside of the room that name a kind of features, and why each must."""
+"""Modules elsewhere that name a kind of features, and why each must."""
 
 
 class Open(ColumnKind):
@@ -35,21 +35,21 @@ class Later(Moments):
     NAME = "later"
 
 
-def test_a_kind_of_column_that_leaves_something_open_or_repeats_another_is_refused_at_import():
-    with pytest.raises(TypeError, match="Open must say what these are: told, MEANING, EXAMPLE, SQUARE_MAX"):
+def test_a_kind_of_column_that_is_incomplete_or_repeats_another_is_refused_at_import():
+    with pytest.raises(TypeError, match="Open must declare: told, MEANING, EXAMPLE, SQUARE_MAX"):
         known_columns(Open)
-    with pytest.raises(TypeError, match="Again has a name or an aspect that another has"):
+    with pytest.raises(TypeError, match="Again has the name or an aspect of another kind"):
         known_columns(Categories, Again)
-    with pytest.raises(TypeError, match="Later has a name or an aspect that another has"):
+    with pytest.raises(TypeError, match="Later has the name or an aspect of another kind"):
         known_columns(Moments, Later)
 
 
-def test_a_kind_of_features_that_leaves_something_open_is_refused_at_import():
-    with pytest.raises(TypeError, match=r"Features must say what these are: .*encoder.*inputs.*shown.*, X, ONE"):
+def test_an_incomplete_kind_of_features_is_refused_at_import():
+    with pytest.raises(TypeError, match=r"Features must declare: .*encoder.*inputs.*shown.*, X, ONE"):
         known_features(Features)
 
 
-def test_no_module_outside_of_the_room_asks_which_kind_of_features_or_of_column_it_has():
+def test_no_other_module_tests_for_a_kind_of_features_or_column():
     kinds = {kind.__name__ for kind in (*FEATURES, *KINDS.values())}
     kinds |= {"RecordFeatures", "Vocabulary", "Scaling", "RecordReader", "ScaleReader"}
     found = {}
@@ -67,12 +67,12 @@ def test_no_module_outside_of_the_room_asks_which_kind_of_features_or_of_column_
             )
             if named or asked:
                 found[name] = named | ({"features.type"} if asked else set())
-    assert found.pop("service/data/configuration.py") == {"features.type"}  # whether both are of one type
+    assert found.pop("service/data/configuration.py") == {"features.type"}  # whether both have the same type
     assert found == KNOWN_BY_NAME
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_every_kind_of_column_reads_an_example_of_itself_and_survives_a_state(kind):
+def test_every_kind_of_column_reads_its_example_and_survives_save_and_load(kind):
     def vocabulary():
         declared = {"a": kind.NAME} if kind.DECLARED else {}
         return Vocabulary(60, 50, declared, found=[] if kind.DECLARED else [kind.NAME], since=["a"])
@@ -86,10 +86,10 @@ def test_every_kind_of_column_reads_an_example_of_itself_and_survives_a_state(ki
     assert one.figures() == other.figures()
     rows, outside = one.reader().read(asked[:1])
     assert outside == {}
-    assert rows[1].size == 0 or kind.DECLARED  # what has no columns is said of no name
+    assert rows[1].size == 0 or kind.DECLARED  # a kind without columns cannot be declared for a name
 
 
-def test_the_kinds_that_a_configuration_may_name_stand_in_its_document():
+def test_the_kinds_that_a_configuration_may_name_are_documented():
     column = NamedFeatures.model_json_schema()["$defs"]["Column"]["properties"]["type"]
     assert column["enum"] == list(DECLARED)
     assert column["description"] == "; ".join(f"{name}: {KINDS[name].MEANING}" for name in DECLARED)

@@ -17,13 +17,13 @@ def aspects(text, before=None):
      "2026-05-01T12", "2026-05-01T12:60", "2026-05-01 12:00 ", "2026-05-01T12:00+2", "20260501", "2026-W18-5",
      "1.5.2026", "2026-05-01Z", "\u0662026-05-01"],
 )  # fmt: skip
-def test_what_is_no_day_and_no_time_is_none(text):
+def test_a_text_that_is_not_a_day_or_time_gives_none(text):
     assert moment_of(text) is None
 
 
 @settings(deadline=None)
 @given(st.datetimes(timezones=st.just(UTC)) | st.datetimes(timezones=st.timezones()), st.sampled_from(["T", " "]))
-def test_what_python_writes_is_read_as_the_time_that_it_is(time, between):
+def test_times_written_by_python_are_read_exactly(time, between):
     time = time.replace(microsecond=time.microsecond // 1000 * 1000)
     offset = time.utcoffset()
     if offset.total_seconds() % 60 or not timedelta(days=2) < time.replace(tzinfo=None) - datetime.min:  # noqa: DTZ901
@@ -56,7 +56,7 @@ def test_a_day_has_no_hour():
     assert {aspect[0] for aspect in aspects("2026-05-01", 0.0)} == {"weekday", "month"}
 
 
-def test_the_time_since_is_bent_and_is_missing_where_the_other_was_later():
+def test_the_time_since_is_bent_and_missing_if_the_other_time_is_later():
     at = moment_of("2026-05-01T12:00").at
     assert [aspects("2026-05-01T12:00", at - gap)[SINCE] for gap in (0, 1, 3, 1023)] == [0, 1, 2, 10]
     assert SINCE not in aspects("2026-05-01T12:00", at + 1)

@@ -39,13 +39,13 @@ def test_a_model_and_a_solver_take_the_same_values(data):
 
 
 @pytest.mark.parametrize(("name", "parameter"), DECLARED, ids=lambda each: getattr(each, "name", each))
-def test_each_parameter_is_said_once_with_its_meaning_and_default(name, parameter):
+def test_each_parameter_is_declared_once_with_its_meaning_and_default(name, parameter):
     field = CONFIGURATION_OF[name].model_fields[parameter.name]
     assert (field.default, field.description) == (parameter.default, parameter.meaning)
     assert parameter.meaning
     assert parameter.rule.fits(parameter.default)
     with pytest.raises(ValueError, match=f"^{parameter.name} must be .*, got <object"):
         make_solver(name, make_kernel("rbf", 1.0), 2, **{parameter.name: object()})
-    if name in ESTIMATOR_OF and name != "bsgd":  # whose estimator finds `examples` by itself
+    if name in ESTIMATOR_OF and name != "bsgd":  # its estimator finds `examples` by itself
         assert ESTIMATOR_OF[name].rules[parameter.name].allowed.startswith(parameter.rule.allowed)
         assert getattr(ESTIMATOR_OF[name](), parameter.name) == parameter.default

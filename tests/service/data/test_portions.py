@@ -1,4 +1,4 @@
-"""A long body says what it says as a short one: the same examples, the same refusals."""
+"""A long body gives the same result as a short body: the same examples, the same refusals."""
 
 import json
 
@@ -45,7 +45,7 @@ def everything_is_long():
 
 
 def read(body, read_body, configuration, *, long):
-    """What is read of a body, or the message of the refusal; as a long one that is a text, or as a frame's parts."""
+    """Return the result of reading a body, or the message of its refusal. long: as a text, or as a frame's parts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(portions, "SMALL_BYTES", 0 if long else 2**30)
         try:
@@ -55,7 +55,7 @@ def read(body, read_body, configuration, *, long):
 
 
 def plain(found):
-    """What was read, to be compared."""
+    """Return the result in a form that can be compared."""
     if isinstance(found, str):
         return found
     parts = (
@@ -85,14 +85,14 @@ def same(body, read_body, configuration):
     for long_body in (text, portions.Long(body)):
         long = plain(read(long_body, read_body, configuration, long=True))
         if isinstance(short, str) and isinstance(long, str):
-            # Of several things that are wrong either may be told; those that stand alone are told in the same words.
+            # If several things are wrong, either may be reported; a lone problem is reported in the same words.
             assert long
         else:
             assert long == short
 
 
 @given(index=st.integers(0, 29), wrong=st.sampled_from([{"x": [1.0]}, {"x": "a"}, {"y": 1.5}, {"id": ""}, {"more": 1}]))
-def test_the_one_example_that_is_wrong_is_told_in_the_same_words_and_with_its_place(index, wrong):
+def test_a_wrong_example_gives_the_same_error_with_its_place(index, wrong):
     examples = [{"x": [0.5, k], "y": "a", "id": f"i{k}"} for k in range(30)]
     examples[index] |= wrong
     text = json.dumps({"examples": examples}).encode()
@@ -102,7 +102,7 @@ def test_the_one_example_that_is_wrong_is_told_in_the_same_words_and_with_its_pl
 
 
 @given(at=st.integers(0, 3), explain=st.integers(0, 5))
-def test_what_stands_beside_the_examples_counts_wherever_it_stands(at, explain):
+def test_parts_beside_the_examples_count_wherever_they_stand(at, explain):
     parts = [("explain", explain), ("probabilities", True)]
     parts.insert(at, ("examples", [{"x": [k, 1.0]} for k in range(20)]))
     found = read(json.dumps(dict(parts)).encode(), _read_predict, ROWS, long=True)
@@ -110,7 +110,7 @@ def test_what_stands_beside_the_examples_counts_wherever_it_stands(at, explain):
     assert len(found[0]) == 20
 
 
-def test_examples_that_stand_there_twice_are_refused():
+def test_a_body_with_examples_twice_is_refused():
     one = json.dumps([{"x": [k, 1.0]} for k in range(20)])
     for text in (f'{{"examples":{one},"examples":{one}}}', f'{{"examples":{one},"examples":[{{"x":[1,2]}}]}}'):
         assert "twice" in read(text.encode(), _read_predict, ROWS, long=True)

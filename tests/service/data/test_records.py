@@ -39,7 +39,7 @@ def test_the_order_of_names_and_nulls_do_not_matter(x, random):
 
 
 @given(objects)
-def test_a_canonical_record_says_what_was_sent_and_stays_as_it_is(x):
+def test_a_canonical_record_has_the_sent_values_and_is_a_fixed_point(x):
     record = parsed(x)
     assert list(record) == sorted(name for name, value in x.items() if value is not None)
     for name, value in record.items():
@@ -64,7 +64,7 @@ def test_packed_records_come_back_to_the_bit(xs):
     assert json.dumps(unpack_records(packed)) == json.dumps(records)
 
 
-def test_what_is_no_packed_batch_is_refused():
+def test_an_invalid_packed_batch_is_refused():
     for packed in ({}, {"names": [], "rows": [[0]]}, {"names": [["a"]], "rows": [[0]]}, {"names": 1, "rows": [[0]]}):
         with pytest.raises(ValueError, match=r"packed records|zip"):
             unpack_records(packed)
@@ -73,9 +73,9 @@ def test_what_is_no_packed_batch_is_refused():
 @pytest.mark.parametrize(
     ("x", "reason"),
     [
-        ("[1.0]", "x is an object of names and values, got [1.0]"),
-        ('{"a": [1]}', "'a': a value is a number, a string, a boolean or null, got [1]"),
-        ('{"a": {"b": 1}}', "'a': a value is a number"),
+        ("[1.0]", "x must be an object of names and values, got [1.0]"),
+        ('{"a": [1]}', "'a': a value must be a number, a string, a boolean or null, got [1]"),
+        ('{"a": {"b": 1}}', "'a': a value must be a number"),
         ('{"a": NaN}', "got NaN"),
         ('{"a": 1e101}', "at most 1e+100 from 0, got 1e+101"),
         ('{"a": 1' + 400 * "0" + "}", "got Infinity"),
@@ -98,7 +98,7 @@ def test_a_record_at_the_limits_is_taken():
     assert parsed(x) == x
 
 
-def test_a_record_full_of_mistakes_costs_no_more_than_its_first_one():
+def test_a_record_full_of_mistakes_costs_no_more_than_its_first_mistake():
     body = json.dumps({"examples": [{"x": {f"{n}": [] for n in range(FIELDS_MAX)}}] * 200}).encode()
     started = time.process_time()
     with pytest.raises(Invalid, match=r"0.*x: "):

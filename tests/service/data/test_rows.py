@@ -1,4 +1,4 @@
-"""Rows of numbers in the form that a configuration asks for: service/data/features/rows.py."""
+"""Rows of numbers in the form that a configuration needs: service/data/features/rows.py."""
 
 import json
 
@@ -21,7 +21,7 @@ def configured(scale):
 
 
 @pytest.mark.parametrize("integers", [np.int32, np.int64])
-def test_scaled_rows_are_kept_as_they_came_in_whatever_form_they_come(integers):
+def test_scaled_rows_are_kept_as_they_came_in_any_form(integers):
     configuration = configured("auto")
     given = np.array(INDPTR, integers), np.array(INDICES, integers), np.array(VALUES)
     facts, arrays = inputs_state(sparse_rows(*given, configuration))
@@ -42,6 +42,6 @@ def test_scaled_rows_are_kept_as_they_came_in_whatever_form_they_come(integers):
         (INDICES, [1.0, np.nan, 1.0, 1.0, 1.0], "row 0: feature 0 is nan; numbers must be finite and at most 1e"),
     ],
 )
-def test_what_is_no_row_is_refused_with_its_place(indices, values, reason):
+def test_an_invalid_row_is_refused_with_its_place(indices, values, reason):
     with pytest.raises(BadRow, match=reason):
         sparse_rows(np.array(INDPTR), np.array(indices), np.array(values), configured("auto"))

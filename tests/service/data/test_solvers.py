@@ -1,4 +1,4 @@
-"""Every solver as a model: created by name, learned, restarted, and what its configuration may say."""
+"""Every solver as a model: created by name, taught, restarted, and what its configuration may have."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def body(name, **changes):
     return BODY | {"solver": name} | precision | changes
 
 
-# What a model may ask for besides its solver's name, and which is computed in another way.
+# Parts that a model may ask for besides its solver's name, and that are computed differently.
 VARIANTS = {
     "lasvm-second-order": ("lasvm", {"second_order": True, "delta_max": 3.0}),
     **{
@@ -56,7 +56,7 @@ def test_the_names_are_those_of_the_catalogue():
 
 
 @names
-def test_defaults_of_the_configuration_are_those_of_the_solver(name):
+def test_defaults_of_the_configuration_equal_the_solvers(name):
     configuration = parse_configuration(json.dumps(body(name)), Settings())
     made = SOLVERS[name].make(
         configuration.kernel.build(), 2, points_max=configuration.points_max, when_full=configuration.when_full,
@@ -82,7 +82,7 @@ def test_all_models_are_the_same_after_a_restart_and_after_kill_9(server, ask):
         return {key: (m.figures()["support_vectors"], m.predict([0, 1], [1, 1])) for key, m in models.items()}
 
     before = answers()
-    server.kill()  # newest snapshots and the log behind them
+    server.kill()  # newest snapshots and the log after them
     server.start()
     assert answers() == before
     server.terminate()
@@ -101,7 +101,7 @@ def test_a_part_that_another_solver_has_is_refused(name):
         parse_configuration(json.dumps(body(name, **{foreign: 1})), Settings())
 
 
-def test_an_unknown_solver_is_refused_with_those_that_there_are(ask):
+def test_an_unknown_solver_is_refused_with_a_list_of_solvers(ask):
     error = refusal(ask("PUT", "/models/unknown", json=body("lasvm", solver="magic")), 422, "invalid")
     assert error["message"].startswith("configuration: solver: must be one of auto, smo, lasvm")
     assert error["message"].endswith('got "magic"')

@@ -15,7 +15,7 @@ def test_words_are_runs_of_letters_and_digits_whatever_their_case():
     assert words_of("cafe\u0301 \ufb01n") == words_of("café fin")
 
 
-def test_where_there_are_no_spaces_each_character_is_a_word():
+def test_in_scripts_without_spaces_each_character_is_a_word():
     assert words_of("機械学習 ml2 かな") == ["機", "械", "学", "習", "ml2", "か", "な"]
 
 
@@ -52,9 +52,10 @@ def test_a_word_weighs_more_the_fewer_texts_have_it_and_the_more_often_it_comes(
     the, cat, new = parts("the cat fish")
     assert the < cat < new
     cat, _, dog = parts("cat cat dog")
-    assert dog / cat == pytest.approx(2 / (1.25 * 1.5))  # log2(1 + 3/1); log2(1 + 3/2) and log2(1 + 2) by lines
+    # log2(1 + 3/1); log2(1 + 3/2) and log2(1 + 2) by straight lines
+    assert dog / cat == pytest.approx(2 / (1.25 * 1.5))
 
 
-def test_before_anything_was_seen_all_words_weigh_the_same():
+def test_before_a_warm_up_all_words_weigh_the_same():
     row = even(BUCKETS).row(counted("one two"))
     assert [number for _, number in row] == pytest.approx([3**-0.5] * 3)

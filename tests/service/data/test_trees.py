@@ -1,4 +1,4 @@
-"""JSON that is read in slices says what pydantic's parser says of it in one go, wherever windows end."""
+"""JSON parsed in slices gives the result of pydantic's parser, wherever windows end."""
 
 import json
 import time
@@ -40,7 +40,7 @@ def texts(draw):
 
 @st.composite
 def damaged(draw):
-    """JSON of which some bytes are others, or the end is missing."""
+    """JSON with some bytes changed, or cut off."""
     text = bytearray(draw(texts()))
     for at, byte in draw(
         st.lists(st.tuples(st.integers(0, len(text) - 1), st.sampled_from(b'[]{},:" \\0a')), max_size=3)
@@ -57,12 +57,12 @@ def windows():
 
 
 @given(text=texts())
-def test_a_text_says_the_same_in_slices(text):
+def test_a_text_parsed_in_slices_gives_the_same_value(text):
     assert repr(at_once(tree(text, ANY))) == repr(from_json(text))
 
 
 @given(text=damaged() | st.binary(max_size=60))
-def test_what_is_no_json_in_one_go_is_none_in_slices_and_the_other_way_round(text):
+def test_slices_refuse_exactly_the_texts_that_pydantic_refuses(text):
     try:
         found = from_json(text)
     except ValueError:
@@ -73,7 +73,7 @@ def test_what_is_no_json_in_one_go_is_none_in_slices_and_the_other_way_round(tex
 
 
 @given(examples=st.lists(scalars | st.lists(scalars, max_size=3), max_size=12), more=scalars)
-def test_elements_that_are_taken_come_in_order_and_are_told_as_an_empty_list(examples, more):
+def test_taken_elements_come_in_order_and_leave_an_empty_list(examples, more):
     text = json.dumps({"before": more, "examples": examples, "behind": more}).encode()
     taken = []
 
@@ -92,18 +92,18 @@ def test_elements_that_are_taken_come_in_order_and_are_told_as_an_empty_list(exa
     [
         (b"[" * 500, "recursion limit exceeded at byte 101"),
         (b"[" + b"1" * 100 + b"]", "number out of range"),
-        (b"[" + b"1," * 30 + b"]", "a value is expected"),
-        (b"[1" + b" " * 100 + b",,2]", "a value is expected"),
+        (b"[" + b"1," * 30 + b"]", "expected a value"),
+        (b"[1" + b" " * 100 + b",,2]", "expected a value"),
         (b'{"a": [' + b"1, " * 100 + b"2]}", "a: at most 50 elements are allowed, got more"),
         (b'{"a": [[' + b"1, " * 100 + b"2]]}", r"a\[0\]: at most 50 elements are allowed, got more"),
         (b"{" + b",".join(b'"%d":1' % k for k in range(3000)) + b"}", "at most 2000 names are allowed, got more"),
-        (b'{"' + b"a" * 100 + b'":1}', "a name in quotes, of less than 24 bytes"),
-        (b'["' + b"a" * (2**22 + 100) + b'"]', "a string has at most 4194304 bytes, got more"),
-        (b'["' + b"a" * 100, "it ends in the middle of a string"),
+        (b'{"' + b"a" * 100 + b'":1}', "expected a name in quotes, of less than 24 bytes"),
+        (b'["' + b"a" * (2**22 + 100) + b'"]', "a string may have at most 4194304 bytes, got more"),
+        (b'["' + b"a" * 100, "unexpected end of a string"),
         (b"[[1," + b"2" * 20 + b"," * 3, "trailing comma at byte 2"),
     ],
 )
-def test_what_is_too_much_or_none_is_refused_with_the_place(text, message):
+def test_invalid_or_excessive_json_is_refused_with_its_place(text, message):
     with pytest.raises(Invalid, match=message):
         at_once(tree(text, {"": 50}))
 
@@ -111,8 +111,8 @@ def test_what_is_too_much_or_none_is_refused_with_the_place(text, message):
 @pytest.mark.parametrize(
     "part", [b"[", b"{", b'"', b"\\", b'{"a":', b'[1,"', b"[{", b'",', b"]", b'\\"', b'"a":1,', b" "]
 )
-def test_no_text_takes_a_time_that_grows_faster_than_its_length(monkeypatch, part):
-    """Of four times the length twenty times the time is not linear any more; measured as time of the processor."""
+def test_parsing_time_is_linear_in_the_length(monkeypatch, part):
+    """Twenty times the time for four times the length is no longer linear; measured as CPU time."""
     monkeypatch.setattr(trees, "WINDOW_BYTES", 2**14)
 
     def seconds(size):

@@ -49,7 +49,7 @@ def test_a_name_whose_numbers_are_all_equal_is_scaled_by_their_size():
     assert np.array_equal(dense(vocabulary.encode([{"a": 0.1, "b": 0}, {"a": 0.2, "b": 2}]), 2), [[0, 0], [1, 2]])
 
 
-def test_a_wild_value_is_clipped():
+def test_an_extreme_value_is_clipped():
     vocabulary = taught([{"a": value} for value in (1, 2, 3)])
     rows = vocabulary.encode([{"a": 1e100}, {"a": -1e100}, {"new": 1e-300}, {"new": -1e100}])
     assert rows[2].tolist() == [CLIP, -CLIP, 1, -CLIP]
@@ -60,7 +60,7 @@ def test_standardising_survives_numbers_that_share_their_leading_digits():
     assert vocabulary.encode([{"t": 1.7e15 + 999}])[2] == pytest.approx(499.5 / math.sqrt((1000**2 - 1) / 12), rel=1e-9)
 
 
-def test_what_is_new_gets_a_column_until_all_are_used_then_it_is_counted():
+def test_new_values_get_columns_until_all_are_used_and_are_then_counted():
     vocabulary = taught([{"a": "x"}], columns_max=3)
     rows = vocabulary.encode([{"a": "y"}, {"b": -4}, {"b": 8, "c": 1}, {"a": "z", "c": "w"}])
     assert np.array_equal(dense(rows, 3), [[0, 1, 0], [0, 0, -1], [0, 0, 2], [0, 0, 0]])
@@ -78,7 +78,7 @@ def test_ignored_names_are_counted_one_by_one_up_to_a_limit():
     assert figures["ignored_names"]["n0"] == 2
 
 
-def test_a_name_whose_values_are_nearly_all_different_is_warned_of():
+def test_a_name_whose_values_nearly_all_differ_gets_a_warning():
     records = [{"id": f"u{n}", "job": "abc"[n % 3], "n": n, "x": f"{n % 40}"} for n in range(100)]
     vocabulary = taught(records, columns_max=1000)
     (warning,) = vocabulary.warnings(100)
@@ -86,10 +86,10 @@ def test_a_name_whose_values_are_nearly_all_different_is_warned_of():
     assert vocabulary.warnings(1000) == []  # by then they are categories
     full = taught([{"id": f"u{n}"} for n in range(100)], columns_max=80)
     full.encode([{"id": f"later {n}"} for n in range(1000)])
-    assert "'id'" in "".join(full.warnings(10_000))  # no column is left to see it by
+    assert "'id'" in "".join(full.warnings(10_000))  # no column is left to notice it by
 
 
-def test_of_too_many_columns_in_the_warm_up_the_most_frequent_stay():
+def test_if_the_warm_up_shows_too_many_columns_the_most_frequent_stay():
     vocabulary = taught([{"id": f"{n}", "job": "ab"[n % 2], "n": n} for n in range(10)], columns_max=3)
     assert [column for column, _ in vocabulary.state()[0]["columns"]] == ["job", "n", "job"]
     assert vocabulary.figures()["ignored_names"] == {"id": 10}
@@ -98,7 +98,7 @@ def test_of_too_many_columns_in_the_warm_up_the_most_frequent_stay():
 @pytest.mark.parametrize("kinds", [{}, KINDS])
 @settings(deadline=None)
 @given(st.data(), st.integers(0, 12), st.integers(1, 20))
-def test_how_a_stream_is_batched_does_not_matter_to_the_bit(kinds, data, warmup, columns_max):
+def test_batching_changes_no_bit(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
     one, other = (Vocabulary(warmup, columns_max, kinds, found=["time"] if kinds else (), buckets=300) for _ in "12")
     by_one = streamed(one, records, iter(lambda: 1, 0))
@@ -111,7 +111,7 @@ def test_how_a_stream_is_batched_does_not_matter_to_the_bit(kinds, data, warmup,
 @settings(deadline=None)
 @given(st.data(), st.integers(0, 12), st.integers(1, 20))
 @pytest.mark.long
-def test_a_state_goes_on_as_if_it_had_never_been_kept(kinds, data, warmup, columns_max):
+def test_a_loaded_state_continues_as_if_never_saved(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
     at = data.draw(st.integers(0, len(records)))
     one, other = (Vocabulary(warmup, columns_max, kinds, found=["time"] if kinds else (), buckets=300) for _ in "12")
@@ -146,7 +146,7 @@ def test_provisional_columns_leave_no_trace(records, data):
 
 
 @pytest.mark.parametrize(("warmup", "moments"), [(100, [16, 32, 64, 100]), (64, [16, 32, 64]), (3, [3])])
-def test_it_is_time_to_freeze_whenever_the_warm_up_has_doubled_and_at_its_end(warmup, moments):
+def test_freeze_is_due_whenever_the_warm_up_has_doubled_and_at_its_end(warmup, moments):
     vocabulary, due = Vocabulary(warmup, 10), []
     while vocabulary.warming:
         until = vocabulary.until_freeze
@@ -172,7 +172,7 @@ def test_a_reader_encodes_as_the_vocabulary_did_when_it_was_made(first, later, a
     vocabulary = Vocabulary(0, 12)
     vocabulary.encode(first)
     reader = vocabulary.reader()
-    copy = Vocabulary(0, max(len(vocabulary), 1))  # all its columns are used: what it does not know is left out
+    copy = Vocabulary(0, max(len(vocabulary), 1))  # all its columns are used, so unknown values are left out
     copy.load(*vocabulary.state())
     expected = [part.tobytes() for part in copy.encode(asked)] if len(vocabulary) else None
     for _ in range(2):
@@ -227,14 +227,14 @@ def test_the_spread_is_the_mean_over_all_pairs_of_rows(records):
     assert variance == pytest.approx(table.var(axis=0).sum(), abs=1e-9)
 
 
-def test_without_a_warm_up_columns_come_as_they_are_seen():
+def test_without_a_warm_up_columns_are_added_as_they_are_seen():
     vocabulary = Vocabulary(0, 10)
     assert not vocabulary.warming
     assert np.array_equal(dense(vocabulary.encode([{"a": 4, "b": "x"}, {"a": 6}]), 2), [[1, 1], [1.5, 0]])
     assert vocabulary.spread.gamma("rbf") == 1
 
 
-def test_a_linear_kernel_has_no_gamma_and_learns_names_all_the_same():
+def test_a_linear_kernel_has_no_gamma_and_still_learns_names():
     assert taught([{"a": 1}, {"a": 3}]).spread.gamma("linear") == 1
 
 
@@ -246,7 +246,7 @@ def test_a_linear_kernel_has_no_gamma_and_learns_names_all_the_same():
         ({"columns": [["a", ["hour", "tan"]], ["a", "x"]]}, "a string, a boolean or null"),
         ({"before": [["a", float("nan")]]}, "moment"),
         ({"before": [["a", 1]]}, "moment"),
-        ({"before": [[3, 1.0]]}, "a name is a string"),
+        ({"before": [[3, 1.0]]}, "a name must be a string"),
         ({"columns": [["a", "x"], ["a"]]}, "a string, a boolean or null"),
         ({"columns": [["a", "x"]]}, "mean"),
         ({"columns": [[f"a{n}", None] for n in range(5)]}, "at most 4"),
@@ -262,13 +262,13 @@ def test_a_linear_kernel_has_no_gamma_and_learns_names_all_the_same():
         ({"scale": np.array([2.0, 1])}, "scale"),
         ({"columns": [["a", "x"], [None, 0]]}, "a string, a boolean or null"),
         ({"warming": 0}, "observed"),
-        ({"ignored": 1e300}, "counted"),
-        ({"ignored": True}, "counted"),
-        ({"ignored_names": [["a", -1]]}, "counted"),
+        ({"ignored": 1e300}, "counts of ignored"),
+        ({"ignored": True}, "counts of ignored"),
+        ({"ignored_names": [["a", -1]]}, "counts of ignored"),
         ({"ignored_names": [["a", 7]]}, "ignored"),
     ],
 )
-def test_a_state_that_does_not_fit_together_is_refused_and_changes_nothing(changes, reason):
+def test_an_inconsistent_state_is_refused_and_changes_nothing(changes, reason):
     vocabulary = taught([{"a": "x"}, {"a": 2}], columns_max=4)
     before = whole(vocabulary)
     facts, arrays = vocabulary.state()
@@ -280,7 +280,7 @@ def test_a_state_that_does_not_fit_together_is_refused_and_changes_nothing(chang
 
 
 @pytest.mark.parametrize(("warmup", "columns_max"), [(-1, 1), (0, 0)])
-def test_sizes_that_make_no_vocabulary_are_refused(warmup, columns_max):
+def test_invalid_sizes_of_a_vocabulary_are_refused(warmup, columns_max):
     with pytest.raises(ValueError, match="must be >"):
         Vocabulary(warmup, columns_max)
 

@@ -26,13 +26,13 @@ def test_strings_that_are_days_and_times_become_circles_and_the_time_since():
     at = columns.index(("when", "hour", "cos"))
     assert table[:4, at] == pytest.approx([1, 0, -1, 0])
     gap = table[:, columns.index(("when", "since"))]
-    assert gap == pytest.approx(np.zeros(12))  # all are six hours: their size is the scale
+    assert gap == pytest.approx(np.zeros(12))  # all are six hours: that is the scale
     fields = {field["name"]: field for field in vocabulary.figures()["fields"]}
     assert fields["when"]["time"]
     assert "time" not in fields["b"]
 
 
-def test_strings_are_times_where_it_is_said_and_categories_where_it_is_not():
+def test_strings_are_times_if_declared_or_looked_for_and_else_categories():
     records = [{"a": "2026-05-01", "b": "2026-05-01", "c": "soon"}] * 3
     vocabulary = Vocabulary(3, 100, {"b": "category", "c": "time"}, found=["time"])
     vocabulary.observe(records)
@@ -45,7 +45,7 @@ def test_strings_are_times_where_it_is_said_and_categories_where_it_is_not():
     assert [column for column in former.state()[0]["columns"] if column[0] == "a"] == [["a", "2026-05-01"]]
 
 
-def test_a_few_strings_that_are_no_times_leave_no_trace_among_many_that_are():
+def test_a_few_other_strings_among_many_times_leave_no_trace():
     vocabulary = Vocabulary(40, 100, found=["time"])
     vocabulary.observe([{"when": "2026-05-01"}] * 38 + [{"when": "unknown"}] * 2)
     assert np.diff(vocabulary.freeze()[0])[-3:].tolist() == [4, 0, 0]
@@ -55,7 +55,7 @@ def test_a_few_strings_that_are_no_times_leave_no_trace_among_many_that_are():
     assert other.figures()["fields"] == [{"name": "when", "number": False, "values": 2}]
 
 
-def test_the_time_since_is_that_since_the_example_learned_before():
+def test_the_time_since_counts_from_the_example_learned_before():
     vocabulary = Vocabulary(0, 100, {"when": "time"}, since=["when"])
 
     def since(rows):
@@ -68,7 +68,7 @@ def test_the_time_since_is_that_since_the_example_learned_before():
     reader = vocabulary.reader()
     asked = [{"when": "2026-05-01T14:00:25+02:00"}] * 2
     assert since(reader.encode(asked)) == [2, 2]  # each after the newest that was learned
-    assert since(reader.read(asked)[0]) == [2, 0]  # each after the one before it
+    assert since(reader.read(asked)[0]) == [2, 0]  # each after the row before it
     assert since(reader.read(asked)[0]) == [2, 0]
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:09Z"}])) == []  # came late
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:25Z"}])) == [2]
@@ -90,7 +90,7 @@ def test_a_name_of_times_is_forgotten_with_the_last_of_its_columns():
     assert "before" not in facts
 
 
-def test_texts_have_columns_of_their_own_behind_the_others():
+def test_texts_have_separate_columns_behind_the_columns_of_names():
     vocabulary = Vocabulary(3, 10, {"note": "text"}, buckets=1000)
     vocabulary.observe([{"note": note, "a": n} for n, note in enumerate(["a b", "b c", "c d"])])
     indptr, indices, entries = vocabulary.freeze()
@@ -100,15 +100,15 @@ def test_texts_have_columns_of_their_own_behind_the_others():
         assert np.square(entries[first + 1 : last]).sum() == pytest.approx(1)
     figures = vocabulary.figures()
     assert (figures["columns"], figures["texts"], figures["words"]) == (1, ["note"], 7)
-    assert vocabulary.encode([{"note": "..."}, {"note": 3}])[0].tolist() == [0, 0, 1]  # a number is one
+    assert vocabulary.encode([{"note": "..."}, {"note": 3}])[0].tolist() == [0, 0, 1]  # a number has a column
 
 
-def test_of_strings_with_spaces_that_are_all_different_the_warning_says_what_they_are():
+def test_a_warning_about_different_strings_with_spaces_suggests_text():
     vocabulary = taught([{"note": f"a sentence of {n}"} for n in range(60)], columns_max=1000)
     assert 'declare it {"type": "text"}' in vocabulary.warnings(60)[0]
 
 
-def test_times_that_found_no_column_are_times_still_once_the_state_was_kept():
+def test_times_without_a_column_are_still_times_in_a_loaded_state():
     vocabulary = Vocabulary(1, 1, found=["time"])
     vocabulary.observe([{"a": True, "t": "2026-05-01"}])
     vocabulary.freeze()
@@ -129,7 +129,7 @@ def boarded(records=PASSENGERS, warmup=100, columns_max=1000, kinds=None):
     return vocabulary
 
 
-def test_strings_that_are_nearly_all_different_get_no_columns_and_the_figures_say_so():
+def test_strings_that_nearly_all_differ_get_no_columns_and_the_figures_say_so():
     vocabulary = boarded()
     figures = vocabulary.figures()
     assert figures["left_out"] == {"name": 100}
@@ -137,12 +137,12 @@ def test_strings_that_are_nearly_all_different_get_no_columns_and_the_figures_sa
     assert vocabulary.encode([{"name": "Roe, Mrs. Jane"}, {"name": "Doe, Mr. 3"}])[1].size == 0
     assert (len(vocabulary), vocabulary.figures()["ignored"]) == (84, 0)
     left_out, repeated = vocabulary.warnings(100)
-    assert left_out.startswith("'name' is left out: its strings, 100 different ones in the warm-up")
+    assert left_out.startswith("'name' is left out: its 100 different strings in the warm-up")
     assert '"columns": {"name": {"type": "category"}}' in left_out
     assert repeated.startswith("'ticket' has 80 different values in 100 examples")
 
 
-def test_what_is_said_of_a_name_is_done_and_told_of_no_more():
+def test_a_declared_name_gets_no_warning():
     forced = boarded(kinds={"name": "category", "ticket": "category"})
     assert {field["name"]: field["values"] for field in forced.figures()["fields"]}["name"] == 100
     assert "left_out" not in forced.figures()
@@ -150,7 +150,7 @@ def test_what_is_said_of_a_name_is_done_and_told_of_no_more():
     assert boarded(kinds={"name": "text"}).figures()["words"] > 100
 
 
-def test_numbers_and_booleans_of_a_name_that_is_left_out_keep_their_columns():
+def test_numbers_and_booleans_of_a_left_out_name_keep_their_columns():
     vocabulary = boarded([*PASSENGERS[:98], {"name": 3}, {"name": True}])
     assert vocabulary.figures()["left_out"] == {"name": 98}
     assert vocabulary.encode([{"name": 3}, {"name": True}, {"name": "true"}])[0].tolist() == [0, 1, 2, 2]
@@ -167,7 +167,7 @@ def test_numbers_and_booleans_of_a_name_that_is_left_out_keep_their_columns():
         ([{"a": f"2026-05-{1 + n % 28:02}T{n // 28:02}:00"} for n in range(100)], {"a": 100}),
     ],
 )
-def test_what_counts_as_nearly_all_different(records, left_out):
+def test_strings_count_as_nearly_all_different_from_a_share_on(records, left_out):
     assert boarded(records, len(records)).figures().get("left_out") == left_out
 
 
@@ -179,7 +179,7 @@ def test_days_and_times_that_are_all_different_are_days_and_times():
     assert "left_out" not in vocabulary.figures()
 
 
-def test_a_name_that_seemed_to_be_an_identifier_early_on_is_a_category_once_its_strings_come_again():
+def test_an_apparent_identifier_becomes_a_category_once_its_strings_repeat():
     vocabulary = Vocabulary(128, 1000, found=["identifier"])
     vocabulary.observe([{"a": f"{n}"} for n in range(64)])
     assert vocabulary.freeze()[1].size == 0
@@ -188,7 +188,7 @@ def test_a_name_that_seemed_to_be_an_identifier_early_on_is_a_category_once_its_
     assert "left_out" not in vocabulary.figures()
 
 
-def test_models_that_do_not_look_for_identifiers_take_all_strings_for_categories():
+def test_models_that_do_not_look_for_identifiers_treat_all_strings_as_categories():
     former = taught(PASSENGERS, columns_max=1000)
     assert {field["name"]: field["values"] for field in former.figures()["fields"]}["name"] == 100
     assert "left_out" not in former.state()[0]
@@ -196,8 +196,8 @@ def test_models_that_do_not_look_for_identifiers_take_all_strings_for_categories
 
 @settings(deadline=None, max_examples=30)
 @given(st.data(), st.integers(45, 70), st.integers(1, 90))
-def test_what_is_left_out_does_not_depend_on_batches_and_survives_a_state(data, warmup, columns_max):
-    """Streams in which names of all shares of different strings stand beside each other."""
+def test_left_out_names_do_not_depend_on_batches_and_survive_save_and_load(data, warmup, columns_max):
+    """Streams with names that have all shares of different strings."""
     spans = {name: data.draw(st.integers(1, 100)) for name in "abc"}
     records = [{name: f"{n % span}" for name, span in spans.items()} | {"n": n} for n in range(80)]
     at = data.draw(st.integers(0, 80))
@@ -229,7 +229,7 @@ def test_what_is_left_out_does_not_depend_on_batches_and_survives_a_state(data, 
         [["name"]],
     ],
 )
-def test_a_state_that_leaves_out_what_cannot_be_is_refused_and_changes_nothing(left_out):
+def test_a_state_with_impossible_left_out_names_is_refused_and_changes_nothing(left_out):
     vocabulary = boarded(kinds={"told": "category"})
     before = whole(vocabulary)
     facts, arrays = vocabulary.state()
@@ -248,8 +248,8 @@ TIMED = st.lists(
 @given(
     st.lists(MOMENTS, min_size=3, max_size=20), TIMED, st.sampled_from([(), ("when",), ("when", "then")]), st.booleans()
 )
-def test_a_request_is_read_for_a_prediction_as_it_would_be_learned_in_that_order(seen, asked, since, ordered):
-    """Columns that are known; times in any order, or in theirs."""
+def test_a_request_is_predicted_as_if_its_examples_were_learned_in_order(seen, asked, since, ordered):
+    """Records with known columns; times in any order, or ascending."""
     records = [{"a": r, "then": when, "when": when} for r, when in enumerate(sorted(seen))]
     vocabulary = Vocabulary(len(records), 100, found=["time"], since=since)
     vocabulary.observe(records)
@@ -266,7 +266,7 @@ def test_a_request_is_read_for_a_prediction_as_it_would_be_learned_in_that_order
     assert ("before" in vocabulary.state()[0]) == bool(since)
 
 
-def test_a_model_from_before_it_was_asked_for_learns_the_time_since_as_ever_and_reads_it_within_its_limit():
+def test_an_older_model_learns_the_time_since_as_before_and_predicts_with_the_limit():
     near = [{"when": when} for when in WHEN[:2]] + [{"when": "2026-05-01T07:00"}]
     found = {}
     for since in (None, ("when",)):

@@ -1,4 +1,4 @@
-"""A port of which several processes take connections."""
+"""A port of which several processes accept connections."""
 
 import asyncio
 import socket
@@ -23,7 +23,7 @@ class Hearing(asyncio.Protocol):
 
 
 @pytest.mark.parametrize("turns", range(12))
-def test_a_connection_that_is_half_made_when_no_more_are_taken_is_served(turns):
+def test_a_half_made_connection_is_served_although_no_more_are_accepted(turns):
     async def main():
         protocols = []
 

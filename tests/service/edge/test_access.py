@@ -1,4 +1,4 @@
-"""A server with keys: what each role may do, on which models, and how one gets in."""
+"""A server with keys: what each role may do, on which models, and how a caller gets in."""
 
 import asyncio
 import itertools
@@ -95,7 +95,7 @@ BODIES = {
 
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize(("route", "who"), list(itertools.product(NEEDS, ROLES)))
-def test_a_route_takes_its_role_and_those_above(ask, route, who):
+def test_a_route_accepts_its_role_and_higher_roles(ask, route, who):
     method, path = route
     body = BODIES.get(path) if method != "GET" else None
     answer = ask(who, method, path, json=body)
@@ -123,7 +123,7 @@ def test_without_a_key_only_health_and_the_description_answer(guarded):
     "header",
     ["", "Bearer", "Basic {key}", "{key}", "Bearer {key}x", "Bearer x{key}", "bearer {KEY}", "Bearer \xff"],
 )
-def test_anything_but_a_known_key_is_refused(guarded, header):
+def test_any_credentials_but_a_known_key_are_refused(guarded, header):
     _, plain, _, keys = guarded
     text = header.format(key=keys["admin"], KEY=keys["admin"].upper())
     answer = plain("GET", "/models", headers={"authorization": text.encode("latin-1")})
@@ -150,7 +150,7 @@ def test_a_key_in_a_url_opens_nothing(guarded, name):
 
 
 @pytest.mark.usefixtures("models")
-def test_a_bound_key_reaches_its_models_and_sees_no_others(ask):
+def test_a_bound_key_reaches_and_sees_only_its_models(ask):
     assert [m["model"] for m in ask("bound reader", "GET", "/models").json()["models"]] == ["fraud-eu", "one"]
     for path in ("/models/fraud-eu", "/models/one"):
         assert ask("bound reader", "GET", path).status_code == 200
@@ -162,7 +162,7 @@ def test_a_bound_key_reaches_its_models_and_sees_no_others(ask):
     refusal(ask("bound admin", "PUT", "/models/mine", json=BASE), 403, "forbidden")
 
 
-def test_the_default_model_is_made_by_an_admin_and_then_there_for_those_whose_keys_cover_it(ask):
+def test_an_admin_creates_the_default_model_for_all_keys_that_cover_it(ask):
     body = {"examples": [example([0, 1], "up"), example([1, 0], "down")]}
     refusal(ask("writer", "POST", "/learn", json=body), 403, "forbidden")
     refusal(ask("reader", "GET", "/models/default"), 404, "not_found")
@@ -175,7 +175,7 @@ def test_the_default_model_is_made_by_an_admin_and_then_there_for_those_whose_ke
 
 
 @pytest.mark.usefixtures("models")
-def test_an_annotator_labels_what_the_model_knows_and_brings_nothing_of_its_own(ask):
+def test_an_annotator_labels_examples_that_the_model_knows_and_sends_none(ask):
     ask("writer", "POST", "/models/one/pool", json={"examples": [{"id": "c1", "x": [0.5, 0.1]}]})
     ask("reader", "POST", "/models/one/predict", json={"id": "late", "x": [0.5, 0.2]})
     (query,) = ask("annotator", "POST", "/models/one/queries", json={"annotator": "ann"}).json()["queries"]
@@ -188,7 +188,7 @@ def test_an_annotator_labels_what_the_model_knows_and_brings_nothing_of_its_own(
     assert "writer" in error["message"]
 
 
-def test_figures_of_the_whole_server_are_not_for_a_bound_key(ask):
+def test_a_bound_key_does_not_get_figures_of_the_whole_server(ask):
     error = refusal(ask("bound admin", "GET", "/metrics"), 403, "forbidden")
     assert "all models" in error["message"]
 
@@ -206,7 +206,7 @@ def test_a_refused_request_changes_nothing(ask):
     assert ask("reader", "GET", "/models/one").json()["examples"] == before
 
 
-def test_keys_are_made_and_revoked_while_the_server_runs(guarded):
+def test_keys_can_be_made_and_revoked_while_the_server_runs(guarded):
     _, plain, path, _ = guarded
     text = create_key(path, "guest", "reader")
     assert plain("GET", "/models", headers=bearer(text)).status_code == 200
@@ -214,7 +214,7 @@ def test_keys_are_made_and_revoked_while_the_server_runs(guarded):
     refusal(plain("GET", "/models", headers=bearer(text)), 401, "unauthenticated")
 
 
-def test_a_spoilt_key_file_lets_nobody_in_and_the_log_says_why(guarded):
+def test_an_invalid_key_file_lets_nobody_in_and_the_log_says_why(guarded):
     server, plain, path, keys = guarded
     good = path.read_bytes()
     path.write_bytes(b"{")
@@ -224,7 +224,7 @@ def test_a_spoilt_key_file_lets_nobody_in_and_the_log_says_why(guarded):
     finally:
         path.write_bytes(good)
     assert plain("GET", "/models", headers=bearer(keys["admin"])).status_code == 200
-    assert "is no key file" in server.log.read_text()
+    assert "is not a valid key file" in server.log.read_text()
 
 
 @pytest.mark.usefixtures("models")
@@ -245,7 +245,7 @@ def test_hosts_and_origins_are_checked_with_a_key_too(ask):
     refusal(ask("admin", "PUT", "/models/x", json=BASE, headers=foreign), 403, "forbidden")
 
 
-def test_no_page_of_another_origin_may_read_an_answer_or_ask_whether_it_may(ask):
+def test_a_page_of_another_origin_can_neither_read_an_answer_nor_ask_whether_it_may(ask):
     for headers in ({"origin": "https://evil.example"}, {}):
         answer = ask("admin", "GET", "/models", headers=headers)
         assert not [name for name in answer.headers if name.startswith("access-control")]
@@ -284,7 +284,7 @@ def test_a_ticket_dies_with_its_key(guarded):
     refusal(plain("GET", "/models", params={"ticket": ticket}), 401, "unauthenticated")
 
 
-def test_a_ticket_is_good_once_and_until_it_expires(monkeypatch):
+def test_a_ticket_is_valid_once_and_until_it_expires(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     tickets = KeptTickets(30.0, 3)
@@ -298,7 +298,7 @@ def test_a_ticket_is_good_once_and_until_it_expires(monkeypatch):
     assert tickets.redeem(third) is None
 
 
-def test_unused_tickets_are_bounded_and_expired_ones_make_room(monkeypatch):
+def test_unused_tickets_are_limited_and_expired_tickets_make_room(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     tickets = KeptTickets(30.0, 2)
@@ -311,7 +311,7 @@ def test_unused_tickets_are_bounded_and_expired_ones_make_room(monkeypatch):
 
 
 def small_app(settings):
-    """The server's doors before two routes that say who asks."""
+    """The server's access control before two routes that return the caller's key."""
     group = Group()
 
     @group.opens(STREAM)
@@ -331,7 +331,7 @@ def small_app(settings):
 
 
 def asked(app, kind, path, query="", headers=None):
-    """What the application sends for one request: (the status of a refusal or None, all text that was sent)."""
+    """The application's answer to one request: (the status of a refusal or None, all text that was sent)."""
     sent = []
 
     async def receive():
@@ -356,7 +356,7 @@ def asked(app, kind, path, query="", headers=None):
     return (statuses[0] if statuses else None), text
 
 
-def test_a_websocket_is_opened_by_a_key_or_a_ticket_and_refused_in_the_shape_of_all_errors(tmp_path):
+def test_a_websocket_is_opened_by_a_key_or_ticket_and_refused_in_the_shape_of_all_errors(tmp_path):
     key = create_key(tmp_path / "keys.json", "ann", "admin", ("m",))
     app = small_app(Settings(data_dir=tmp_path, keys_file=tmp_path / "keys.json"))
     assert asked(app, "websocket", "/models/m/stream", headers=bearer(key)) == (None, "ann")
@@ -372,7 +372,7 @@ def test_a_websocket_is_opened_by_a_key_or_a_ticket_and_refused_in_the_shape_of_
         assert json.loads(text)["error"]["code"] == code
 
 
-def test_without_keys_a_ticket_is_taken_and_checked_all_the_same(tmp_path):
+def test_without_keys_a_ticket_is_still_accepted_and_checked(tmp_path):
     app = small_app(Settings(data_dir=tmp_path))
     ticket = app.state.access._tickets.issue(NOBODY_ASKED)
     assert asked(app, "http", "/models") == (200, "everyone")

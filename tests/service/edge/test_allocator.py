@@ -1,4 +1,4 @@
-"""What many threads free can be used again, and goes back to the system."""
+"""Memory that many threads free can be used again, and goes back to the system."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ print(resident_mib() - before)
 
 
 def left_mib(*arguments):
-    """MiB resident after each thread had its turn, and once memory is settled."""
+    """MiB resident after each thread had its turn, and after memory was settled."""
     ended = subprocess.run(
         [sys.executable, "-c", TURNS, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
@@ -52,12 +52,12 @@ def left_mib(*arguments):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
-def test_threads_that_take_turns_use_what_the_others_freed_and_settling_gives_it_back():
+def test_threads_use_memory_that_other_threads_freed_and_settling_returns_it():
     shared, settled = left_mib("shared")
     assert shared < THREADS * TAKEN_MIB / 3
     assert settled < TAKEN_MIB
     apart, settled = left_mib()
-    assert apart > THREADS * TAKEN_MIB / 2  # so it was the heaps
+    assert apart > THREADS * TAKEN_MIB / 2  # which shows that separate heaps hold the memory
     assert settled < TAKEN_MIB
 
 
@@ -91,7 +91,7 @@ print(resident_mib() - taken[0])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
-def test_what_is_free_between_blocks_in_use_goes_back():
+def test_free_memory_between_blocks_in_use_goes_back_to_the_system():
     ended = subprocess.run(
         [sys.executable, "-c", HOLES], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )

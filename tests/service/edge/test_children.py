@@ -1,4 +1,4 @@
-"""Processes that another one starts: what ends, or cannot even begin, is tried again until it is enough."""
+"""Child processes: a child that ends, or cannot even start, is restarted until the end."""
 
 import asyncio
 import sys
@@ -9,10 +9,10 @@ from hinged.service.settings import Settings
 from tests.helpers.server import PATIENCE_S
 from tests.helpers.worker import until
 
-SHORT = Child("short", "hinged.version", ())  # which ends by itself
+SHORT = Child("short", "hinged.version", ())  # ends by itself
 
 
-def test_what_cannot_be_started_is_tried_again(monkeypatch, caplog, tmp_path):
+def test_a_child_that_cannot_be_started_is_retried(monkeypatch, caplog, tmp_path):
     ended = []
 
     async def watched():
@@ -28,7 +28,7 @@ def test_what_cannot_be_started_is_tried_again(monkeypatch, caplog, tmp_path):
     assert ended == [("short", 0)]
 
 
-def test_a_stop_waits_for_nothing_that_was_to_be_started_again_later(monkeypatch, caplog):
+def test_a_stop_does_not_wait_for_a_planned_restart(monkeypatch, caplog):
     monkeypatch.setattr(children, "RESTART_MAX_S", 10 * PATIENCE_S)
     monkeypatch.setattr(children, "RESTART_FIRST_S", 10 * PATIENCE_S)
 

@@ -1,4 +1,4 @@
-"""Nothing that a client sends holds the event loop: while it does, nobody else is answered."""
+"""Nothing that a client sends holds the event loop, which would keep every other client waiting."""
 
 import json
 import threading
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.server
 
 HOLD_MAX_S = "0.02"
 TRIES = 4
-"""A body that holds the loop does so each time; what else happens in the process does not."""
+"""Number of times that a body is sent. A body that holds the loop does so each time; other work in the process does
+not."""
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {
     "rows": BASE | ROWS,
@@ -48,7 +49,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ask(server):
-    """A connection to the server, while another asks without a pause whether the server is well."""
+    """A connection to the server, while another client asks without a pause whether the server is well."""
     with Asking(server.url) as asking, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as other:
         over, answers = threading.Event(), set()
 
@@ -65,7 +66,7 @@ def ask(server):
 
 
 def holds(ask):
-    """How often the loop was held for longer than it may be, and the seconds of all holds together."""
+    """How often the loop was held for longer than allowed, and the seconds of all holds together."""
     found = {}
     for family in text_string_to_metric_families(ask("GET", "/metrics").text):
         if family.name == "hinged_loop_hold_seconds":
@@ -85,7 +86,7 @@ def sent(ask, where, media_type, body):
 
 
 def held(ask, where, media_type, body):
-    """The answer, and the seconds for which the loop was held each time, as long as it was held for too long."""
+    """The answer, and the seconds for which the loop was held each time, until a time is short enough."""
     found = []
     for _ in range(TRIES):
         before, seconds_before = holds(ask)
@@ -98,21 +99,21 @@ def held(ask, where, media_type, body):
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_body_is_refused_and_holds_nobody_up(ask, what):
+def test_a_hostile_body_is_refused_without_holding_the_loop(ask, what):
     answer, seconds = held(ask, *HOSTILE[what]())
     assert answer.status_code in (200, 400, 413, 422), answer.text[:500]
     assert not seconds
 
 
 @pytest.mark.parametrize("what", VALID)
-def test_a_long_body_is_answered_and_holds_nobody_up(ask, what):
+def test_a_long_body_is_answered_without_holding_the_loop(ask, what):
     answer, seconds = held(ask, *VALID[what]())
     assert answer.status_code == 200, answer.text[:500]
     assert not seconds
 
 
 FRAME = 2**20 - 1000
-"""Bytes of a long frame, about."""
+"""Approximate bytes of a long frame."""
 UNKNOWN = b",".join(b'"%05d":0' % k for k in range(90_000))
 FRAMES = {
     "a row that is too long": many(b"0.25", b'{"op":"predict","ref":"r","x":[', b"]}", size=FRAME),
@@ -129,7 +130,7 @@ EMPTY = {"indices": [], "values": []}
 
 
 @pytest.mark.parametrize("what", FRAMES)
-def test_a_hostile_frame_is_refused_and_holds_nobody_up(server, ask, what):
+def test_a_hostile_frame_is_refused_without_holding_the_loop(server, ask, what):
     with opened(server.url, "/models/rows/stream") as socket:
         for _ in range(TRIES):
             before, _ = holds(ask)
@@ -140,7 +141,7 @@ def test_a_hostile_frame_is_refused_and_holds_nobody_up(server, ask, what):
     pytest.fail("it held the loop each time")
 
 
-def test_a_long_answer_to_a_frame_comes_whole_between_those_to_others_and_holds_nobody_up(server, ask):
+def test_a_long_answer_to_a_frame_comes_whole_without_holding_the_loop(server, ask):
     frame = {"op": "predict", "examples": [{"x": EMPTY} for _ in range(8000)], "probabilities": True}
     with opened(server.url, "/models/many/stream") as socket:
         for _ in range(TRIES):

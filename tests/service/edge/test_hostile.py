@@ -1,6 +1,6 @@
-"""Requests, handshakes and frames that mean no good: each is answered in the one shape, and the server goes on.
+"""Hostile requests, handshakes and frames: each gets an answer in the one shape, and the server goes on.
 
-What the server logs of them is no error of its own, so its log stays free of errors and tracebacks.
+They are no errors of the server, so its log stays free of errors and tracebacks.
 """
 
 import itertools
@@ -38,7 +38,7 @@ def guarded(tmp_path_factory):
 
 @st.composite
 def heads(draw):
-    """Headers of many sizes: few long ones, many short ones, long names, much white space."""
+    """Headers of many sizes: few long headers, many short headers, long names, much white space."""
     shape = draw(st.sampled_from(["long", "many", "name", "space"]))
     size = draw(st.integers(0, 3 * HEAD_BYTES_MAX) | st.integers(HEAD_BYTES_MAX - 200, HEAD_BYTES_MAX + 200))
     match shape:
@@ -78,8 +78,8 @@ def test_the_limit_of_a_head_is_exact(guarded):
 @often
 @given(more=heads(), size=st.integers(0, BODY_BYTES_MAX), where=splits)
 @example(more=[(f"x-{k:04}", "v") for k in range(9000)], size=0, where=[])
-def test_nor_has_the_head_behind_another_request_more(guarded, more, size, where):
-    """The body before it counts for nothing."""
+def test_the_head_after_another_request_has_the_same_limit(guarded, more, size, where):
+    """The body before the head does not count."""
     first = head("POST", "/models/m/predict", LINES | {"content-length": str(size)}) + b" " * size
     second = head("GET", "/healthz", [*LINES.items(), *more])
     told = sum(len(name) + len(value.strip()) for name, value in [*LINES.items(), *more])
@@ -89,12 +89,12 @@ def test_nor_has_the_head_behind_another_request_more(guarded, more, size, where
         status, headers, body = line.answer()
         if len(second) <= HEAD_BYTES_MAX:
             assert status == 200
-        elif told > HEAD_BYTES_MAX or status != 200:  # of white space alone some more may pass
+        elif told > HEAD_BYTES_MAX or status != 200:  # somewhat more may pass if it is only white space
             assert status == 400
             message_of(headers, body, "bad_request")
 
 
-def test_what_stands_behind_a_chunked_body_is_no_header(guarded):
+def test_a_trailer_after_a_chunked_body_is_no_header(guarded):
     chunked = LINES | {"content-type": "application/json", "transfer-encoding": "chunked"}
     with Line(guarded.port) as line:
         body = b'9\r\n{"x":[0,1\r\n2\r\n]}\r\n0\r\n' + head("", "", guarded.bearer()).partition(b"\r\n")[2]
@@ -125,7 +125,7 @@ ALLOWED = re.compile(r"[ \t]*(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?[ \t]*", 
 @example(host="localhost:")
 @example(host="[::1]:8000")
 @example(host="\xa0localhost")
-def test_a_host_is_one_of_those_allowed_and_nothing_else(guarded, host):
+def test_only_an_allowed_host_is_accepted(guarded, host):
     with Line(guarded.port) as line:
         line.send(head("GET", "/docs", {"host": host.replace("\r", "").replace("\n", "")}))
         if ALLOWED.fullmatch(host.lower()) and "\u212a" not in host:
@@ -165,13 +165,13 @@ ROUTES = [
 
 @pytest.mark.parametrize("body", WRONG_CHUNKS, ids=itertools.count())
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_a_body_of_malformed_chunks_is_400_and_the_connection_ends(guarded, method, path, body):
+def test_malformed_chunks_get_400_and_the_connection_ends(guarded, method, path, body):
     asked = head(method, path, LINES | guarded.bearer() | CHUNKED)
     with Line(guarded.port) as line:
         line.send(asked + body)
         assert line.refused(400, "bad_request")
         assert line.ended()
-    with Line(guarded.port) as line:  # and when the application waits for it
+    with Line(guarded.port) as line:  # also while the application waits for it
         line.send(asked)
         line.send(body)
         assert line.refused(400, "bad_request")
@@ -187,20 +187,20 @@ def test_a_body_of_malformed_chunks_is_400_and_the_connection_ends(guarded, meth
     where=splits,
 )
 @example(body=[b"0\r\n", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # a trailer
-@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # of a longer name
-def test_whatever_chunks_come_there_is_one_answer_in_the_one_shape(guarded, body, route, where):
-    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # which ends it one way or the other
+@example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # with a longer name
+def test_any_chunks_get_one_answer_in_the_one_shape(guarded, body, route, where):
+    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # which ends the body in any case
     with Line(guarded.port) as line:
         line.send(head(*route, LINES | guarded.bearer() | CHUNKED) + sent, where)
         status, headers, got = line.answer()
         if status >= 400:
             assert status in (400, 404, 422)
             message_of(headers, got, {400: "bad_request", 404: "not_found", 422: "invalid"}[status])
-        if not re.search(rb"0\r\n(z*x: y\r\n)*\r\n", sent):  # ended in order, what follows is answered, too
+        if not re.search(rb"0\r\n(z*x: y\r\n)*\r\n", sent):  # after a body that ends in order, the rest is answered too
             assert line.ended()
 
 
-def test_what_cannot_be_understood_waits_for_the_answers_before_it(guarded):
+def test_a_refusal_of_malformed_data_comes_after_the_earlier_answers(guarded):
     body = b'{"examples": [{"id": "before", "x": [0, 1], "y": "up"}]}'
     given_length = {"content-type": "application/json", "content-length": str(len(body))}
     with Line(guarded.port) as line:
@@ -213,7 +213,7 @@ def test_what_cannot_be_understood_waits_for_the_answers_before_it(guarded):
 
 
 @pytest.mark.parametrize("more", [{}, {"connection": "close"}])
-def test_who_sends_all_of_a_body_that_is_too_long_reads_the_refusal(guarded, more):
+def test_a_client_that_sends_all_of_a_body_that_is_too_long_gets_the_refusal(guarded, more):
     size = 30_000_000
     asked = LINES | guarded.bearer() | {"content-type": "application/json", "content-length": str(size)} | more
     with Line(guarded.port) as line:
@@ -223,7 +223,7 @@ def test_who_sends_all_of_a_body_that_is_too_long_reads_the_refusal(guarded, mor
         assert str(size) in line.refused(413, "body_too_large")
 
 
-def test_who_sends_all_of_what_is_no_http_reads_the_refusal(guarded):
+def test_a_client_that_sends_data_that_is_not_http_gets_the_refusal(guarded):
     with Line(guarded.port) as line:
         for _ in range(100):
             line.socket.sendall(b"\x00" * 100_000)
@@ -232,7 +232,7 @@ def test_who_sends_all_of_what_is_no_http_reads_the_refusal(guarded):
 
 @often
 @given(data=st.binary(max_size=200) | st.text(max_size=100).map(lambda text: f"GET /{text} HTTP/1.1\r\n".encode()))
-def test_whatever_comes_is_answered_in_the_one_shape_or_not_at_all(guarded, data):
+def test_any_data_gets_an_answer_in_the_one_shape_or_none(guarded, data):
     with Line(guarded.port) as line:
         line.send(data)
         line.socket.shutdown(socket.SHUT_WR)

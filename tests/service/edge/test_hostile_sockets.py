@@ -1,4 +1,4 @@
-"""Handshakes and frames that mean no good: each is answered in the one shape, and the server goes on."""
+"""Hostile handshakes and frames: each gets an answer in the one shape, and the server goes on."""
 
 import contextlib
 import itertools
@@ -64,7 +64,7 @@ def handshake(guarded, changes):
 
 
 @pytest.mark.parametrize(("changes", "path", "status", "code"), WRONG_HANDSHAKES)
-def test_a_handshake_is_refused_in_the_one_shape(guarded, changes, path, status, code):
+def test_an_invalid_handshake_is_refused_in_the_one_shape(guarded, changes, path, status, code):
     with Line(guarded.port) as line:
         line.send(head("GET", path, handshake(guarded, changes)))
         assert line.refused(status, code)
@@ -72,7 +72,7 @@ def test_a_handshake_is_refused_in_the_one_shape(guarded, changes, path, status,
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "OPTIONS"])
-def test_a_handshake_by_another_method_is_answered_as_without_its_upgrade(guarded, method):
+def test_a_handshake_by_another_method_is_answered_as_if_it_had_no_upgrade(guarded, method):
     with Line(guarded.port) as line:
         for _ in range(2):  # over one connection
             line.send(head(method, STREAM, handshake(guarded, {})))
@@ -80,7 +80,7 @@ def test_a_handshake_by_another_method_is_answered_as_without_its_upgrade(guarde
 
 
 @pytest.mark.parametrize("body", [{"content-length": "5"}, {"transfer-encoding": "chunked"}])
-def test_nor_does_one_with_a_body_open_a_socket(guarded, body):
+def test_a_handshake_with_a_body_opens_no_socket(guarded, body):
     with Line(guarded.port) as line:
         line.send(head("GET", STREAM, handshake(guarded, body)) + b"0\r\n\r\n")
         line.refused(404, "not_found")
@@ -95,7 +95,7 @@ def test_frames_that_come_with_the_handshake_are_refused_in_the_one_shape(guarde
         assert line.ended()
 
 
-def test_a_socket_too_many_is_refused_in_the_one_shape(guarded):
+def test_one_socket_too_many_is_refused_in_the_one_shape(guarded):
     with contextlib.ExitStack() as opened:
         for _ in range(21):
             line = opened.enter_context(Line(guarded.port))
@@ -106,7 +106,7 @@ def test_a_socket_too_many_is_refused_in_the_one_shape(guarded):
         assert line.ended()
 
 
-def test_a_socket_behind_a_request_under_way_is_refused_in_the_one_shape(guarded):
+def test_a_handshake_during_another_request_is_refused_in_the_one_shape(guarded):
     with Line(guarded.port) as line:
         line.send(head("GET", "/healthz", LINES) + head("GET", STREAM, handshake(guarded, {})))
         assert line.answer()[0] == 200
@@ -120,11 +120,11 @@ def test_a_socket_behind_a_request_under_way_is_refused_in_the_one_shape(guarded
 TEXT, BYTES, CONTINUED, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 KNOWN_CODES = {1000, 1002, 1007, 1009}
 UNSAID = 1005
-"""What RFC 6455, 7.1.5 calls the code of a closing frame that has none: the answer to one that has none."""
+"""The code of a close frame without a code (RFC 6455, 7.1.5), which is the answer to such a frame."""
 
 
 def frame(data, opcode=TEXT, fin=True, reserved=0, masked=True):
-    """The bytes of a frame, masked as a client's."""
+    """The bytes of a frame, masked like a client's."""
     first = (0x80 if fin else 0) | reserved << 4 | opcode
     size = len(data)
     if size < 126:
@@ -147,7 +147,7 @@ class Frames(Line):
         super().__init__(guarded.port)
         self.send(head("GET", STREAM, handshake(guarded, {})))
         status, _, body = self.answer()
-        while status == 429:  # the server has not seen yet that those before are gone
+        while status == 429:  # the server has not yet noticed that earlier sockets are closed
             self.socket.close()
             super().__init__(guarded.port)
             self.send(head("GET", STREAM, handshake(guarded, {})))
@@ -163,7 +163,7 @@ class Frames(Line):
         return first & 0x0F, self.take(size)
 
     def until_end(self):
-        """What is answered until an answer with the ref "end", or the code with which the socket is closed."""
+        """The answers up to an answer with the ref "end", or the code with which the socket is closed."""
         answers = []
         while True:
             opcode, data = self.hear()
@@ -208,19 +208,19 @@ def fine(text):
     ],
     ids=itertools.count(),
 )
-def test_what_breaks_the_protocol_closes_the_socket_with_its_code_after_what_came_before(guarded, data, code):
+def test_a_breach_of_the_protocol_closes_the_socket_with_its_code_after_earlier_frames(guarded, data, code):
     with Frames(guarded) as line:
         before = [fine({"op": "predict", "ref": str(k), "x": [0, 1]}) for k in range(3)]
         line.send(b"".join(before))
         assert [json.loads(line.hear()[1])["ref"] for _ in range(3)] == ["0", "1", "2"]
-        line.send(data if code == 1007 else data + b"\x00" * 100_000)  # which breaks it anew
+        line.send(data if code == 1007 else data + b"\x00" * 100_000)  # more bytes that break the protocol
         answers, closed = line.until_end()
         assert closed == code
         assert answers == []
         assert line.ended()
 
 
-def test_what_came_before_a_fault_is_done(guarded):
+def test_frames_before_a_fault_are_handled(guarded):
     with Frames(guarded) as line:
         line.send(
             fine({"op": "learn", "ref": "1", "id": "last words", "x": [0, 1], "y": "up"}) + frame(b"", reserved=4)
@@ -236,7 +236,7 @@ def test_what_came_before_a_fault_is_done(guarded):
 @pytest.mark.parametrize(
     "data", [b"\xff\xfe", b"", b"{", b"[]", b"null", b"1e999", b'{"op": 1}', b'{"ref": "r"}'], ids=repr
 )
-def test_bytes_that_are_no_frame_get_an_error_and_the_socket_stays_open(guarded, data):
+def test_a_binary_frame_that_is_invalid_gets_an_error_and_the_socket_stays_open(guarded, data):
     with Frames(guarded) as line:
         line.send(frame(data, BYTES) + END)
         (answer, last), closed = line.until_end()
@@ -245,7 +245,7 @@ def test_bytes_that_are_no_frame_get_an_error_and_the_socket_stays_open(guarded,
         assert last["ok"]
 
 
-def test_a_frame_in_many_fragments_is_one(guarded):
+def test_a_frame_in_many_fragments_is_joined(guarded):
     text = b'{"op": "predict", "ref": "end", "x": [0, 1]}'
     parts = [text[k : k + 1] for k in range(len(text))]
     nothing = frame(b"", CONTINUED, fin=False) * 3000
@@ -277,7 +277,7 @@ bits = st.builds(
 @often
 @example(sent=[frame(b"", CLOSE)], where=[])
 @given(sent=st.lists(bits | st.just(END), max_size=8), where=splits)
-def test_whatever_frames_come_are_answered_or_the_socket_is_closed_with_a_code(guarded, sent, where):
+def test_any_frames_are_answered_or_the_socket_is_closed_with_a_code(guarded, sent, where):
     with Frames(guarded) as line:
         line.send(b"".join(sent) + frame(b"", CONTINUED) + END, where)
         answers, closed = line.until_end()
@@ -289,7 +289,7 @@ def test_a_socket_lives_longer_than_a_request_may_take(tmp_path):
     with RunningServer(tmp_path / "data", request_s=0.5) as running, Asking(running.url) as ask:
         ask.new_model("m")
         with Frames(Guarded(running, {"admin": "none"})) as first, Line(running.port) as idle:
-            idle.refused(408, "request_timeout")  # the time of what came later is over
+            idle.refused(408, "request_timeout")  # a later connection has run out of time
             first.send(END)
             ((answer,), closed) = first.until_end()
             assert closed is None

@@ -31,7 +31,7 @@ def test_a_file_holds_digests_and_no_key(path):
     assert kept.sha256 == digest(text)
 
 
-def test_every_key_is_another(path):
+def test_no_two_keys_are_equal(path):
     texts = {create_key(path, f"k{n}", "reader") for n in range(20)}
     assert len(texts) == 20
     ring = Keyring(path)
@@ -39,7 +39,7 @@ def test_every_key_is_another(path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
-def test_the_file_is_its_owners_alone_also_after_a_change(path):
+def test_the_file_is_readable_by_its_owner_alone_also_after_a_change(path):
     create_key(path, "a", "reader")
     path.chmod(0o644)
     create_key(path, "b", "reader")
@@ -47,7 +47,7 @@ def test_the_file_is_its_owners_alone_also_after_a_change(path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_behind_a_link_the_file_is_changed_and_the_link_stays(path, tmp_path):
+def test_a_change_replaces_the_target_of_a_link_and_the_link_stays(path, tmp_path):
     link = tmp_path / "link.json"
     create_key(path, "a", "reader")
     link.symlink_to(path)
@@ -71,13 +71,13 @@ def test_behind_a_link_the_file_is_changed_and_the_link_stays(path, tmp_path):
         ("a", ("x\n",)),
     ],
 )
-def test_names_and_patterns_that_can_be_none_are_refused_and_nothing_is_written(path, name, models):
+def test_invalid_names_and_patterns_are_refused_and_nothing_is_written(path, name, models):
     with pytest.raises(Invalid):
         create_key(path, name, "reader", models)
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_name_is_given_once_and_free_again_after_it_was_revoked(path):
+def test_a_name_is_unique_and_free_again_after_it_was_revoked(path):
     first = create_key(path, "ann", "reader")
     with pytest.raises(Invalid, match="already"):
         create_key(path, "ann", "admin")
@@ -90,7 +90,7 @@ def test_a_name_is_given_once_and_free_again_after_it_was_revoked(path):
     assert ring.find(second).name == "ann"
 
 
-def test_a_second_change_while_one_is_under_way_is_refused(path):
+def test_a_second_change_during_another_is_refused(path):
     create_key(path, "a", "reader")
     (path.parent / "keys.json.new").touch()
     with pytest.raises(Invalid, match=r"remove .*keys\.json\.new"):
@@ -98,7 +98,7 @@ def test_a_second_change_while_one_is_under_way_is_refused(path):
     assert [k.name for k in read_keys(path)] == ["a"]
 
 
-def test_of_changes_at_the_same_time_none_is_lost(path):
+def test_no_simultaneous_change_is_lost(path):
     made, end = [], time.monotonic() + 60
 
     def work(number):
@@ -131,16 +131,16 @@ def test_of_changes_at_the_same_time_none_is_lost(path):
         b"\xff",
     ],
 )
-def test_what_is_no_key_file_is_refused_and_left_as_it_is(path, content):
+def test_an_invalid_key_file_is_refused_and_left_as_it_is(path, content):
     path.write_bytes(content)
     for what in (lambda: Keyring(path), lambda: create_key(path, "b", "reader"), lambda: revoke_key(path, "a")):
-        with pytest.raises(Invalid, match=r"keys\.json is no key file"):
+        with pytest.raises(Invalid, match=r"keys\.json is not a valid key file"):
             what()
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_two_keys_of_one_name_are_no_key_file(path):
+def test_a_file_with_two_keys_of_one_name_is_invalid(path):
     create_key(path, "a", "reader")
     content = json.loads(path.read_text())
     content["keys"] *= 2
@@ -149,7 +149,7 @@ def test_two_keys_of_one_name_are_no_key_file(path):
         Keyring(path)
 
 
-def test_a_ring_without_its_file_does_not_begin(path):
+def test_a_keyring_without_its_file_cannot_be_made(path):
     with pytest.raises(Invalid, match="cannot be read"):
         Keyring(path)
 
@@ -165,7 +165,7 @@ def test_the_digest_is_no_key(path):
     assert Keyring(path).find(kept) is None
 
 
-def test_a_change_of_the_file_counts_from_the_next_request_on(path):
+def test_a_change_of_the_file_takes_effect_with_the_next_request(path):
     text = create_key(path, "ann", "admin")
     ring = Keyring(path)
     assert ring.find(text)
@@ -175,7 +175,7 @@ def test_a_change_of_the_file_counts_from_the_next_request_on(path):
     assert ring.find(other).name == "bob"
 
 
-def test_a_file_that_is_lost_or_spoilt_lets_nobody_in_until_it_is_good_again(path):
+def test_a_missing_or_invalid_file_lets_nobody_in_until_it_is_valid_again(path):
     text = create_key(path, "ann", "admin")
     good = path.read_bytes()
     ring = Keyring(path)
@@ -191,13 +191,13 @@ def test_a_file_that_is_lost_or_spoilt_lets_nobody_in_until_it_is_good_again(pat
     assert ring.find(text).name == "ann"
 
 
-def test_each_role_may_do_what_those_before_it_may():
+def test_each_role_may_do_what_lower_roles_may():
     order = ["reader", "annotator", "writer", "admin"]
     for have, role in enumerate(order):
         assert [key(role).plays(asked) for asked in order] == [have >= asked for asked in range(4)]
 
 
-def test_a_key_covers_its_models_and_those_that_begin_alike():
+def test_a_key_covers_its_models_and_those_with_its_prefix():
     bound = key("reader", "fraud-*", "spam")
     assert all(bound.covers(model) for model in ("fraud-", "fraud-eu", "spam"))
     assert not any(bound.covers(model) for model in ("fraud", "Fraud-eu", "spam2", "xspam", "", "*"))

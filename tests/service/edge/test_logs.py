@@ -16,7 +16,7 @@ CONTENT = "4.56789"
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """The log of a server that logs JSON and requests, line by line, after some requests with CONTENT in all places."""
+    """The log lines of a server that logs JSON and requests, after some requests with CONTENT in all places."""
     folder = tmp_path_factory.mktemp("logs")
     key = create_key(folder / "keys.json", "ann", "admin")
     settings = {"keys_file": folder / "keys.json", "log_format": "json", "log_requests": "yes"}
@@ -49,7 +49,7 @@ def test_every_line_is_an_object_with_time_level_logger_and_message(told):
         assert line["time"].endswith("Z")
 
 
-def test_a_request_is_told_by_its_routes_template_model_and_key(told):
+def test_a_request_is_logged_by_template_model_and_key(told):
     first = requests(told)[[line["method"] for line in requests(told)].index("PUT")]
     assert {name: first[name] for name in ("route", "status", "model", "key")} == {
         "route": "/models/{model}",
@@ -67,7 +67,7 @@ def test_nothing_that_a_client_sent_is_logged(told):
     assert CONTENT not in told
 
 
-def test_without_being_asked_requests_are_not_logged(tmp_path):
+def test_requests_are_not_logged_by_default(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         ask("GET", "/models")
         assert "/models" not in server.log.read_text()

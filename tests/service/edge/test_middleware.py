@@ -27,7 +27,7 @@ def elsewhere(tmp_path_factory):
 
 
 def raw(url, text):
-    """The status of the answer to these very bytes."""
+    """The status of the answer to exactly these bytes."""
     parts = httpx.URL(url)
     with socket.create_connection((parts.host, parts.port), timeout=PATIENCE_S) as connection:
         connection.sendall(text.replace("\n", "\r\n").encode())
@@ -55,7 +55,7 @@ def test_a_request_without_a_host_is_refused(server):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"])
-def test_who_looks_after_the_server_may_know_it_by_any_name(server, ask, path):
+def test_probes_accept_any_host(server, ask, path):
     for host in ("10.1.2.3:8000", "hinged.example", "evil:80", "no name at all", ""):
         assert ask("GET", path, headers={"host": host}).status_code == 200
     assert raw(server.url, f"GET {path} HTTP/1.0\n\n") == 200
@@ -84,7 +84,7 @@ def test_a_foreign_page_may_not_write(ask, origin):
     assert model.figures()["position"] == 1
 
 
-def test_a_foreign_page_may_ask_since_it_cannot_read_the_answer(ask):
+def test_a_foreign_page_may_read_because_the_browser_hides_the_answer(ask):
     answer = ask("GET", "/models", headers={"origin": "https://evil.example"})
     assert answer.status_code == 200
     assert "access-control-allow-origin" not in answer.headers
@@ -131,7 +131,7 @@ def test_json_is_json_with_any_parameter(ask, content_type):
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/nothing/", "/models//", "/models/a/b", "/models/a/learn//", "//learn"])
-def test_a_path_that_no_route_has_is_not_found(ask, path):
+def test_an_unknown_path_is_not_found(ask, path):
     for method in ("GET", "POST", "PUT", "DELETE"):
         error = refusal(ask(method, f"{ask.url}{path}"), 404, "not_found")
         assert "route" in error["message"]
@@ -146,13 +146,13 @@ def test_a_slash_at_the_end_changes_nothing(ask):
 
 
 @pytest.mark.parametrize("path", ["/ui", "/docs"])
-def test_a_page_with_a_slash_leads_to_the_page_from_which_its_links_are_counted(ask, path):
+def test_a_page_with_a_slash_redirects_to_the_page_that_its_links_assume(ask, path):
     answer = ask("GET", f"{path}/")
     assert answer.status_code == 307
     assert httpx.URL(f"{ask.url}{path}/").join(answer.headers["location"]).path == path
 
 
-def test_the_root_leads_a_browser_to_the_page_and_a_program_on(ask):
+def test_the_root_redirects_a_browser_to_the_page_and_answers_a_program(ask):
     answer = ask("GET", "/", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert answer.status_code == 307
     assert httpx.URL(f"{ask.url}/").join(answer.headers["location"]).path == "/ui"
@@ -166,20 +166,20 @@ def test_the_root_leads_a_browser_to_the_page_and_a_program_on(ask):
     ("method", "path", "message"),
     [
         ("GET", "/queries?stratgy=random", "unknown query parameter 'stratgy', did you mean 'strategy'?"),
-        ("GET", "/queries?n=1&annotater=a&n=2", "'annotater'; there are n, strategy"),
-        ("GET", "/predict?x=[0,1]&y=1", "'y'; there are x"),
+        ("GET", "/queries?n=1&annotater=a&n=2", "'annotater'; allowed are n, strategy"),
+        ("GET", "/predict?x=[0,1]&y=1", "'y'; allowed are x"),
         ("POST", "/learn?dry_run=1", "'dry_run'; this route has none"),
         ("POST", "/finish?now", "unknown query parameter 'now'"),
     ],
 )
-def test_a_query_parameter_that_the_route_does_not_have_is_refused(ask, method, path, message):
+def test_an_unknown_query_parameter_is_refused(ask, method, path, message):
     model = ask.new_model()
     error = refusal(ask(method, f"{model.path}{path}", json=example([0, 1], "up")), 422, "invalid")
     assert message in error["message"]
     assert model.figures()["examples"] == 0
 
 
-def test_probes_and_pages_take_any_query(ask):
+def test_probes_and_pages_accept_any_query(ask):
     for path in ("/healthz?t=1", "/readyz?verbose", "/ui?utm_source=mail", "/docs?v=2"):
         assert ask("GET", path).status_code == 200
 
@@ -199,7 +199,7 @@ def test_probes_and_pages_take_any_query(ask):
         ("POST", "/readyz", {"GET"}),
     ],
 )
-def test_a_method_that_the_route_has_not_is_refused_with_those_it_has(ask, method, path, allowed):
+def test_an_unknown_method_is_refused_with_the_allowed_methods(ask, method, path, allowed):
     answer = ask(method, path)
     refusal(answer, 405, "method_not_allowed")
     assert {part.strip() for part in answer.headers["allow"].split(",")} == allowed
@@ -210,8 +210,8 @@ def test_the_server_is_alive_and_ready(ask):
     assert ask("GET", "/readyz").json()["status"] == "ready"
 
 
-def test_connections_are_kept_longer_than_clients_keep_them(tmp_path):
-    """Who hangs up first while the other sends the next request resets it."""
+def test_idle_connections_are_kept_longer_than_clients_keep_them(tmp_path):
+    """A connection that the server closes just as a client sends its next request is reset."""
     settings = Settings(data_dir=tmp_path)
     server = make_server(create_app(settings), Streams(1), settings)
     assert server.config.timeout_keep_alive > 10 * httpx.Limits().keepalive_expiry

@@ -1,4 +1,4 @@
-"""Whose word counts for who asks: of a proxy that the settings name, and of nobody else."""
+"""The client's address: the server believes a proxy that the settings name, and nobody else."""
 
 import httpx
 import pytest
@@ -25,7 +25,7 @@ NAMES = [f"m{k}" for k in range(8)]
         ("::1", "127.0.0.1"),
     ],
 )
-def test_the_log_has_the_address_of_who_asks(tmp_path, workers, proxies, seen):
+def test_the_log_has_the_clients_address(tmp_path, workers, proxies, seen):
     create_key(tmp_path / "keys.json", "admin", "admin")
     more = {"keys_file": tmp_path / "keys.json", "workers": workers, "proxies": proxies}
     with RunningServer(tmp_path / "data", **more) as server:
@@ -36,7 +36,7 @@ def test_the_log_has_the_address_of_who_asks(tmp_path, workers, proxies, seen):
         assert server.log.read_text().count(UNKNOWN + seen) == len(NAMES)
 
 
-def test_what_is_no_address_of_a_proxy_is_refused_when_the_server_starts(tmp_path):
+def test_an_invalid_address_of_a_proxy_is_refused_at_the_start(tmp_path):
     code, said = RunningServer(tmp_path / "data", proxies="127.0.0.1,proxy.example").run()
     assert code == 1
     assert "HINGED_PROXIES" in said

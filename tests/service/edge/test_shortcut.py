@@ -79,8 +79,8 @@ roles = st.sampled_from(["admin"] * 6 + ["writer"] * 6 + ["annotator", "reader",
 
 
 def parts_of(both, sent):
-    """What is sent piece by piece. sent: of each request what it says, whose it is, where it is cut, and whether its
-    answer is waited for.
+    """The pieces in which requests are sent. sent: for each request its form, its key, where it is cut, and whether its
+    answer is awaited.
     """
     parts = []
     for said, role, cut, waits in sent:
@@ -98,7 +98,7 @@ def parts_of(both, sent):
         max_size=6,
     )
 )
-def test_whatever_is_sent_is_answered_and_logged_as_on_the_usual_way(both, sent):
+def test_any_request_is_answered_and_logged_like_on_the_usual_way(both, sent):
     both.begin_anew()
     before = both.short.taken
     short, usual = both.send(parts_of(both, sent))
@@ -106,17 +106,17 @@ def test_whatever_is_sent_is_answered_and_logged_as_on_the_usual_way(both, sent)
     assert short == usual
 
 
-def test_both_ways_have_counted_the_same(both):
+def test_both_ways_count_the_same(both):
     both.send([(request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"]), True)] * 3)
     assert both.short.counted() == both.usual.counted()
     assert any('route="/models/{model}/predict",status="200"' in line for line in both.short.counted())
 
 
-# -- which of them take it --------------------------------------------------------------------------------------------
+# -- which requests take it -------------------------------------------------------------------------------------------
 
 
 def taken(both, *sent, role="admin", **said):
-    """How many requests took the shortcut, of those before the last, which tells that all were answered."""
+    """Number of requests before the last that took the shortcut; the last shows that all are answered."""
     before = both.short.taken
     data = sent or (request("POST", "/models/m/predict", PREDICT, key=both.keys[role], **said),)
     short, usual = both.send([(part, True) for part in data])
@@ -125,10 +125,10 @@ def taken(both, *sent, role="admin", **said):
 
 
 @pytest.mark.parametrize("path", ["/models/m/learn", "/models/m/predict", "/learn", "/predict"])
-def test_small_requests_to_learn_and_to_predict_take_it(both, path):
+def test_small_requests_to_learn_and_to_predict_take_the_shortcut(both, path):
     both.begin_anew()
     key = both.keys["admin"]
-    first = request("POST", "/learn", LEARN, key=key)  # it makes the default model
+    first = request("POST", "/learn", LEARN, key=key)  # it creates the default model
     again = request("POST", path, LEARN if path.endswith("learn") else PREDICT, key=key)
     assert taken(both, first, again, again) == 2
 
@@ -144,28 +144,28 @@ def test_small_requests_to_learn_and_to_predict_take_it(both, path):
         {"chunked": True},
     ],
 )
-def test_what_is_unusual_or_refused_before_its_body_is_read_does_not(both, said):
+def test_unusual_requests_and_early_refusals_take_the_usual_way(both, said):
     assert taken(both, **said) == 0
 
 
 @pytest.mark.parametrize(("size", "count"), [(SMALL_BYTES, 1), (SMALL_BYTES + 1, 0)])
-def test_a_body_that_is_not_small_does_not(both, size, count):
+def test_a_body_that_is_not_small_takes_the_usual_way(both, size, count):
     body = PREDICT + b" " * (size - len(PREDICT))
     assert taken(both, request("POST", "/models/m/predict", body, key=both.keys["reader"])) == count
 
 
-def test_who_may_not_send_an_x_learns_on_the_usual_way(both):
+def test_a_key_that_may_not_send_an_x_learns_on_the_usual_way(both):
     assert taken(both, request("POST", "/models/m/learn", LEARN, key=both.keys["annotator"])) == 0
 
 
 async def begun(made):
-    """Until the server has begun to answer a request."""
-    while made.cycle is None:  # noqa: ASYNC110  nobody tells
+    """Wait until the server has begun to answer a request."""
+    while made.cycle is None:  # noqa: ASYNC110  there is no event to wait for
         await asyncio.sleep(0)
 
 
 async def under_way(both, data):
-    """A connection of the shortcut's whose request the server has begun to answer, both ends."""
+    """Both ends of a connection with the shortcut whose request the server has begun to answer."""
     client, made = await both.short.connect()
     await client.send(data)
     await begun(made)
@@ -173,11 +173,11 @@ async def under_way(both, data):
 
 
 async def in_two(both, between, body=PREDICT):
-    """What is answered to a request whose last bytes come behind the rest, after something else."""
+    """The answer to a request whose last bytes come after something else has happened."""
     data = request("POST", "/models/m/predict", body, key=both.keys["reader"])
     client, made = await both.short.connect()
     await client.send(data[:-3])
-    while not made._held:  # noqa: ASYNC110  nobody tells
+    while not made._held:  # noqa: ASYNC110  there is no event to wait for
         await asyncio.sleep(0)
     await between(made)
     await client.send(data[-3:])
@@ -199,7 +199,7 @@ async def the_server_stops(made):
 
 
 @pytest.mark.parametrize(("between", "count"), [(nothing, 1), (its_time_is_over, 0), (the_server_stops, 0)])
-def test_a_body_may_come_a_moment_after_its_head_and_is_waited_for_on_the_usual_way_then(both, between, count):
+def test_a_body_may_come_a_moment_after_its_head_and_later_takes_the_usual_way(both, between, count):
     before = both.short.taken
     assert both.run(in_two(both, between)).startswith(b"HTTP/1.1 200 OK")
     assert both.short.taken == before + count
@@ -213,7 +213,7 @@ def test_a_body_that_comes_a_byte_at_a_time_is_one_body(both, body):
     assert short == usual
 
 
-def test_who_leaves_in_the_middle_of_a_body_is_counted_as_on_the_usual_way(both):
+def test_a_client_that_leaves_in_the_middle_of_a_body_is_counted_like_on_the_usual_way(both):
     data = request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"])
 
     async def leave(way, before):
@@ -238,7 +238,7 @@ def test_who_leaves_in_the_middle_of_a_body_is_counted_as_on_the_usual_way(both)
 
 
 @pytest.mark.parametrize("behind", [b"", b"POST /models/m/predict HT"])
-def test_a_connection_on_which_nothing_more_comes_is_closed_after_a_while(both, behind):
+def test_an_idle_connection_is_closed_after_a_while(both, behind):
     data = request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"]) + behind
 
     async def left_alone():
@@ -252,7 +252,7 @@ def test_a_connection_on_which_nothing_more_comes_is_closed_after_a_while(both, 
     assert both.run(left_alone()).count(b"HTTP/1.1 200 OK") == 1
 
 
-def test_a_connection_that_was_used_again_meanwhile_stays_open(both):
+def test_a_connection_that_was_used_again_stays_open(both):
     data = request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"])
 
     async def used():
@@ -260,7 +260,7 @@ def test_a_connection_that_was_used_again_meanwhile_stays_open(both):
         for _ in range(3):
             await client.send(data)
             await client.wait()
-            made._look_if_quiet()  # when the time is over that began with the first
+            made._look_if_quiet()  # when the idle time that began with the first answer is over
         client.close()
         return client
 
@@ -270,7 +270,7 @@ def test_a_connection_that_was_used_again_meanwhile_stays_open(both):
 
 
 @pytest.mark.parametrize("path", ["/models/m/predict", "/models/m/predict?min_position=0"])
-def test_who_sends_thousands_of_requests_ahead_waits_to_be_answered_first(both, path):
+def test_a_client_that_sends_thousands_of_requests_ahead_must_wait_for_answers(both, path):
     data = request("POST", path, PREDICT, key=both.keys["reader"], headers=[("x-a", "v" * 3_000)])
 
     async def ahead():
@@ -283,11 +283,11 @@ def test_who_sends_thousands_of_requests_ahead_waits_to_be_answered_first(both, 
         client.close()
         return most
 
-    # As many as one look at the connection finds, of which asyncio takes 256 KB at most.
+    # As many as one read of the connection finds, of which asyncio takes at most 256 KB.
     assert both.run(ahead()) <= 2**18 / len(data) + 1
 
 
-def test_who_leaves_before_the_answer_has_his_example_learned(both):
+def test_the_example_of_a_client_that_leaves_before_the_answer_is_learned(both):
     both.begin_anew()
     data = request("POST", "/models/m/learn", LEARN, key=both.keys["writer"])
 
@@ -300,7 +300,7 @@ def test_who_leaves_before_the_answer_has_his_example_learned(both):
     assert b'"duplicate":true' in answers
 
 
-def test_a_connection_that_is_to_end_does_so_behind_the_answer(both):
+def test_a_connection_that_should_close_does_so_after_the_answer(both):
     both.begin_anew()
     data = request("POST", "/models/m/learn", LEARN, key=both.keys["writer"])
 
@@ -316,7 +316,7 @@ def test_a_connection_that_is_to_end_does_so_behind_the_answer(both):
     assert b"connection: close\r\n" in answers
 
 
-def test_what_nobody_foresaw_is_an_error_of_the_one_shape(both, monkeypatch, caplog):
+def test_an_unforeseen_error_has_the_usual_shape(both, monkeypatch, caplog):
     def broken(*_, **__):
         raise RuntimeError("a secret")
 

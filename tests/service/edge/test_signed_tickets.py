@@ -12,12 +12,12 @@ from hinged.service.errors import QueueFull
 
 
 def signing(monkeypatch, at, secret=b"s", most=3, known=(NOBODY_ASKED,)):
-    """Tickets of a process that begins at a moment, which it is until another one is said."""
+    """Tickets of a process that begins at a moment, which stays the present time until another is set."""
     monkeypatch.setattr(time, "time", lambda: at)
     return SignedTickets(secret, 30.0, most, lambda: known)
 
 
-def test_a_signed_ticket_is_good_once_at_each_process_with_the_secret(monkeypatch):
+def test_a_signed_ticket_is_valid_once_at_each_process_with_the_secret(monkeypatch):
     one, other = signing(monkeypatch, 100.0), signing(monkeypatch, 100.0)
     ticket = one.issue(NOBODY_ASKED)
     for process in (other, one):
@@ -27,23 +27,23 @@ def test_a_signed_ticket_is_good_once_at_each_process_with_the_secret(monkeypatc
     assert signing(monkeypatch, 100.0, known=()).redeem(one.issue(NOBODY_ASKED)) is None  # the key was revoked
 
 
-def test_a_signed_ticket_that_was_touched_or_expired_or_is_older_than_the_process_is_none(monkeypatch):
+def test_a_signed_ticket_that_was_altered_or_expired_or_predates_the_process_is_invalid(monkeypatch):
     tickets = signing(monkeypatch, 100.0)
     first, second = tickets.issue(NOBODY_ASKED), tickets.issue(NOBODY_ASKED)
-    for k in range(len(first)):  # the last letters also where they would come to the same bytes
+    for k in range(len(first)):  # also the last letters, which may decode to the same bytes
         for letter in {*string.ascii_letters, *string.digits, *"-_+/="} - {first[k]}:
             assert tickets.redeem(first[:k] + letter + first[k + 1 :]) is None
     for nonsense in ("", "nonsense", "é", first[:-4], first + first, first + "="):
         assert tickets.redeem(nonsense) is None
     assert tickets.redeem(first) is NOBODY_ASKED
-    later = signing(monkeypatch, 110.0)  # what was used before it began it does not know
+    later = signing(monkeypatch, 110.0)  # it does not know which tickets were used before it began
     assert later.redeem(second) is None
     monkeypatch.setattr(time, "time", lambda: 130.0)
     assert tickets.redeem(second) is None
 
 
-def test_no_part_of_a_ticket_and_a_key_make_a_ticket(monkeypatch):
-    # What a ticket says of its key is signed with the same secret, and whoever has the key knows what was signed.
+def test_parts_of_a_ticket_and_a_key_do_not_make_a_ticket(monkeypatch):
+    # The mark of a key in a ticket is signed with the same secret, and the key's owner knows what was signed.
     key = NOBODY_ASKED.model_copy(update={"sha256": "f" * 64})
     tickets = signing(monkeypatch, 100.0, most=2, known=(key,))
     given = base64.urlsafe_b64decode(tickets.issue(key))
@@ -51,12 +51,12 @@ def test_no_part_of_a_ticket_and_a_key_make_a_ticket(monkeypatch):
         made = base64.urlsafe_b64encode(bytes.fromhex(key.sha256) + given[start : start + 32]).decode()
         assert tickets.redeem(made) is None
     assert tickets.redeem(tickets.issue(key)) is key
-    monkeypatch.setattr(time, "time", lambda: 200.0)  # none of them is kept for longer than a ticket is good
+    monkeypatch.setattr(time, "time", lambda: 200.0)  # no ticket is remembered after it has expired
     for _ in range(2):
         assert tickets.redeem(tickets.issue(key)) is key
 
 
-def test_signed_tickets_are_bounded_both_those_given_and_those_used(monkeypatch):
+def test_issued_and_used_signed_tickets_are_limited(monkeypatch):
     one, other = signing(monkeypatch, 100.0, most=4), signing(monkeypatch, 100.0, most=2)
     given = [one.issue(NOBODY_ASKED) for _ in range(4)]
     with pytest.raises(QueueFull):
@@ -65,6 +65,6 @@ def test_signed_tickets_are_bounded_both_those_given_and_those_used(monkeypatch)
     with pytest.raises(QueueFull):
         other.redeem(given[2])
     assert one.redeem(given[3]) is NOBODY_ASKED
-    one.issue(NOBODY_ASKED)  # one of its own that was used leaves room
+    one.issue(NOBODY_ASKED)  # a used ticket of its own leaves room
     monkeypatch.setattr(time, "time", lambda: 130.0)
     assert other.redeem(one.issue(NOBODY_ASKED)) is NOBODY_ASKED

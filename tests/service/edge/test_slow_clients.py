@@ -1,4 +1,4 @@
-"""Clients that take their time: with the head of a request, its body, or an answer."""
+"""Slow clients: with the head of a request, its body, or reading an answer."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def line(hasty):
 
 
 def everything(connection):
-    """What comes until the server closes."""
+    """All data until the server closes."""
     got = b""
     while part := connection.recv(65536):
         got += part
@@ -43,7 +43,7 @@ def everything(connection):
 
 
 def drip(connection, first, then):
-    """Send a little again and again until there is an answer: what wins time by that gets none."""
+    """Send a little again and again until there is an answer; this must not gain time."""
     connection.sendall(first)
     while not select.select([connection], [], [], 0.02)[0]:
         connection.sendall(then)
@@ -66,7 +66,7 @@ def test_a_head_that_does_not_come_in_time_is_408_and_the_connection_ends(line, 
     assert time.monotonic() - start >= REQUEST_S - 0.1
 
 
-def test_neither_a_drip_of_headers_nor_of_empty_lines_wins_time(line):
+def test_neither_dripping_headers_nor_empty_lines_gain_time(line):
     drip(line, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", b"X-A: b\r\n")
     refused(everything(line), 408, "request_timeout")
 
@@ -76,7 +76,7 @@ def test_a_second_head_on_a_connection_has_the_same_time(line):
     got = b""
     while not got.endswith(b'{"status":"ok"}'):
         got += line.recv(65536)
-    time.sleep(REQUEST_S / 4)  # of which nothing is taken off
+    time.sleep(REQUEST_S / 4)  # which must not count against it
     start = time.monotonic()
     line.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
     refused(everything(line), 408, "request_timeout")
@@ -91,12 +91,12 @@ def test_a_body_that_does_not_come_in_time_is_408_and_nothing_is_learned(hasty, 
     assert httpx.get(f"{hasty.url}/models/slow").json()["examples"] == 0
 
 
-def test_a_drip_of_body_wins_no_time(line):
+def test_a_dripping_body_gains_no_time(line):
     drip(line, (HEAD + "Content-Length: 5000000\r\n\r\n").encode(), b" ")
     refused(everything(line), 408, "request_timeout")
 
 
-def test_a_long_body_has_more_time_for_what_has_come(line, hasty):
+def test_a_long_body_has_more_time_as_more_of_it_comes(line, hasty):
     with Asking(hasty.url) as ask:
         ask.new_model("patient")
     body = json.dumps({"examples": [example([0.0, 1.0], True, "a")]}).encode() + b" " * 400_000
@@ -107,7 +107,7 @@ def test_a_long_body_has_more_time_for_what_has_come(line, hasty):
     assert everything(line).startswith(b"HTTP/1.1 200")
 
 
-def test_work_of_the_server_takes_no_time_of_the_client(hasty):
+def test_work_of_the_server_does_not_use_the_clients_time(hasty):
     rng = random.Random(7)
     with Asking(hasty.url) as ask:
         model = ask.new_model("long", C=1e4)
@@ -117,18 +117,18 @@ def test_work_of_the_server_takes_no_time_of_the_client(hasty):
         assert time.monotonic() - start > REQUEST_S
 
 
-def test_a_head_of_any_length_fills_no_memory(line):
+def test_a_head_of_any_length_does_not_fill_the_memory(line):
     line.sendall(HEAD.encode() + b"X-Endless: " + b"x" * 2**16)
     message = refused(everything(line), 400, "bad_request")
     assert "65536 bytes" in message
 
 
-def test_what_is_no_http_is_refused_in_the_shape_of_all_errors(line):
+def test_data_that_is_not_http_is_refused_in_the_shape_of_all_errors(line):
     line.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n")
     refused(everything(line), 400, "bad_request")
 
 
-def test_the_rest_of_a_body_that_was_refused_is_not_awaited_for_ever(line):
+def test_the_rest_of_a_refused_body_is_not_awaited_for_ever(line):
     line.sendall((HEAD + "Content-Length: 60000000\r\n\r\n").encode())
     assert line.recv(65536).startswith(b"HTTP/1.1 413")
 
@@ -143,7 +143,7 @@ def test_the_rest_of_a_body_that_was_refused_is_not_awaited_for_ever(line):
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system breaks no such connections")
-def test_a_client_that_reads_nothing_of_an_answer_is_cut_off_and_others_are_answered(hasty):
+def test_a_client_that_does_not_read_an_answer_is_cut_off_and_others_are_answered(hasty):
     labels = [f"{i}: {'a long label' * 15}" for i in range(200)]
     with Asking(hasty.url) as ask:
         ask.new_model("wide", classes=labels).learn(*(example([0.0, float(i)], y) for i, y in enumerate(labels)))
@@ -158,7 +158,7 @@ def test_a_client_that_reads_nothing_of_an_answer_is_cut_off_and_others_are_answ
         assert httpx.get(f"{hasty.url}/healthz").status_code == 200
 
 
-def test_a_client_that_goes_away_in_the_middle_of_its_body_is_nothing_unforeseen(hasty):
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_unforeseen_error(hasty):
     def cut_off():
         counted = 'hinged_requests_total{method="POST",route="/models/{model}/learn",status="400"} '
         lines = httpx.get(f"{hasty.url}/metrics").text.splitlines()
@@ -172,7 +172,7 @@ def test_a_client_that_goes_away_in_the_middle_of_its_body_is_nothing_unforeseen
 
 
 def unread_bytes(port):
-    """What the system holds of a server's answers that their clients did not take."""
+    """Number of bytes of answers that the system holds because their clients did not read them."""
     sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     of_server = [queues for _, local, _, _, queues, *_ in sockets if int(local.partition(":")[2], 16) == port]
     return sum(int(queues.partition(":")[0], 16) for queues in of_server)

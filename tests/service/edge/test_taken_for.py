@@ -1,7 +1,7 @@
-"""Whatever bytes come, a connection takes them for the requests that h11 takes them for, or refuses and ends.
+"""A connection splits any bytes into the same requests as h11, or refuses them and ends.
 
-A proxy sends the requests of several clients over one connection. Where it and the server disagree about the end of
-one, a client writes the beginning of another's, with the other's key.
+A proxy sends the requests of several clients over one connection. If the proxy and the server disagree about the end of
+a request, its client can write the beginning of another client's request, with that client's key.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from tests.helpers.server import PATIENCE_S
 from tests.helpers.smuggled_requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
 
 TURNS = 10
-"""Of the event loop, in which a few requests are answered that wait for nothing."""
+"""Turns of the event loop in which a few requests are answered that wait for nothing."""
 
 
 class Noting:
-    """An application that answers 404 to all, and notes what has come as a whole."""
+    """An application that answers 404 to everything, and notes the requests that have come as a whole."""
 
     def __init__(self):
         self.taken = []
@@ -55,12 +55,13 @@ def target_of(scope):
 
 
 class Reading:
-    """A server that has no port: connections are made of pairs of sockets, and bytes come as a test cuts them."""
+    """A server without a port: connections are pairs of sockets, and bytes come as a test cuts them."""
 
     def __init__(self, connection, folder):
         self._app = Noting()
         self.step = 5 if connection is Lent else 1
-        """Between two bytes at which a stream is cut: what a Lent connection does more is the same wherever that is."""
+        """Bytes between two places at which a stream is cut. The extra work of a Lent connection does not depend on the
+        place."""
         self._folder = folder
         parts = {"leads": self._leads} if connection is Lent else {}
         self._server = make_server(self._app, Streams(10), Settings(), connection, **parts)
@@ -104,7 +105,7 @@ class Reading:
 
 
 class Handing(Reading):
-    """The same server, which hands each connection over before it takes a request of it: to itself, as to another."""
+    """The same server, handing each connection over, to itself, before it takes a request from it."""
 
     def __init__(self, connection, folder):
         super().__init__(connection, folder)
@@ -124,7 +125,7 @@ class Handing(Reading):
         complete, ended = len(as_h11_reads(b"".join(pieces))[0]), False
         with mine:
             await loop.connect_accepted_socket(self._server.protocol, theirs)
-            with suppress(OSError):  # nothing more is taken
+            with suppress(OSError):  # the connection takes no more
                 for piece in pieces:
                     await loop.sock_sendall(mine, piece)
                     await asyncio.sleep(0)
@@ -158,7 +159,7 @@ def cut(stream, *at):
 
 
 @pytest.mark.parametrize("stream", KNOWN, ids=range(len(KNOWN)))
-def test_what_has_taken_others_in_is_taken_as_by_h11_wherever_it_is_cut(reading, stream):
+def test_streams_that_deceived_other_parsers_are_parsed_like_by_h11_wherever_they_are_cut(reading, stream):
     check(reading, stream, [stream])
     check(reading, stream, cut(stream, *range(len(stream))))
     for at in range(1, len(stream), reading.step):
@@ -167,15 +168,15 @@ def test_what_has_taken_others_in_is_taken_as_by_h11_wherever_it_is_cut(reading,
 
 @settings(max_examples=200, deadline=None)
 @given(stream=streams(), at=st.lists(st.floats(0, 1), max_size=4))
-def test_any_stream_is_taken_as_by_h11_however_it_comes(reading, stream, at):
+def test_any_stream_is_parsed_like_by_h11_however_it_comes(reading, stream, at):
     taken = check(reading, stream, cut(stream, *(round(where * len(stream)) for where in at)))
     event("requests taken", len(taken))
     check(reading, stream, cut(stream, *range(len(stream))))
 
 
 @pytest.mark.parametrize("upgrade", [b"h2c", b"TLS/1.0", b"websocket, h2c"])
-def test_a_request_that_offers_another_protocol_is_answered_as_without_the_offer(reading, upgrade):
-    """Java's HttpClient offers h2c with its first request, whatever that is."""
+def test_a_request_that_offers_another_protocol_is_answered_as_if_it_had_no_offer(reading, upgrade):
+    """Java's HttpClient offers h2c with its first request, whatever the request is."""
     stream = sized(b"{}", b"connection: Upgrade, HTTP2-Settings", b"upgrade: " + upgrade) + SMUGGLED
     taken, ended = reading.taken([stream])
     assert taken == [taken for taken, _ in as_h11_reads(stream)[0]]

@@ -17,7 +17,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 class Collector:
-    """Takes what is sent to it. `spans`: name, attributes, trace and whether it failed, of each but the health's."""
+    """A collector. `spans`: name, attributes, trace and failure of each span, except spans of health checks."""
 
     def __init__(self):
         self.spans = []
@@ -82,7 +82,7 @@ def traced(request, tmp_path_factory):
     collector.close()
 
 
-def test_a_span_has_route_model_and_status_and_goes_on_with_the_trace_of_who_asked(traced):
+def test_a_span_has_route_model_and_status_and_continues_the_clients_trace(traced):
     ask, collector = traced
     model = ask.new_model("traced")
     headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
@@ -97,7 +97,7 @@ def test_a_span_has_route_model_and_status_and_goes_on_with_the_trace_of_who_ask
     assert span["ns"] > 0
 
 
-def test_predictions_are_spans_too_wherever_they_are_answered(traced):
+def test_predictions_have_spans_too_wherever_they_are_answered(traced):
     ask, collector = traced
     model = ask.new_model("predicted")
     model.learn(example([1, 2], "a"))
@@ -107,7 +107,7 @@ def test_predictions_are_spans_too_wherever_they_are_answered(traced):
     assert [span["facts"]["hinged.model"] for span in collector.named(name)] == ["predicted"]
 
 
-def test_nothing_of_what_was_asked_is_in_it(traced):
+def test_a_span_has_nothing_of_what_the_client_sent(traced):
     ask, collector = traced
     model = ask.new_model("discreet")
     headers = {"authorization": "Bearer hinged_secret-key", "x-secret": "secret-header"}
@@ -133,7 +133,7 @@ def test_without_a_collector_nothing_is_traced():
     assert open_spans() is None
 
 
-def test_a_server_that_lacks_the_package_says_so_and_goes_on(monkeypatch, caplog):
+def test_a_server_without_the_package_says_so_and_goes_on(monkeypatch, caplog):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     assert open_spans() is None

@@ -1,4 +1,4 @@
-"""A server that knows no keys listens for nobody else, unless it is told to."""
+"""A server without keys does not listen to other machines, unless it is configured to."""
 
 import os
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.server
         ("example", False),
     ],
 )
-def test_only_addresses_that_others_cannot_reach_are_loopback(host, loopback):
+def test_only_addresses_that_no_other_machine_reaches_are_loopback(host, loopback):
     assert is_loopback(host) is loopback
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.invalid"])  # noqa: S104
-def test_a_server_without_keys_does_not_listen_for_others(tmp_path, host):
+def test_a_server_without_keys_does_not_listen_to_other_machines(tmp_path, host):
     code, words = RunningServer(tmp_path / "data", host=host).run()
     assert code == 1
     (line,) = words.splitlines()
@@ -42,7 +42,7 @@ def test_a_server_without_keys_does_not_listen_for_others(tmp_path, host):
     assert not (tmp_path / "data").exists()
 
 
-def test_with_keys_or_when_told_so_it_does(tmp_path):
+def test_with_keys_or_when_configured_the_server_listens_to_other_machines(tmp_path):
     create_key(tmp_path / "keys.json", "a", "reader")
     for more in ({"open": "yes"}, {"keys_file": tmp_path / "keys.json"}):
         with RunningServer(tmp_path / "data", host="0.0.0.0", **more) as server, Asking(server.url) as ask:  # noqa: S104

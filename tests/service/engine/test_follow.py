@@ -1,4 +1,4 @@
-"""Following a model whose log stands in a real store: every event once and in order, whatever happens meanwhile."""
+"""Following a model whose log is in a real store: every event once and in order, whatever happens meanwhile."""
 
 import asyncio
 from contextlib import aclosing
@@ -15,7 +15,7 @@ from hinged.service.store.sqlite import SQLiteStore
 
 
 class Scene:
-    """A log that grows, its feed, and followers who read when they are told to."""
+    """A log that grows, its feed, and followers that read when they are asked to."""
 
     def __init__(self, store, kept):
         self.store = store
@@ -26,7 +26,7 @@ class Scene:
         self.followers = []
 
     def grow(self, count, *, snapshot=False):
-        """So many events as one micro-batch; a snapshot behind it may be kept before the batch is told."""
+        """Append a micro-batch of some events; a snapshot after it may be kept before the batch is published."""
         events = [ClassAdded(f"c{self.published + k}") for k in range(1, count + 1)]
         self.store.append(self.name, self.published, [Event(e.KIND, e.encode()) for e in events])
         for k, event in enumerate(events, 1):
@@ -42,7 +42,7 @@ class Scene:
 
 
 def take(page, after, told):
-    """Note the positions of a page's events; a snapshot comes when its events were told."""
+    """Note the positions of a page's events; a snapshot must come after its events."""
     for news in page:
         if news.note:
             assert news.position <= (told[-1] if told else after)
@@ -76,15 +76,15 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, kept=st.integers(1, 40))
-@example(  # a note of an earlier position ends a page
+@example(  # a page that ends with a note of an earlier position
     steps=[("join", 0), ("read", 0), ("grow", 1), ("late snapshot", 1), ("read", 0), *3 * [("grow", 1)], ("read", 0)],
     kept=2,
 )
 @pytest.mark.long
-def test_a_follower_is_told_every_event_once_in_order_or_that_it_fell_behind(store, steps, kept):
+def test_a_follower_gets_every_event_once_in_order_or_an_error_that_it_fell_behind(store, steps, kept):
     async def main():
         scene = Scene(store, kept)
-        following = []  # the pages, where they began, what they told
+        following = []  # the pages, the positions where they began, and the messages
         notes = 0
         for step, number in steps:
             if step.startswith("grow"):
@@ -122,7 +122,7 @@ def test_a_follower_is_told_every_event_once_in_order_or_that_it_fell_behind(sto
     asyncio.run(main())
 
 
-async def test_a_follower_that_waits_is_woken_and_has_an_empty_page_where_nothing_comes(store):
+async def test_a_waiting_follower_is_woken_and_gets_an_empty_page_when_nothing_comes(store):
     scene = Scene(store, 10)
     async with aclosing(scene.follow(1)) as pages:
         assert await anext(pages) == []
@@ -131,7 +131,7 @@ async def test_a_follower_that_waits_is_woken_and_has_an_empty_page_where_nothin
         assert [news.position for news in await waiting] == [2, 3, 4]
 
 
-async def test_when_the_feed_is_over_a_follower_is_told_the_rest_and_ends(store):
+async def test_when_the_feed_is_over_a_follower_gets_the_rest_and_ends(store):
     scene = Scene(store, 1000)
     scene.grow(PAGE_EVENTS * 2)
     pages = scene.follow(0)
@@ -150,7 +150,7 @@ async def test_nothing_is_kept_while_nobody_follows(store):
     assert not scene.feed._newest
 
 
-async def test_what_is_appended_and_not_yet_applied_is_not_told(store):
+async def test_an_event_that_is_appended_but_not_yet_applied_is_not_sent(store):
     scene = Scene(store, 10)
     scene.grow(2)
     scene.store.append(scene.name, 3, [record(4)])

@@ -41,7 +41,7 @@ def learn(journal, seed):
     return do(journal, Learning([learning(journal.model, examples_of(seed, 6))]), []).answers[0]
 
 
-def test_of_what_is_done_the_history_applies_nothing_but_further_epochs(journal, monkeypatch):
+def test_the_history_applies_only_further_epochs(journal, monkeypatch):
     asked, apply = [], ModelHistory.apply
 
     def noting(history, model, position, event):
@@ -60,7 +60,7 @@ def test_of_what_is_done_the_history_applies_nothing_but_further_epochs(journal,
     assert [event.epochs for event in asked] == [1]
 
 
-def test_after_a_rollback_another_model_stands_in_the_place_of_the_one_before(journal, store):
+def test_a_rollback_replaces_the_model(journal, store):
     learn(journal, 1)
     before, to, digest = journal.model, journal.model.position, digest_of(journal.model)
     learn(journal, 2)
@@ -72,7 +72,7 @@ def test_after_a_rollback_another_model_stands_in_the_place_of_the_one_before(jo
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_is_not_there(journal, store, monkeypatch, written):
+def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_has_not_happened(journal, store, monkeypatch, written):
     learn(journal, 1)
     to = journal.model.position
     learn(journal, 2)
@@ -99,8 +99,9 @@ def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_is_not_there(journ
 
 
 @pytest.mark.parametrize("solver", ["lasvm", "exact"])
-def test_a_swap_that_is_not_written_has_changed_nothing(journal, store, monkeypatch, solver):
-    """Not what waits, which would be read for another kernel, nor a challenger that forgets in place."""
+def test_a_swap_that_is_not_written_changes_nothing(journal, store, monkeypatch, solver):
+    """Neither the queued predictions, which would be read for another kernel, nor a challenger that forgets in
+    place."""
     learn(journal, 1)
     rows = to_inputs([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
     do(journal, Commanding(Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])
@@ -122,7 +123,7 @@ def test_a_swap_that_is_not_written_has_changed_nothing(journal, store, monkeypa
 
 
 def swap(journal, command=None):
-    """Do what jobs of the model, or one of this command, come to; what the swap answered."""
+    """Run the jobs of the model, or of this command; return the swap's answer."""
     if command is not None:
         do(journal, Commanding(command), [])
     retraining = Retraining(journal.history, journal.model)
@@ -134,7 +135,7 @@ def swap(journal, command=None):
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("the store is away"), Damaged("event 2 is damaged")])
-def test_what_was_to_be_forgotten_and_was_not_still_waits_for_its_label(journal, store, monkeypatch, failure):
+def test_a_prediction_whose_forgetting_failed_still_waits_for_its_label(journal, store, monkeypatch, failure):
     learn(journal, 1)
     rows = to_inputs([[0.5, 0.5]], journal.model.configuration)
     waits = Prediction("w", rows, x_digests(rows)[0], np.zeros(0), -1, 0, journal.now_ms())

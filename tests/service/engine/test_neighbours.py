@@ -1,4 +1,4 @@
-"""A model that computes for hours, never loads or breaks is no concern of the others: a real server's word."""
+"""On a real server: a model that computes for hours, never loads or breaks does not affect other models."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 SLOWLY = ("-m", "tests.helpers.slow_server")
 PLAIN = ("-m", "hinged")
 HOURS = {"C": SLOW + 10_000}
-SLOW_MODELS = 16  # as many as there once were threads for all models together
+SLOW_MODELS = 16  # as many as the threads that all models once shared
 
 
 def running(folder, program=SLOWLY, **settings):
@@ -28,14 +28,14 @@ def running(folder, program=SLOWLY, **settings):
 
 
 def begun(server):
-    """How often a model has begun to learn for hours."""
+    """Number of models that have begun to learn for hours."""
     return server.began.read_text().count("\n") if server.began.exists() else 0
 
 
 class Teaching:
     """Requests to models that learn for hours, each on a thread of its own; their answers, by model.
 
-    All of them learn when this is there.
+    The constructor returns once all models learn.
     """
 
     def __init__(self, server, names):
@@ -69,7 +69,7 @@ def until(condition):
 
 
 def metrics(ask):
-    """Values of what is told of a model or a state, by name and model or state."""
+    """Values of metrics with a model or state, by name and label."""
     return {
         (sample.name, next(iter(sample.labels.values()))): sample.value
         for family in text_string_to_metric_families(ask("GET", "/metrics").text)
@@ -93,7 +93,7 @@ ask = speaking(Asking)
 
 @pytest.fixture
 def slow(server, ask):
-    """Models that learn for hours, and who teaches them."""
+    """Models that learn for hours, and the requests that teach them."""
     names = [ask.new_model(**HOURS).name for _ in range(SLOW_MODELS)]
     teaching = Teaching(server, names)
     yield names, teaching
@@ -102,7 +102,7 @@ def slow(server, ask):
     teaching.wait()
 
 
-def test_beside_models_that_learn_for_hours_the_others_learn_predict_and_tell_their_figures(slow, ask):
+def test_beside_models_that_learn_for_hours_other_models_learn_predict_and_report_figures(slow, ask):
     names, teaching = slow
     model = ask.new_model()
     for k in range(30):
@@ -112,7 +112,7 @@ def test_beside_models_that_learn_for_hours_the_others_learn_predict_and_tell_th
     assert (figures["state"], figures["examples"]) == ("serving", 30)
     assert model.finish()["converged"]
     assert teaching.answers == {}
-    # Those that compute predict as well, from what they published last.
+    # The busy models predict too, from the view that they published last.
     assert [entry["prediction"] for entry in ask.new_model().predict([0, 1])] == [None]
     assert ask("POST", f"/models/{names[0]}/predict", json={"x": [0, 1]}).status_code == 200
     assert sum(metrics(ask)["hinged_turn_wait_seconds_total", name] for name in names) >= 0
@@ -133,8 +133,8 @@ def test_a_model_that_learns_for_hours_is_deleted_at_once_and_others_come_and_go
     assert states(ask).items() >= dict.fromkeys(others, "serving").items()
 
 
-def test_creations_and_deletions_of_one_name_are_one_after_the_other_whoever_asks(server, ask):
-    """Each answer fits some order of what was asked for; in the end the name is free, or there is one whole model."""
+def test_creations_and_deletions_of_one_name_happen_one_after_the_other(server, ask):
+    """The answers fit some order of the requests; in the end the name is free, or there is one whole model."""
     answers = []
 
     def change(method):
@@ -155,7 +155,7 @@ def test_creations_and_deletions_of_one_name_are_one_after_the_other_whoever_ask
     assert ask("DELETE", "/models/disputed").status_code == (200 if there else 404)
 
 
-def test_at_sigterm_what_learns_for_hours_is_given_up_and_what_was_acknowledged_is_kept(tmp_path):
+def test_sigterm_gives_up_learning_that_takes_hours_and_keeps_what_was_acknowledged(tmp_path):
     with running(tmp_path, shutdown_s=1) as server, Asking(server.url) as ask:
         names = [ask.new_model(**HOURS).name for _ in range(3)]
         quick = ask.new_model()
@@ -163,8 +163,8 @@ def test_at_sigterm_what_learns_for_hours_is_given_up_and_what_was_acknowledged_
         teaching = Teaching(server, names)
         assert server.terminate() == 0
         teaching.wait()
-        assert "3 models have not ended what they do" in server.log.read_text()
-    # A server on which they learn at once has what was in the log, and nothing else.
+        assert "3 models have not finished their work in time" in server.log.read_text()
+    # A server on which they learn quickly has exactly the examples of the log.
     with running(tmp_path, PLAIN) as server, Asking(server.url) as ask:
         assert ask("GET", quick.path).json()["examples"] == 1
         assert ask("POST", f"{quick.path}/learn", json=example([0, 1], "a", "first")).json()["results"][0]["duplicate"]
@@ -174,7 +174,7 @@ def test_at_sigterm_what_learns_for_hours_is_given_up_and_what_was_acknowledged_
 
 @pytest.fixture
 def taught(tmp_path):
-    """A folder with models, killed: all that they learned is to be learned again from the log."""
+    """The folder of a killed server whose models must learn everything again from the log."""
 
     def teach(**configurations):
         with running(tmp_path, PLAIN) as server, Asking(server.url) as ask:
@@ -231,7 +231,7 @@ def test_a_server_that_is_stopped_while_models_load_ends(taught):
     assert "Traceback" not in server.log.read_text()
 
 
-def test_a_model_whose_code_raises_what_nobody_catches_stops_alone_at_the_start(taught):
+def test_a_model_that_raises_a_base_exception_stops_alone_at_the_start(taught):
     broken = {f"broken{k}": {"C": C} for k, C in enumerate(BREAKS)}
     folder = taught(**broken, whole={})
     with running(folder) as server, Asking(server.url) as ask:
@@ -256,11 +256,11 @@ def test_a_model_whose_code_raises_what_nobody_catches_stops_alone_at_the_start(
 
 
 @pytest.mark.parametrize("C", BREAKS)
-def test_a_model_whose_code_raises_what_nobody_catches_stops_alone_while_it_learns(ask, C):
+def test_a_model_that_raises_a_base_exception_stops_alone_while_it_learns(ask, C):
     model, other = ask.new_model(C=C), ask.new_model()
     refusal(model.try_learn(example([0, 1], "a")), 503, "unavailable")
     assert other.learn(example([0, 1], "a"))
-    while (shown := ask("GET", model.path)).status_code == 503:  # until it has read its log again
+    while (shown := ask("GET", model.path)).status_code == 503:  # until it has loaded again
         time.sleep(0.01)
     assert (shown.json()["state"], shown.json()["examples"]) == ("stopped", 0)
     entry = next(entry for entry in ask("GET", "/models").json()["models"] if entry["model"] == model.name)

@@ -1,4 +1,4 @@
-"""What a model does where its own code fails: at an event of the log, or only this once."""
+"""Failures of a model's own code: at an event of the log each time, or only once."""
 
 import asyncio
 import sqlite3
@@ -26,15 +26,15 @@ from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until,
 
 pytestmark = pytest.mark.server
 
-BAD = 7.5  # an x with this feature is one that the solver fails at
+BAD = 7.5  # a feature value at which the solver fails
 
 
 class Panic(BaseException):
-    """As raised by code that is no Python."""
+    """An error as raised by code that is not Python."""
 
 
 def failing(monkeypatch, error, times=10**9):
-    """Let LASVM fail at a batch that holds a BAD x, so many times; how often it did."""
+    """Let LASVM fail `times` times at a batch with a BAD x; return the count of failures."""
     learn, failed = LASVM.learn, []
 
     def may_fail(self, rows, classes, keys, **options):
@@ -53,7 +53,7 @@ ERRORS = [ValueError("no such thing"), Panic("index out of bounds")]
 
 @pytest.mark.parametrize("error", ERRORS)
 @on_worker()
-async def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set_aside(
+async def test_a_model_stands_before_an_event_that_it_cannot_apply_until_that_is_set_aside(
     worker, store, monkeypatch, error
 ):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
@@ -62,7 +62,7 @@ async def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_
     bad = learning(worker.model, [("ok", [1.0, 1.0], "a"), ("bad", [BAD, 1.0], "b")])
     with pytest.raises(Unavailable):
         await worker.learn(bad)
-    await until(lambda: worker.obstacle is not None)  # it reads its log
+    await until(lambda: worker.obstacle is not None)  # once it has read its log
     at = worker.obstacle.position
     assert digest_of(worker.model) == before
     assert worker.published.position == at - 1
@@ -77,7 +77,7 @@ async def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_
     assert answer == {"model": "m", "position": at + 1, "set_aside": {"position": at, "kind": "learned"}, "error": None}
     assert (await worker.describe())["set_aside"] == [{"position": at, "kind": "learned"}]
     answer = await worker.learn(learning(worker.model, [("ok", [1.0, 1.0], "a"), *examples_of(3, 9)]))
-    assert not any(r.duplicate for r in answer.results)  # none of what was set aside had been acknowledged
+    assert not any(r.duplicate for r in answer.results)  # the event that was set aside had not been acknowledged
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
     with pytest.raises(Conflict):
         await worker.set_aside(None)
@@ -91,14 +91,14 @@ async def test_a_model_whose_code_failed_once_reads_its_state_again_and_goes_on(
     bad = [("bad", [BAD, 1.0], "b")]
     with pytest.raises(Unavailable):
         await worker.learn(learning(worker.model, bad))
-    await until(lambda: not worker.failed)  # it reads its log
+    await until(lambda: not worker.failed)  # once it has read its log
     answer = await worker.learn(learning(worker.model, bad))
-    assert [r.duplicate for r in answer.results] == [True]  # it was in the log
+    assert [r.duplicate for r in answer.results] == [True]  # the event was in the log
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
 @on_worker()
-async def test_nobody_waits_for_ever_for_a_model_that_failed(worker, monkeypatch):
+async def test_no_request_waits_for_ever_for_a_model_that_failed(worker, monkeypatch):
     failing(monkeypatch, Panic("as Rust says it"))
     requests = [learning(worker.model, [(f"e{k}", [BAD, k], "a")]) for k in range(30)]
     asked = [worker.learn(request) for request in requests] + [worker.describe() for _ in range(3)]
@@ -106,8 +106,8 @@ async def test_nobody_waits_for_ever_for_a_model_that_failed(worker, monkeypatch
     assert all(isinstance(answer, Unavailable | dict) for answer in answers)
 
 
-def test_numbers_of_examples_that_were_set_aside_are_never_mixed_up_with_later_ones(monkeypatch, tmp_path):
-    """As it is where events behind the one that cannot be applied were applied once, by another version perhaps."""
+def test_numbers_of_examples_that_were_set_aside_are_never_reused(monkeypatch, tmp_path):
+    """Events after the obstacle may have been applied once, perhaps by another version."""
     store = SQLiteStore(tmp_path / "data")
 
     async def scenario():
@@ -142,7 +142,7 @@ def test_numbers_of_examples_that_were_set_aside_are_never_mixed_up_with_later_o
 
 
 class AwayWhileReading(SQLiteStore):
-    """A store that goes away in the middle of the log, so many times."""
+    """A store that goes away in the middle of the log, `times` times."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -156,7 +156,7 @@ class AwayWhileReading(SQLiteStore):
             yield found
 
 
-def test_a_store_that_is_away_during_further_epochs_is_waited_for(tmp_path):
+def test_further_epochs_wait_for_a_store_that_is_away(tmp_path):
     store = AwayWhileReading(tmp_path / "data")
 
     async def scenario():
@@ -167,7 +167,7 @@ def test_a_store_that_is_away_during_further_epochs_is_waited_for(tmp_path):
 
             def then_away(model, before, *, patiently=False):
                 yield from learned(model, before, patiently=patiently)
-                store.times += 0 if patiently else 3  # once the worker has looked whether the log can be read
+                store.times += 0 if patiently else 3  # goes away once the worker has checked that the log can be read
 
             worker.journal.history.learned = then_away
             answer = await worker.finish(epochs=2)
@@ -192,9 +192,7 @@ THERE_AND_BACK = [
 
 @pytest.mark.parametrize(("there", "back"), THERE_AND_BACK)
 @on_worker()
-async def test_what_was_read_between_a_change_and_the_way_back_is_learned_as_the_model_reads_it(
-    worker, store, there, back
-):
+async def test_a_request_read_before_a_recovery_is_learned_as_the_recovered_model_reads_it(worker, store, there, back):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
     await done(worker, there)
     between = [(f"b{k}", [k / 10, 0.1], "ab"[k % 2]) for k in range(12)]
@@ -256,7 +254,7 @@ def test_named_features_go_through_their_warm_up_with_every_kernel():
         with_worker(scenario, configuration=configuration)
 
 
-def test_a_damaged_event_can_be_set_aside_and_what_follows_counts(tmp_path):
+def test_a_damaged_event_can_be_set_aside_and_later_events_count(tmp_path):
     store = SQLiteStore(tmp_path / "data")
     batches = [examples_of(seed, 8) for seed in range(4)]
 
@@ -296,7 +294,7 @@ def test_a_damaged_event_can_be_set_aside_and_what_follows_counts(tmp_path):
     store.close()
 
 
-def test_a_server_serves_a_model_with_a_damaged_event_and_the_command_line_gets_it_going_again(tmp_path):
+def test_a_server_serves_a_model_with_a_damaged_event_until_the_command_line_sets_it_aside(tmp_path):
     server = RunningServer(tmp_path / "data")
     examples = [{"id": f"e{k}", "x": [k % 2, k / 9], "y": "np"[k % 2]} for k in range(9)]
     with server:

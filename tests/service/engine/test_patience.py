@@ -1,4 +1,4 @@
-"""How long one waits for a store that is away."""
+"""The waiting times for a store that is away."""
 
 from hinged.service.engine.patience import RETRY_FIRST_S, RETRY_MAX_S, Patience
 from hinged.service.errors import StoreUnavailable
@@ -6,7 +6,7 @@ from hinged.service.errors import StoreUnavailable
 AWAY = StoreUnavailable("the store is away")
 
 
-def test_each_wait_is_twice_the_last_up_to_a_limit_and_the_first_again_once_the_store_was_there():
+def test_each_wait_doubles_up_to_a_limit_and_starts_over_once_the_store_was_there():
     patience = Patience("m")
     waits = [patience.after(AWAY) for _ in range(10)]
     assert waits[:3] == [RETRY_FIRST_S, 2 * RETRY_FIRST_S, 4 * RETRY_FIRST_S]

@@ -1,21 +1,21 @@
-"""Where models are, for those who follow all of them."""
+"""Log positions of models, for followers of all models."""
 
 from hinged.service.engine.positions import LogPosition, Positions
 
 
-def test_listeners_are_told_of_each_move_and_of_the_end():
+def test_listeners_are_called_for_each_move_and_for_the_end():
     positions, told = Positions(), []
     positions.listeners.add(lambda name: told.append((name, positions.newest.get(name))))
     moved = positions.begin("m", 1)
     birth = positions.newest["m"].birth
-    moved(1)  # no move
+    moved(1)  # the same position
     moved(4)
     positions.end("m")
     positions.end("m")
     assert told == [("m", LogPosition(birth, 1)), ("m", LogPosition(birth, 4)), ("m", None), ("m", None)]
 
 
-def test_a_model_that_has_ended_is_not_there_again_whatever_its_worker_still_says():
+def test_a_model_that_has_ended_does_not_reappear_whatever_its_worker_reports():
     positions = Positions()
     former = positions.begin("m", 1)
     birth = positions.newest["m"].birth

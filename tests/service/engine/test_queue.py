@@ -1,4 +1,4 @@
-"""What waits for a worker: its order, what is taken together, and its limits."""
+"""The queue of a worker: its order, what is taken together, and its limits."""
 
 import asyncio
 import math
@@ -21,7 +21,7 @@ SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 
 @pytest.fixture(scope="module")
 def learn(tmp_path_factory):
-    """Learning of so many examples."""
+    """A request to learn some examples."""
     store = SQLiteStore(tmp_path_factory.mktemp("queue") / "data")
     model = begun(store, SIZES, {})
     yield lambda n: Learning([learning(model, examples_of(n, n))])
@@ -36,7 +36,7 @@ def with_queue(scenario, *, batch_max=4_096, **settings):
         asyncio.run(main())
 
 
-def test_learning_that_stands_together_is_taken_together_up_to_the_limit(learn):
+def test_adjacent_requests_to_learn_are_taken_together_up_to_the_limit(learn):
     def scenario(queue):
         futures = [queue.put(learn(n)) for n in (3, 4, 3)]
         taken = queue.take()
@@ -48,7 +48,7 @@ def test_learning_that_stands_together_is_taken_together_up_to_the_limit(learn):
     with_queue(scenario, batch_max=8)
 
 
-def test_what_stands_between_parts_micro_batches_and_nothing_overtakes_it(learn):
+def test_work_between_requests_to_learn_separates_micro_batches_and_is_not_overtaken(learn):
     def scenario(queue):
         works = [learn(1), Snapshotting(), learn(2)]
         for work in works:
@@ -59,7 +59,7 @@ def test_what_stands_between_parts_micro_batches_and_nothing_overtakes_it(learn)
     with_queue(scenario)
 
 
-def test_the_steps_of_a_job_go_first_and_know_no_limit(learn):
+def test_the_steps_of_a_job_go_first_and_have_no_limit(learn):
     def scenario(queue):
         queue.put(learn(1))
         queue.put(learn(1))
@@ -72,7 +72,7 @@ def test_the_steps_of_a_job_go_first_and_know_no_limit(learn):
     with_queue(scenario, queue_examples_max=2)
 
 
-def test_one_request_of_any_size_is_taken_where_none_waits(learn):
+def test_a_request_of_any_size_is_taken_when_no_other_waits(learn):
     def scenario(queue):
         queue.put(learn(5))
         with pytest.raises(QueueFull, match="5 examples of at most 3 wait"):
@@ -84,7 +84,7 @@ def test_one_request_of_any_size_is_taken_where_none_waits(learn):
     with_queue(scenario, queue_examples_max=3)
 
 
-def test_who_finds_no_room_is_told_how_long_what_waits_will_take(learn, monkeypatch):
+def test_a_refused_request_says_how_long_the_queued_work_will_take(learn, monkeypatch):
     def scenario(queue):
         now = [100.0]
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
@@ -92,9 +92,9 @@ def test_who_finds_no_room_is_told_how_long_what_waits_will_take(learn, monkeypa
             queue.put(learn(4))
         with pytest.raises(QueueFull) as caught:
             queue.put(learn(4))
-        assert caught.value.headers == {"Retry-After": "1"}  # nothing is known yet
+        assert caught.value.headers == {"Retry-After": "1"}  # no duration is known yet
         queue.take()
-        now[0] += 2.0  # half a second each, while others waited
+        now[0] += 2.0  # half a second for each, while more work waited
         queue.take()
         for _ in range(2):
             queue.put(learn(4))
@@ -105,11 +105,11 @@ def test_who_finds_no_room_is_told_how_long_what_waits_will_take(learn, monkeypa
     with_queue(scenario, queue_examples_max=18, batch_max=4)
 
 
-def test_what_a_few_examples_took_is_no_measure_of_many(learn, monkeypatch):
+def test_the_time_of_a_few_examples_does_not_predict_the_time_of_many(learn, monkeypatch):
     def scenario(queue):
         now = [100.0]
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
-        for _ in range(10):  # alone each takes a second
+        for _ in range(10):  # a second for each alone
             queue.put(learn(1))
             queue.put(Snapshotting())
         for seconds in (1.0, 0.0) * 10:
@@ -118,7 +118,7 @@ def test_what_a_few_examples_took_is_no_measure_of_many(learn, monkeypatch):
         for _ in range(2):
             queue.put(learn(50))
         queue.take()
-        now[0] += 6.0  # and fifty together six
+        now[0] += 6.0  # and six seconds for fifty together
         queue.put(learn(50))
         queue.take()
         queue.put(learn(50))
@@ -137,12 +137,12 @@ def test_what_a_few_examples_took_is_no_measure_of_many(learn, monkeypatch):
     sizes=st.lists(st.integers(1, 4096), min_size=1, max_size=30),
     waiting=st.integers(1, 65_536),
 )
-def test_a_pace_is_that_of_micro_batches_of_whatever_sizes(batch_s, each_s, sizes, waiting):
+def test_the_estimate_fits_micro_batches_of_different_sizes(batch_s, each_s, sizes, waiting):
     pace = BatchDuration()
     for size in sizes:
         pace.note(size, batch_s + each_s * size)
     found, true = pace.seconds(waiting, 4096), math.ceil(waiting / 4096) * batch_s + each_s * waiting
-    # Where all are of one size nobody can know how much of it was the examples: all of it.
+    # If all batches have one size, the examples' share of the time is unknown: all of it is attributed to them.
     of_examples = math.isclose(found, waiting * (batch_s / sizes[0] + each_s), rel_tol=0.2)
     if len(set(sizes)) == 1:
         assert of_examples
@@ -150,7 +150,7 @@ def test_a_pace_is_that_of_micro_batches_of_whatever_sizes(batch_s, each_s, size
         assert math.isclose(found, true, rel_tol=1e-3) or (max(sizes) <= 1.11 * min(sizes) and of_examples)
 
 
-def test_time_in_which_nothing_waited_says_nothing_of_how_long_examples_take(learn, monkeypatch):
+def test_idle_time_does_not_count_as_time_for_examples(learn, monkeypatch):
     def scenario(queue):
         now = [100.0]
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)

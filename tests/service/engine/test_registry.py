@@ -14,7 +14,7 @@ from hinged.service.store.sqlite import SQLiteStore
 
 
 class CutOffStore(SQLiteStore):
-    """The real store, whose next creation or deletion happens but is reported as of unknown outcome."""
+    """The real store; its next creation or deletion succeeds but is reported as of unknown outcome."""
 
     cut_off = False
 
@@ -70,7 +70,7 @@ def test_a_creation_of_unknown_outcome_can_be_repeated(run):
     run(scenario)
 
 
-def test_a_creation_of_unknown_outcome_holds_against_another_configuration(run):
+def test_a_creation_of_unknown_outcome_conflicts_with_another_configuration(run):
     async def scenario(registry, store):
         store.cut_off = True
         with pytest.raises(OutcomeUnknown):

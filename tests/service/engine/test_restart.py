@@ -1,4 +1,4 @@
-"""What a server still knows after it was stopped and started again, and what it says meanwhile."""
+"""Restarts: what a server still knows afterwards, and what it answers while it starts."""
 
 import math
 import signal
@@ -19,20 +19,20 @@ NAMELESS = [example([math.cos(k), math.sin(3 * k)], k % 3) for k in range(20)]
 
 
 def stop(server):
-    """SIGTERM; the server drains and then ends as it was asked to."""
+    """Send SIGTERM; the server drains and ends in order."""
     assert server.terminate() == 0
     assert "Application shutdown complete" in server.log.read_text().rsplit("Started server process", 1)[1]
 
 
 def restarted(server, **settings):
-    """The server stopped in good order, and started with these settings."""
+    """The server, stopped in order and started with these settings."""
     stop(server)
     server.env.pop("HINGED_ANSWERS_KEPT", None)
     server.env |= {f"HINGED_{name.upper()}": str(value) for name, value in settings.items()}
     return server.start()
 
 
-server = server_with(snapshot_examples=15)  # which the tests stop and start again
+server = server_with(snapshot_examples=15)  # the tests stop and restart it
 ask = speaking(Asking)
 
 
@@ -45,7 +45,7 @@ def test_a_model_is_the_same_after_a_restart(server, ask):
     predicted = parted.predict([0, 1], [1, 1], [-1, 0.5])
     restarted(server)
     after = parted.figures()
-    for model in (before, after):  # the work of this process and its cache, which is empty again
+    for model in (before, after):  # counts of this process, and the cache, which is empty again
         model["certificate"].pop("kernel_evaluations")
         model.pop("memory_bytes")
     assert after == before
@@ -83,7 +83,7 @@ def test_a_deleted_model_does_not_come_back(server, ask):
 
 
 def check_forgotten(model, first):
-    """The newest answers are kept; the ids of the others still find their examples in the log."""
+    """The newest answers are kept; the other ids still find their examples in the log."""
     before = model.figures()
     kept = len(STREAM) - KEPT
     again = model.learn(*STREAM)
@@ -97,21 +97,21 @@ def check_forgotten(model, first):
     assert model.figures() == before
 
 
-def test_an_id_is_known_for_good_also_when_its_first_answer_is_no_longer_kept(server, ask):
+def test_an_id_is_known_for_good_even_if_its_first_answer_is_gone(server, ask):
     restarted(server, answers_kept=KEPT)
     model = ask.new_model("ring")
     first = model.learn(*STREAM)
     check_forgotten(model, first)
     restarted(server)
     check_forgotten(model, first)
-    # A server that may keep more has not got more back.
+    # A higher limit brings no forgotten answers back.
     restarted(server, answers_kept=1000)
     check_forgotten(model, first)
     model.learn(example([0, 0], 1))
     assert model.figures()["examples"] == len(STREAM) + 1
 
 
-def test_a_number_of_the_server_that_is_too_old_to_compare_is_a_conflict(server, ask):
+def test_an_id_given_by_the_server_that_is_too_old_to_compare_is_a_conflict(server, ask):
     restarted(server, answers_kept=KEPT)
     model = ask.new_model("numbers")
     model.learn(*NAMELESS)
@@ -121,7 +121,7 @@ def test_a_number_of_the_server_that_is_too_old_to_compare_is_a_conflict(server,
     assert model.figures()["examples"] == 20
 
 
-def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask, tmp_path, monkeypatch):
+def test_while_it_starts_the_server_is_alive_and_answers_503(server, ask, tmp_path, monkeypatch):
     ask.new_model("waits").learn(*STREAM)
     stop(server)
     asking = tmp_path / "asking"
@@ -166,7 +166,7 @@ def test_a_server_that_ends_while_it_compiles_leaves_no_process_behind(tmp_path,
     starting.env["NUMBA_CACHE_DIR"] = str(tmp_path / "compiled")
     starting.start(wait=False)
     compiling = wait_for_children(starting.process.pid, 2)
-    eventually(lambda: any((tmp_path / "compiled").rglob("*.code")))  # they do compile
+    eventually(lambda: any((tmp_path / "compiled").rglob("*.code")))  # the compilation has begun
     assert not any(map(ended, compiling))
     assert httpx.get(f"{starting.url}/readyz").status_code == 503
     starting.process.send_signal(how)
@@ -178,7 +178,7 @@ def test_a_server_that_ends_while_it_compiles_leaves_no_process_behind(tmp_path,
     assert "Traceback" not in starting.log.read_text()
 
 
-def test_a_folder_belongs_to_one_server(server):
+def test_a_data_folder_belongs_to_one_server(server):
     code, said = RunningServer(server.data_dir).run()
     assert code == 1
     assert said.count("\n") == 1

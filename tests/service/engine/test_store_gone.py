@@ -1,4 +1,4 @@
-"""The embedded store's files are taken from under a running server."""
+"""The embedded store's files are taken away from a running server."""
 
 import os
 import shutil
@@ -28,17 +28,17 @@ def ask(running):
 
 
 def refused_once_gone(model):
-    """A change is refused; what changes nothing is answered as before."""
+    """A change is refused; a request that changes nothing is answered as before."""
     error = refusal(model.try_learn(EXAMPLES[10]), 503, "store_unavailable")
     assert "removed, moved or replaced" in error["message"]
     refusal(model.ask("PUT", "/models/more", json=BASE), 503, "store_unavailable")
     refusal(model.ask("POST", f"{model.path}/snapshot"), 503, "store_unavailable")
     assert model.predict([1, 1])[0]["prediction"] in "ab"
-    assert model.ask("GET", f"{model.path}/export").status_code == 200  # what is in memory may be saved
+    assert model.ask("GET", f"{model.path}/export").status_code == 200  # a model in memory can be saved
     assert model.ask("GET", "/healthz").status_code == 200
 
 
-def test_nothing_is_acknowledged_while_the_folder_is_away_and_all_goes_on_when_it_is_back(running, ask):
+def test_nothing_is_acknowledged_while_the_folder_is_away_and_the_server_goes_on_afterwards(running, ask):
     model = ask.new_model("m")
     model.learn(*EXAMPLES[:10])
     moved = running.data_dir.with_name("moved")
@@ -78,13 +78,13 @@ def test_nothing_is_acknowledged_once_the_database_is_removed_or_cut(running, as
 
 @pytest.fixture
 def on_redis(tmp_path):
-    """A server on Redis, and that Redis."""
+    """A server on Redis, and this Redis."""
     with RedisServer(tmp_path / "redis") as redis, RunningServer(tmp_path / "data", store=redis.url) as running:
         yield running, redis
 
 
 def taken_out(client):
-    """What is in a Redis, which is emptied: its keys and what they hold."""
+    """Empty a Redis; return its keys and values."""
     taken = client.eval(
         "local found = {} for _, key in ipairs(redis.call('KEYS', '*')) do"
         " found[#found + 1] = {key, redis.call('DUMP', key)} end redis.call('FLUSHALL') return found",
@@ -93,7 +93,7 @@ def taken_out(client):
     return dict(taken)
 
 
-def test_a_model_that_its_redis_has_lost_acknowledges_nothing_and_its_name_is_free_once_it_is_deleted(on_redis):
+def test_a_model_that_redis_has_lost_acknowledges_nothing_until_it_is_deleted(on_redis):
     running, redis = on_redis
     with Asking(running.url) as ask, Redis.from_url(redis.url) as client:
         model, other = ask.new_model("m"), ask.new_model("other")
@@ -104,7 +104,7 @@ def test_a_model_that_its_redis_has_lost_acknowledges_nothing_and_its_name_is_fr
             error = refusal(model.try_learn(EXAMPLES[10]), 503, "store_unavailable")
             assert "the store has no model m" in error["message"]
             for method, path, *body in (
-                ("PUT", model.path, BASE),  # what is there already is there no more
+                ("PUT", model.path, BASE),  # the model exists only in memory
                 ("POST", f"{model.path}/learn", {"id": "e3", "x": [0, 0], "y": "a"}),
                 ("POST", f"{model.path}/snapshot"),
                 ("POST", f"{model.path}/finish", {"epochs": 1}),
@@ -123,12 +123,12 @@ def test_a_model_that_its_redis_has_lost_acknowledges_nothing_and_its_name_is_fr
         log = running.log.read_text()
         assert log.count("acknowledges nothing") == 1
         assert "stops" not in log
-        # What comes back goes on.
+        # A model that comes back goes on.
         for key, held in lost.items():
             client.restore(key, 0, held)
         assert [result["duplicate"] for result in model.learn(*EXAMPLES)] == [True] * 10 + [False] * 10
         assert ask("PUT", model.path, json=BASE).status_code == 200
-        # What does not is deleted, and may be imported.
+        # A model that does not come back is deleted, and may be imported.
         client.flushall()
         refusal(model.try_learn(example([1, 2], "a", "new")), 503, "store_unavailable")
         assert running.log.read_text().count("acknowledges nothing") == 2

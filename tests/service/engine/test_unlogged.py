@@ -13,7 +13,7 @@ def with_unlogged(scenario, most=3, flush_s=5.0):
     asyncio.run(main())
 
 
-def test_the_oldest_go_first_where_there_are_too_many():
+def test_the_oldest_predictions_are_dropped_first():
     def scenario(unlogged):
         unlogged.add("abcd")
         assert unlogged.take() == ["b", "c", "d"]
@@ -22,7 +22,7 @@ def test_the_oldest_go_first_where_there_are_too_many():
     with_unlogged(scenario)
 
 
-def test_what_was_not_written_waits_again_before_what_came_meanwhile_as_far_as_there_is_room():
+def test_predictions_put_back_wait_before_newer_ones_as_far_as_there_is_room():
     def scenario(unlogged):
         unlogged.add("ab")
         taken = unlogged.take()
@@ -33,7 +33,7 @@ def test_what_was_not_written_waits_again_before_what_came_meanwhile_as_far_as_t
     with_unlogged(scenario)
 
 
-def test_they_are_due_some_time_after_the_first_came():
+def test_predictions_are_due_some_time_after_the_first_came():
     def scenario(unlogged):
         assert unlogged.due_in_s() == math.inf
         unlogged.add("a")

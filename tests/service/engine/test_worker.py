@@ -45,7 +45,7 @@ on_failing_store = partial(on_worker, kind=FailingStore, sizes=SIZES)
 
 
 def run(store, scenario, **settings):
-    """Run an async scenario(worker) over a fresh model, of which a snapshot is kept at the end."""
+    """Run an async scenario(worker) with a new model; it keeps a snapshot at the end."""
 
     async def main():
         async with working(store, SIZES, **settings) as worker:
@@ -77,7 +77,7 @@ async def test_an_append_that_failed_is_not_acknowledged_and_changes_nothing(wor
 
 
 @on_failing_store()
-async def test_an_append_of_unknown_outcome_that_did_last_is_acknowledged(worker, store):
+async def test_an_append_of_unknown_outcome_that_lasted_is_acknowledged(worker, store):
     store.failures = ["unknown, written"]
     answer = await worker.learn(request(A))
     assert [r.duplicate for r in answer.results] == [False]
@@ -94,11 +94,11 @@ async def test_an_append_of_unknown_outcome_that_did_not_last_is_refused_and_may
     assert not (await worker.learn(request(A))).results[0].duplicate
 
 
-def test_an_append_that_shows_up_only_later_gives_a_retry_its_first_answer(store, monkeypatch):
+def test_an_append_found_only_later_gives_a_retry_its_first_answer(store, monkeypatch):
     async def scenario(worker):
         await worker.learn(request(A, B))
         store.failures = ["unknown, written"]
-        # The end of the log cannot be read either: the server knows nothing until the next request.
+        # The end of the log cannot be read either, so the outcome stays unknown until the next request.
         with monkeypatch.context() as patch:
             patch.setattr(store, "end", lambda _: (_ for _ in ()).throw(StoreUnavailable("no disk")))
             with pytest.raises(StoreUnavailable):
@@ -116,7 +116,7 @@ def test_an_append_that_shows_up_only_later_gives_a_retry_its_first_answer(store
 
 
 @on_failing_store()
-async def test_requests_that_wait_share_one_append(worker, store):
+async def test_waiting_requests_share_one_append(worker, store):
     await worker.learn(request(A, B))
     store.held, store.appends = threading.Event(), 0
     waiting = [asyncio.create_task(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
@@ -124,11 +124,11 @@ async def test_requests_that_wait_share_one_append(worker, store):
     store.held.set()
     answers = await asyncio.gather(*waiting)
     assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
-    assert store.appends <= 2  # at most the first alone, then all that had come meanwhile
+    assert store.appends <= 2  # at most the first alone, then all requests that came meanwhile
 
 
 @on_failing_store(queue_examples_max=3)
-async def test_a_full_queue_refuses_and_takes_again_once_it_has_drained(worker, store):
+async def test_a_full_queue_refuses_requests_until_it_has_drained(worker, store):
     store.held = threading.Event()
     first = asyncio.create_task(worker.learn(request(A, B)))
     await until(lambda: store.appends)
@@ -143,7 +143,7 @@ async def test_a_full_queue_refuses_and_takes_again_once_it_has_drained(worker, 
     assert worker.model.learned == 5
 
 
-def test_stopping_drains_refuses_new_work_and_keeps_a_snapshot(store):
+def test_stopping_drains_the_queue_refuses_new_work_and_keeps_a_snapshot(store):
     async def scenario(worker):
         store.held = threading.Event()
         waiting = asyncio.create_task(worker.learn(request(A, B)))
@@ -162,11 +162,11 @@ def test_stopping_drains_refuses_new_work_and_keeps_a_snapshot(store):
     assert digest_of(load_model(store, "m", **SIZES)) == digest
 
 
-def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
+def test_instead_of_a_damaged_snapshot_the_older_one_and_the_log_are_used(store):
     async def scenario(worker):
         for k in range(30):
             await worker.learn(request((f"e{k}", [k % 5, k % 3], "np"[k % 2])))
-            if worker.journal.snapshots.newest:  # while one is being written none is begun
+            if worker.journal.snapshots.newest:  # no snapshot begins while another is written
                 await asyncio.wrap_future(worker.journal.snapshots.newest)
         return digest_of(worker.model)
 
@@ -177,7 +177,7 @@ def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
     assert older < newest
 
 
-def test_a_snapshot_ahead_of_the_log_is_passed_over(store):
+def test_a_snapshot_ahead_of_the_log_is_not_used(store):
     async def scenario(worker):
         await worker.learn(request(A, B))
         ahead, digest = Model.restore("m", worker.model.snapshot(), **SIZES), digest_of(worker.model)
@@ -192,7 +192,7 @@ def test_a_snapshot_ahead_of_the_log_is_passed_over(store):
 
 
 @on_failing_store()
-async def test_a_forgotten_answer_is_still_a_duplicate_and_other_content_still_a_conflict(worker):
+async def test_an_id_without_its_first_answer_is_still_a_duplicate_or_a_conflict(worker):
     worker.model.answers.kept = 5
     for k in range(12):
         await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
@@ -217,10 +217,10 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
         assert predictions_of(worker.published, to_inputs([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
 
     run(store, scenario)
-    assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start
+    assert load_model(store, "m", **SIZES).learned == 3  # the log keeps what was appended
 
 
-def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_one(store):
+def test_answers_dropped_under_a_smaller_limit_stay_duplicates_under_a_larger_one(store):
     async def scenario(worker):
         worker.model.answers.kept = 5
         for k in range(12):
@@ -250,8 +250,8 @@ def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_
 
 
 @on_failing_store(snapshot_examples=2)
-async def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(worker, store):
-    """Else it would be kept for the next model of that name."""
+async def test_no_snapshot_is_being_written_after_a_worker_has_stopped(worker, store):
+    """Otherwise the snapshot could be kept for the next model of that name."""
     held = threading.Event()
     put = store.put_snapshot
 
@@ -264,7 +264,7 @@ async def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(work
     leaving, release = asyncio.Event(), worker._jobs.release
     worker._jobs.release = lambda: leaving.set() or release()
     stopping = asyncio.create_task(worker.stop(keep_snapshot=False))
-    await leaving.wait()  # nothing but the snapshot keeps it now
+    await leaving.wait()  # the worker now waits only for the snapshot
     for _ in range(20):
         await asyncio.sleep(0)
     went = stopping.done()
@@ -276,7 +276,7 @@ async def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(work
 
 @pytest.mark.parametrize("error", [StoreUnavailable("the disk is gone"), Damaged("a page is torn"), NoModel("m")])
 @on_failing_store()
-async def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(worker, store, monkeypatch, error):
+async def test_a_store_that_fails_at_the_end_does_not_block_a_stop(worker, store, monkeypatch, error):
     await worker.learn(request(A, B))
 
     def fail(*_):
@@ -287,7 +287,7 @@ async def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stoppin
 
 
 @on_failing_store()
-async def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_reading(worker, store, monkeypatch):
+async def test_examples_without_first_answers_are_looked_up_with_one_read_per_event(worker, store, monkeypatch):
     examples = [(f"e{k}", [k, 0.0], "np"[k % 2]) for k in range(40)]
     worker.model.answers.kept = 5
     await worker.learn(request(*examples))
@@ -295,10 +295,10 @@ async def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_readin
     monkeypatch.setattr(store, "read", lambda *asked: readings.append(asked) or read(*asked))
     answer = await worker.learn(request(*examples))
     assert all(r.duplicate for r in answer.results)
-    assert len(readings) <= 3  # the two classes part the 40 into as many events
+    assert len(readings) <= 3  # the 40 examples are in three events, because two classes were added
 
 
-def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(store):
+def test_a_further_epoch_over_an_unreadable_log_is_refused_before_it_is_written(store):
     async def scenario(worker):
         await worker.learn(request(A, B))
         position, digest = worker.model.position, digest_of(worker.model)
@@ -324,7 +324,7 @@ def waiting_prediction(model, given):
     return Prediction(given, inputs, x_digests(inputs)[0], np.zeros(0), -1, 0, 0)
 
 
-def test_while_the_store_is_down_what_waits_is_tried_now_and_then(store):
+def test_while_the_store_is_down_queued_predictions_are_retried(store):
     async def scenario(worker):
         await worker.learn(request(A, B))
         store.failures = ["before"] * 1000
@@ -342,7 +342,7 @@ def test_while_the_store_is_down_what_waits_is_tried_now_and_then(store):
 
 
 @on_failing_store()
-async def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(worker):
+async def test_a_question_that_fails_is_an_answer_and_the_model_goes_on(worker):
     def wrong(model):
         raise ZeroDivisionError(model.name)
 
@@ -353,7 +353,7 @@ async def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(wor
 
 
 @on_failing_store(snapshot_examples=10)
-async def test_questions_and_leases_are_reason_enough_for_a_snapshot(worker, store):
+async def test_questions_and_leases_lead_to_a_snapshot(worker, store):
     inputs = to_inputs([[0.5, 0.5]], worker.model.configuration)
     await worker.command(Offer(["c"], inputs, x_digests(inputs), [None]))
     answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
@@ -364,7 +364,7 @@ async def test_questions_and_leases_are_reason_enough_for_a_snapshot(worker, sto
 
 
 @on_failing_store()
-async def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(worker):
+async def test_an_example_learned_long_ago_is_no_candidate(worker):
     worker.model.answers.kept = 1
     await worker.learn(request(A, B))
     inputs = to_inputs([[0.5, 0.5]], worker.model.configuration)
@@ -372,7 +372,7 @@ async def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(wo
     assert answer["added"] == 0
 
 
-def test_what_queues_up_while_a_model_waits_for_its_turn_is_one_micro_batch(store):
+def test_requests_that_come_while_a_model_waits_for_its_turn_are_one_micro_batch(store):
     async def scenario():
         model = begun(store, SIZES, {})
         open_gate, waiting = asyncio.Event(), asyncio.Event()

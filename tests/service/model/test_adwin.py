@@ -10,7 +10,9 @@ from hinged.service.model.adwin import BUCKETS, CLOCK, Adwin, lengths_of, ln
 
 
 def cuts(elements, sizes):
-    """Where the window is cut, its width and total then; it begins anew after each. sizes: of the batches, in turn."""
+    """Return where the window is cut, and its width and total then; a new window begins after each cut. sizes: of the
+    batches, in turn.
+    """
     adwin, found, at = Adwin(), [], 0
     while at < len(elements):
         end = min(len(elements), at + CLOCK - adwin.width % CLOCK, at + next(sizes))
@@ -37,7 +39,7 @@ def batches(random):
         yield int(random.integers(1, 70))
 
 
-def test_it_cuts_where_rivers_does_and_leaves_the_same_window():
+def test_it_cuts_where_rivers_adwin_cuts_and_leaves_the_same_window():
     random, found = np.random.default_rng(7), 0
     for _ in range(150):
         rates = random.choice([0.0, 0.02, 0.1, 0.3, 0.5, 0.9, 1.0], random.integers(1, 6))
@@ -50,7 +52,7 @@ def test_it_cuts_where_rivers_does_and_leaves_the_same_window():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 400)), max_size=12))
-def test_it_cuts_where_rivers_does_in_streams_of_runs(runs):
+def test_it_cuts_where_rivers_adwin_cuts_in_streams_of_runs(runs):
     stream = [element for element, n in runs for _ in range(n)]
     assert cuts(stream, batches(np.random.default_rng(0)))[0] == cuts_of_river(stream)
 
@@ -66,7 +68,7 @@ def test_how_many_buckets_there_are_follows_from_the_width():
         assert sum(adwin.buckets) == adwin.total
 
 
-def test_the_window_of_its_buckets_goes_on_as_it_would_have():
+def test_a_window_loaded_from_its_buckets_continues_identically():
     stream = (np.random.default_rng(3).random(5000) < 0.3).tolist()
     for cut in (0, 1, 31, 32, 1000, 4321):
         one, two = Adwin(), Adwin()
@@ -78,7 +80,7 @@ def test_the_window_of_its_buckets_goes_on_as_it_would_have():
 
 
 @pytest.mark.parametrize("buckets", [[], [1] * 9, [0, 9, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0, 0]])
-def test_buckets_that_do_not_fit_are_refused(buckets):
+def test_inconsistent_buckets_are_refused(buckets):
     with pytest.raises(ValueError, match="bucket"):
         Adwin().load(9, buckets)
 

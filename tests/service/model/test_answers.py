@@ -1,4 +1,4 @@
-"""The ring of first answers against a plain dict that forgets nothing."""
+"""The ring of first answers, compared with a plain dict that forgets nothing."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ def content_of(number):
 
 
 def batch(first, ids):
-    """Examples first.. with these ids (or None); everything about an example follows from its number."""
+    """Examples from number `first` on with these ids (or None); everything about an example follows from its number."""
     numbers = range(first, first + len(ids))
     classes = np.array([n % 5 for n in numbers], np.int32)
     event = ExamplesLearned(first, list(ids), classes, None, [content_of(n) for n in numbers], 0)
@@ -30,7 +30,7 @@ def answer_of(number):
 
 @dataclass
 class Plain:
-    """What the ring should know."""
+    """Return the answer that the ring should have."""
 
     kept: int
     ids: list = field(default_factory=list)
@@ -75,7 +75,7 @@ class RingIsADict(RuleBasedStateMachine):
 
     @rule(kept=st.none() | st.integers(1, 12) | st.integers(RING_MIN - 2, 3 * RING_MIN))
     def restart(self, kept):
-        """Into a server that keeps as many, more, or fewer; what was forgotten stays so."""
+        """Restart on a server that keeps as many, more, or fewer; dropped answers stay dropped."""
         facts, arrays = self.ring.state()
         self.plain.known_from = self.plain.oldest
         self.plain.kept = kept or self.plain.kept
@@ -100,7 +100,7 @@ TestRingIsADict = RingIsADict.TestCase
 TestRingIsADict.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
 
 
-def test_the_numbers_of_the_server_are_known_for_good_their_answers_are_not():
+def test_ids_from_the_server_stay_known_but_their_answers_do_not():
     ring = FirstAnswers(2)
     ring.add(*batch(1, [None, "own", None, None]))
     assert ring.find("@1") is None
@@ -113,7 +113,7 @@ def test_the_numbers_of_the_server_are_known_for_good_their_answers_are_not():
 @pytest.mark.parametrize(
     "given_id", ["@", "@0", "@-1", "@1.0", "@²", "@x", "@9999999999999999999999", "@ 1", "1", "@@1"]
 )
-def test_what_is_no_number_of_the_server_is_unknown(given_id):
+def test_an_invalid_id_from_the_server_is_unknown(given_id):
     ring = FirstAnswers(5)
     ring.add(*batch(1, [None, None]))
     assert ring.find(given_id) is None
@@ -127,7 +127,7 @@ def test_an_example_with_an_id_of_its_own_is_not_known_by_its_number():
     assert ring.find("@2") == answer_of(2)
 
 
-def test_of_several_ids_it_says_whether_any_is_known():
+def test_know_any_says_whether_any_of_several_ids_is_known():
     ring = FirstAnswers(2)
     ring.add(*batch(1, ["gone", "own", None]))
     assert ring.know_any({"new", "own"})

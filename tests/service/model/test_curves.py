@@ -1,4 +1,4 @@
-"""Learning curves are bounded, follow from the log, and say what the metrics said at each point."""
+"""Learning curves are bounded, follow from the log, and have the metrics of each point's time."""
 
 import json
 
@@ -34,7 +34,7 @@ def new_model(**changes):
 
 
 def learn(model, examples):
-    """Learn them as one micro-batch."""
+    """Learn examples as one micro-batch."""
     xs, labels = (list(part) for part in zip(*examples, strict=True))
     rows = to_inputs(xs, model.configuration)
     request = LearnRequest([None] * len(xs), labels, rows, digests(rows, labels))
@@ -75,7 +75,7 @@ def test_a_curve_keeps_the_whole_life_of_its_model_as_it_is_thinned():
     assert np.diff(found).max() == curve.stride
 
 
-def test_each_point_says_what_the_metrics_said_then():
+def test_each_point_has_the_metrics_of_its_time():
     model = new_model()
     for k, example in enumerate(stream(40), 1):
         learn(model, [example])
@@ -88,7 +88,7 @@ def test_each_point_says_what_the_metrics_said_then():
     assert model.curves.own.columns(after=columns["position"][-2])["examples"] == [40]
 
 
-def test_the_curves_go_with_the_snapshot_and_what_is_undone_is_not_in_them():
+def test_curves_are_part_of_the_snapshot_and_exclude_undone_events():
     model = new_model()
     learn(model, stream(30))
     model.apply(model.position + 1, TrainingFinished(model.at_ms))
@@ -103,7 +103,7 @@ def test_the_curves_go_with_the_snapshot_and_what_is_undone_is_not_in_them():
     assert [(mark.kind, mark.position) for mark in then.curves.marks] == [("finished", back), ("rolled_back", at)]
 
 
-def test_of_marks_the_newest_are_kept():
+def test_the_newest_marks_are_kept():
     curves = Curves()
     for k in range(1000):
         curves.mark("drift", k, k, k)
@@ -121,7 +121,7 @@ def test_of_marks_the_newest_are_kept():
         lambda facts, arrays: facts.update(shadows={"x": 1}),
     ],
 )
-def test_curves_that_are_none_are_refused(forge):
+def test_invalid_curves_are_refused(forge):
     curves = Curves()
     for k in range(1, 9):
         curves.own.add(point(k))
@@ -129,23 +129,23 @@ def test_curves_that_are_none_are_refused(forge):
     facts = json.loads(json.dumps(facts))
     Curves().load(facts, arrays)
     forge(facts, arrays)
-    with pytest.raises(ValueError):  # noqa: PT011  each has words of its own
+    with pytest.raises(ValueError):  # noqa: PT011  each message differs
         Curves().load(facts, arrays)
 
 
 @pytest.mark.parametrize("column", range(len(WHERE)))
-def test_a_curve_that_goes_on_behind_its_model_is_refused(column):
+def test_a_curve_beyond_its_models_position_is_refused(column):
     curves = Curves()
     curves.own.add(point(8))
     now = [16, 8, 8 * PAUSE_MS]
     curves.check(*now)
     now[column] -= 1
-    with pytest.raises(ValueError, match="behind position"):
+    with pytest.raises(ValueError, match="after position"):
         curves.check(*now)
 
 
 @pytest.mark.parametrize("solver", SOLVER_NAMES)
-def test_every_solver_has_a_curve_and_to_be_looked_at_changes_no_bit_of_it(solver):
+def test_every_solver_has_a_curve_and_reading_it_changes_no_bit(solver):
     changes = {"precision": "float64"} if solver == "exact" else {}
     watched, unwatched = new_model(solver=solver, **changes), new_model(solver=solver, **changes)
     unwatched.curves.note = lambda *_: None
@@ -160,7 +160,7 @@ def test_every_solver_has_a_curve_and_to_be_looked_at_changes_no_bit_of_it(solve
 
 def test_micro_batches_in_quick_succession_make_a_point_now_and_then():
     curve = LearningCurve()
-    for k in range(1, 2001):  # one each millisecond
+    for k in range(1, 2001):  # an example each millisecond
         if curve.due(k, k):
             curve.add((2 * k, k, k, *[0.5] * len(FIGURES)))
     found = np.array([p[1] for p in curve.points])
@@ -169,10 +169,10 @@ def test_micro_batches_in_quick_succession_make_a_point_now_and_then():
     assert found.size < PART * (1 + np.log(2000 / PART)) + 2000 / PAUSE_MS
 
 
-def test_the_last_point_that_is_told_is_the_present():
+def test_the_last_point_in_an_answer_is_the_present():
     model = new_model()
     learn(model, stream(60))
-    model.at_ms -= PAUSE_MS  # the next one comes at the same time
+    model.at_ms -= PAUSE_MS  # the next batch comes at the same time
     learn(model, stream(1, seed=1))
     assert model.curves.own.columns()["examples"][-1] == 60
     told = curves_of(model, 0)["curve"]
@@ -181,7 +181,7 @@ def test_the_last_point_that_is_told_is_the_present():
     assert curves_of(model, told["position"][-1])["curve"]["position"] == []
 
 
-def test_what_finishing_has_changed_is_told_once():
+def test_a_finishing_step_adds_one_present_point():
     model = new_model()
     learn(model, stream(60))
     before = curves_of(model, 0)["curve"]

@@ -9,7 +9,7 @@ from hinged.service.model.drift import Drift
 
 
 def errors(*parts, seed=0):
-    """Errors with the given rates: (how many, rate), ..."""
+    """Return errors with the given rates: (how many, rate), ..."""
     random = np.random.default_rng(seed)
     return np.concatenate([random.random(n) < rate for n, rate in parts]).tolist()
 
@@ -26,13 +26,13 @@ def test_a_rise_of_errors_is_a_drift_and_its_number_is_where_it_was_seen():
     assert 3000 < drift.last_at < 3300
 
 
-def test_fewer_errors_are_no_drift():
+def test_fewer_errors_are_not_a_drift():
     drift = told(errors((1000, 0.5), (3000, 0.1)))
     assert (drift.count, drift.last_at) == (0, 0)
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.2, 0.5])
-def test_a_steady_stream_is_no_drift(rate):
+def test_a_steady_stream_has_no_drift(rate):
     assert told(errors((20_000, rate))).count == 0
 
 
@@ -49,7 +49,7 @@ def test_it_cuts_where_rivers_detector_does():
     assert drift.last_at == cuts[-1]
 
 
-def test_a_state_goes_on_to_the_bit():
+def test_a_loaded_state_continues_to_the_bit():
     found = errors((2000, 0.1), (700, 0.6), (2000, 0.2))
     for cut in (0, 1, 2037, 2500):
         one, two = told(found[:cut]), Drift()
@@ -85,7 +85,7 @@ BUCKETS = WHOLE["buckets"]
         {"counts": np.array([3, 64, 700, 0])},
     ],
 )
-def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(change):
+def test_an_inconsistent_state_is_refused_and_changes_nothing(change):
     drift = told(errors((100, 0.5)))
     before = drift.state()
     with pytest.raises(ValueError, match=r"bucket|counts"):
@@ -93,7 +93,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(change):
     assert {k: v.tolist() for k, v in drift.state().items()} == {k: v.tolist() for k, v in before.items()}
 
 
-def test_of_the_state_of_the_librarys_detector_the_counts_alone_are_taken():
+def test_only_the_counts_are_taken_from_a_state_of_the_librarys_detector():
     drift = told(errors((2000, 0.1), (500, 0.6)))
     former = {"counts": drift.state()["counts"], "version": np.frombuffer(b"0.26.1", np.uint8)}
     other = Drift()

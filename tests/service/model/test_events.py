@@ -1,4 +1,4 @@
-"""What every kind of event has in common: each answers all that is asked of it, or is refused at import."""
+"""Requirements on every kind of event: it implements everything, or is refused at import."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ def module_of(*kinds):
 
 
 def whole(kind):
-    """An event that answers everything."""
+    """An event that implements everything."""
 
     @dataclass(frozen=True, slots=True)
     class Whole(Facts, NamesNoExample):
@@ -42,17 +42,17 @@ def whole(kind):
     return Whole
 
 
-def test_a_whole_event_is_known_by_its_kind():
+def test_a_complete_event_is_known_by_its_kind():
     (kind,) = _kinds(module_of(whole("tested"))).values()
     assert kind.KIND == "tested"
     assert kind.decoded(kind(7).encode()) == kind(7)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_an_event_that_leaves_a_question_open_is_refused_at_import(question):
+def test_an_incomplete_event_is_refused_at_import(question):
     partial = {name: vars(whole("tested")).get(name, lambda self: None) for name in QUESTIONS if name != question}
     kind = type("Partial", (ModelEvent,), {"KIND": "tested", **partial})
-    with pytest.raises(TypeError, match=f"Partial must say what these are: {question}"):
+    with pytest.raises(TypeError, match=f"Partial must declare: {question}"):
         _kinds(module_of(kind))
 
 
@@ -61,7 +61,7 @@ def test_two_events_of_one_kind_are_refused_at_import():
         _kinds(module_of(whole("tested"), whole("tested")))
 
 
-def test_what_followers_are_told_of_each_kind_stands_in_the_table():
+def test_the_fields_that_followers_get_are_documented_for_each_kind():
     table = (ROOT / "docs/reference/streams.md").read_text().partition("| kind | facts")[2].partition("\n\n")[0]
     found = {kind for row in table.splitlines()[2:] for kind in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert found - {"drift", "snapshot"} == KINDS.keys()

@@ -33,7 +33,7 @@ def fresh(classes=2):
 
 
 def stream(n, classes=2, seed=0):
-    """A batch of decision values, predicted classes, classes and sources, right about two times of three."""
+    """Return a batch of decision values, predicted classes, classes and sources; about two of three are right."""
     random = np.random.default_rng(seed)
     truth = random.integers(0, classes, n).astype(np.int32)
     if classes <= 2:
@@ -55,7 +55,7 @@ def same(a, b):
 
 
 def probabilities(classes, batch):
-    """What the metrics said of each example before its label: asked one by one."""
+    """Return the metrics' probabilities for each example before its label, asked one by one."""
     metrics, said = fresh(classes), []
     for i in range(len(batch[1])):
         calibration = metrics.calibration()
@@ -87,7 +87,7 @@ def test_examples_without_a_prediction_do_not_count():
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("n", [60, 1500])
-def test_the_window_has_the_figures_of_the_reference_over_the_newest_examples(classes, n):
+def test_the_windows_figures_equal_the_references_over_the_newest_examples(classes, n):
     batch = stream(n, classes)
     metrics = fresh(classes)
     metrics.add(*batch)
@@ -121,7 +121,7 @@ def test_the_window_has_the_figures_of_the_reference_over_the_newest_examples(cl
 
 
 @pytest.mark.parametrize("n", [1, 7, 60, 1500, 2600])
-def test_the_newest_half_of_each_source_has_the_figures_of_the_reference(n):
+def test_the_newest_halfs_figures_equal_the_references_for_each_source(n):
     batch = stream(n, 3)
     columns, numbers, truth, _ = batch
     sources = np.random.default_rng(n).integers(0, 3, n).astype(np.uint8)
@@ -141,7 +141,7 @@ def test_the_newest_half_of_each_source_has_the_figures_of_the_reference(n):
         assert told == pytest.approx({"examples": half, **agreement(cells)})
 
 
-def test_what_was_answered_wrong_at_the_start_leaves_the_newest_half_as_answers_come():
+def test_early_errors_leave_the_newest_half():
     metrics = fresh()
     truth, wrong = np.arange(24) % 2, np.arange(24) < 8
     at_random = np.full(24, RANDOM, np.uint8)
@@ -152,7 +152,7 @@ def test_what_was_answered_wrong_at_the_start_leaves_the_newest_half_as_answers_
 
 
 def faded(values):
-    """sum_i FADING^(age of i) value_i, one after another."""
+    """Return sum_i FADING^(age of i) value_i, computed one after another."""
     total = np.zeros_like(values[0], float)
     for value in values:
         total = FADING * total + value
@@ -160,7 +160,7 @@ def faded(values):
 
 
 @pytest.mark.parametrize(("classes", "n"), [(2, 50), (3, 2500), (2, 30_000)])
-def test_fading_figures_forget_by_a_factor_an_example(classes, n):
+def test_fading_figures_fade_by_a_factor_per_example(classes, n):
     batch = stream(n, classes)
     metrics = fresh(classes)
     metrics.add(*batch)
@@ -202,7 +202,7 @@ def test_sources_are_kept_apart(classes):
             for key in (*AGREEMENT, "examples"):
                 assert got[kind][key] == expected[kind][key]
         assert got["window"]["auc"] == expected["window"]["auc"]
-        # Only probabilities are fitted on all examples together.
+        # Only the calibration is fitted on all examples together.
         assert got["window"]["log_loss"] == pytest.approx(expected["window"]["log_loss"], rel=0.2)
     assert sum(found["predicted"] for found in figures["sources"].values()) == figures["predicted"]
 
@@ -228,11 +228,11 @@ def test_batches_change_no_bit(cuts, seed):
     assert same(whole, parts)
 
 
-def test_one_by_one_is_as_all_at_once():
+def test_adding_one_by_one_equals_adding_all_at_once():
     assert same(grown(lambda n: [(0, n)]), grown(lambda n: [(i, i + 1) for i in range(n)]))
 
 
-def test_a_state_goes_on_where_it_was_taken_and_shares_no_memory():
+def test_a_loaded_state_continues_identically_and_shares_no_memory():
     metrics, restored = grown(lambda n: [(0, n)]), Prequential()
     restored.load(metrics.state())
     assert same(metrics, restored)
@@ -251,7 +251,7 @@ def test_a_state_goes_on_where_it_was_taken_and_shares_no_memory():
     assert same(metrics, restored)
 
 
-def test_figures_tell_which_calibration_answers_of_three_classes_and_more():
+def test_figures_name_the_calibration_in_use_from_three_classes_on():
     batch = stream(1200, 3)
     metrics, without, two = fresh(3), Prequential(choosing=False), fresh(2)
     for _ in range(3):
@@ -266,7 +266,7 @@ def test_figures_tell_which_calibration_answers_of_three_classes_and_more():
     assert metrics.figures()["window"]["log_loss"] < without.figures()["window"]["log_loss"]
 
 
-def test_without_a_choice_a_state_of_several_classes_is_what_it_was_before_there_was_one():
+def test_without_choosing_calibrations_a_state_is_as_before_they_existed():
     metrics, restored = Prequential(choosing=False), Prequential(choosing=False)
     for _ in range(3):
         metrics.add_class()
@@ -279,7 +279,7 @@ def test_without_a_choice_a_state_of_several_classes_is_what_it_was_before_there
         Prequential().load(state)
 
 
-def test_predictions_from_before_a_class_was_announced_count_with_what_they_knew():
+def test_predictions_from_before_a_class_was_added_count_with_their_own_classes():
     batch = stream(400, 2)
     early, late = fresh(2), fresh(2)
     early.add(*batch)
@@ -299,7 +299,7 @@ def test_predictions_from_before_a_class_was_announced_count_with_what_they_knew
     assert late.figures(["a", "b", "c"])["confusion"]["all"][2] == [0, 1, 0]
 
 
-def test_the_auc_of_several_classes_is_over_those_that_came_and_the_columns_that_were_there():
+def test_the_auc_averages_over_present_classes_and_existing_columns():
     metrics = fresh(2)
     metrics.add(*stream(100, 2))
     metrics.add_class()
@@ -317,13 +317,13 @@ def test_the_auc_of_several_classes_is_over_those_that_came_and_the_columns_that
     assert metrics.figures()["window"]["auc"] == pytest.approx(np.mean(areas), rel=1e-6)
 
 
-def test_equal_scores_are_half_right_in_the_auc():
+def test_ties_count_half_in_the_auc():
     metrics = fresh(2)
     metrics.add(np.zeros((10, 1)), np.zeros(10, int), np.arange(10) % 2, np.zeros(10, np.uint8))
     assert metrics.figures()["window"]["auc"] == 0.5
 
 
-def test_a_probability_is_of_the_predicted_class_and_unknown_before_the_first_example():
+def test_probabilities_are_for_the_predicted_class_and_unknown_before_the_first_example():
     columns, numbers, truth, sources = stream(300, 2)
     metrics = fresh(2)
     assert np.isnan(metrics.probability(columns, numbers)).all()
@@ -349,7 +349,7 @@ def test_a_glance_has_the_figures_of_the_window():
     assert [glance.source for glance in metrics.glance()] == ["all", *SOURCES]
 
 
-def test_what_was_compiled_beforehand_serves_every_stream():
+def test_functions_compiled_beforehand_serve_every_stream():
     warm_up_metrics()
     functions = (
         sigmoid.learn_scores, sigmoid.probabilities_of, sigmoid.softmax_of, tally.write_losses, tally.count,
@@ -365,7 +365,7 @@ def test_what_was_compiled_beforehand_serves_every_stream():
     assert [len(function.signatures) for function in functions] == before == [1] * 5
 
 
-def test_its_memory_has_a_bound():
+def test_the_metrics_memory_is_bounded():
     metrics = fresh(10)
     metrics.add(*stream(3000, 10))
     full = metrics.memory_bytes()
@@ -393,13 +393,13 @@ def test_a_confusion_matrix_of_very_many_classes_is_left_out():
         ("sources", np.full(5, 3, np.uint8)),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_changes(name, value):
+def test_inconsistent_batches_are_refused_before_anything_changes(name, value):
     metrics = fresh(2)
     batch = dict(zip(("columns", "numbers", "classes", "sources"), stream(5), strict=True))
     metrics.add(**batch)
     before = fresh(2)
     before.load(metrics.state())
-    with pytest.raises(ValueError, match=r"must be|needs a column"):
+    with pytest.raises(ValueError, match=r"must (?:be|have)|needs a column"):
         metrics.add(**batch | {name: value})
     assert same(metrics, before)
 
@@ -417,14 +417,14 @@ def test_what_does_not_fit_is_refused_before_anything_changes(name, value):
         {"drift.counts": np.zeros(3, np.int64)},
     ],
 )
-def test_a_state_that_does_not_fit_is_refused(change):
+def test_an_inconsistent_state_is_refused(change):
     metrics = fresh(2)
     metrics.add(*stream(5))
     with pytest.raises(ValueError, match=r"must be|do not fit|at most"):
         Prequential().load(metrics.state() | change)
 
 
-def test_drift_is_flagged_of_streamed_examples_only_until_a_window_has_gone_by():
+def test_drift_is_flagged_only_for_streamed_examples_and_for_one_window():
     drift = Drift()
 
     def more(metrics, n, error, source):

@@ -36,14 +36,14 @@ def new_model(**changes):
 
 
 def request(model, examples):
-    """A learn request of (id, x, y)."""
+    """Return a learn request of (id, x, y)."""
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
     rows = to_inputs(xs, model.configuration)
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 
 
 def learn(model, *requests, log=None):
-    """Plan and apply requests as one micro-batch, through the bytes of their events; the fates."""
+    """Plan and apply requests as one micro-batch, through the bytes of their events; return the fates."""
     plan = make_plan(model, [request(model, r) for r in requests], lambda ids: {}, 8, 0)
     for event in plan.events:
         if log is not None:
@@ -60,7 +60,7 @@ def stream(n, seed=0, labels=("a", "b", 3, True)):
     ]
 
 
-def test_a_challenger_that_saw_the_errors_rise_tells_no_drift_when_it_is_promoted():
+def test_promoting_a_challenger_that_saw_a_drift_reports_no_drift():
     model = new_model()
     learn(model, stream(20))
     challenger = deepcopy(model.learner)
@@ -96,7 +96,7 @@ def test_the_same_examples_give_the_same_state_however_they_were_batched(cuts, s
 
 @settings(max_examples=20, deadline=None)
 @given(cut=st.integers(0, 60), seed=st.integers(0, 5), finish=st.booleans())
-def test_a_snapshot_and_the_log_behind_it_are_the_whole_log(cut, seed, finish):
+def test_a_snapshot_and_the_log_after_it_equal_the_whole_log(cut, seed, finish):
     examples = stream(60, seed)
     model, log = new_model(), []
     if cut:
@@ -115,12 +115,12 @@ def test_a_snapshot_and_the_log_behind_it_are_the_whole_log(cut, seed, finish):
 
 
 @given(edges=st.lists(st.integers(0, 12), min_size=2, max_size=2), forgotten=st.sets(st.integers(1, 11)))
-def test_a_part_of_a_learned_batch_is_those_rows_of_it(edges, forgotten):
+def test_a_part_of_a_learned_batch_has_its_rows(edges, forgotten):
     begin, end = sorted(edges)
     model, log = new_model(classes=["a", "b", 3, True]), []
     learn(model, stream(12), log=log)
     event = replace(log[-1], annotators=[None, "ann"] * 6, votes=[[("ann", 3)]] * 12)
-    if forgotten:  # what is left has numbers of its own
+    if forgotten:  # the rest keep their numbers
         event = event.take(np.delete(np.arange(12), [*forgotten]))
         begin, end = min(begin, len(event.ids)), min(end, len(event.ids))
     part, rows = event.part(begin, end), event.take(np.arange(begin, end))
@@ -197,7 +197,7 @@ def test_what_the_configuration_forbids_is_refused():
 
 def test_an_event_out_of_order_is_refused():
     model = new_model()
-    with pytest.raises(ValueError, match="stands at position 1, got the event of 3"):
+    with pytest.raises(ValueError, match="is at position 1, got the event at 3"):
         model.apply(3, TrainingFinished(0))
 
 
@@ -211,7 +211,7 @@ def test_a_snapshot_with_a_flipped_bit_is_refused():
 
 
 @pytest.mark.parametrize("changes", [{}, {"solver": "exact"}, {"classes": ["a", "b", 3, True]}])
-def test_a_snapshot_is_read_into_one_solver_and_no_other_is_built(monkeypatch, changes):
+def test_reading_a_snapshot_builds_a_single_solver(monkeypatch, changes):
     model = new_model(**changes)
     learn(model, stream(30))
     built = []

@@ -77,7 +77,7 @@ def stream(seed, n, features):
 )
 @settings(max_examples=25, deadline=None)
 @pytest.mark.long
-def test_the_state_is_the_same_however_the_log_was_cut_and_restarted(features, cuts, restarts, offered):
+def test_the_state_is_the_same_for_any_batches_and_restarts(features, cuts, restarts, offered):
     xs, labels = stream(1, 60, features)
     ids = [f"e{k}" for k in range(60)]
     digest = set()
@@ -95,7 +95,7 @@ def test_the_state_is_the_same_however_the_log_was_cut_and_restarted(features, c
 
 @given(st.integers(0, 1000), st.integers(2, 80))
 @settings(max_examples=25, deadline=None)
-def test_factors_on_the_columns_change_no_prediction(seed, n):
+def test_scaling_the_columns_changes_no_prediction(seed, n):
     xs, labels = stream(seed, n, DENSE)
     factors = 2.0 ** np.random.default_rng(seed).integers(-30, 30, 3)
     found = []
@@ -106,7 +106,7 @@ def test_factors_on_the_columns_change_no_prediction(seed, n):
     assert np.array_equal(*found)
 
 
-def test_mis_scaled_columns_are_learned_as_well_as_those_of_one_measure():
+def test_badly_scaled_columns_are_learned_as_well_as_scaled_columns():
     xs, labels = stream(2, 600, DENSE)
     accuracy = []
     for scale, factor in (("auto", 1), ("auto", [1e-3, 1e5, 1e8]), (None, [1e-3, 1e5, 1e8])):
@@ -117,7 +117,7 @@ def test_mis_scaled_columns_are_learned_as_well_as_those_of_one_measure():
     assert accuracy[1] > accuracy[2] + 0.2
 
 
-def test_gamma_is_one_by_the_total_variance_also_where_numbers_are_taken_as_they_are():
+def test_gamma_is_the_inverse_total_variance_even_without_scaling():
     xs, labels = stream(3, 20, DENSE)
     model = new_model(DENSE | {"scale": None})
     learn(model, xs, labels)
@@ -132,7 +132,7 @@ def test_gamma_is_one_by_the_total_variance_also_where_numbers_are_taken_as_they
 
 
 @pytest.mark.parametrize("features", [DENSE, SPARSE, NAMED], ids=["dense", "sparse", "named"])
-def test_candidates_count_for_the_warm_up_once_and_what_is_found_is_there_before_the_first_label(features):
+def test_candidates_count_once_for_the_warm_up_which_may_end_before_the_first_label(features):
     xs, labels = stream(4, 30, features)
     ids = [f"e{k}" for k in range(30)]
     model = new_model(features)
@@ -150,7 +150,7 @@ def test_candidates_count_for_the_warm_up_once_and_what_is_found_is_there_before
     assert sorted(model.solver.known()) == list(range(1, 9))
 
 
-def test_a_model_with_a_pool_asks_by_what_it_knows_as_soon_as_there_are_two_classes():
+def test_a_model_with_a_pool_ranks_questions_as_soon_as_there_are_two_classes():
     xs, labels = stream(5, 200, NAMED)
     model = new_model(NAMED | {"warmup": 1000}, labels={"explore": 0})
     offer(model, xs, [f"e{k}" for k in range(200)])
@@ -163,7 +163,7 @@ def test_a_model_with_a_pool_asks_by_what_it_knows_as_soon_as_there_are_two_clas
     assert all(query["score"] is not None for query in queries)
 
 
-def test_a_forgotten_candidate_leaves_the_warm_up_and_no_name_of_it_stays():
+def test_a_forgotten_candidate_leaves_the_warm_up_with_its_names():
     xs, labels = stream(6, 18, NAMED)
     model = new_model(NAMED)
     offer(model, [*xs, {"secret": "word"}], [f"e{k}" for k in range(18)] + ["gone"])
@@ -174,7 +174,7 @@ def test_a_forgotten_candidate_leaves_the_warm_up_and_no_name_of_it_stays():
     assert model.learner.warmup.encoder.left == 2
 
 
-def test_an_older_configuration_scales_nothing_and_has_the_gamma_that_it_had():
+def test_an_older_configuration_scales_nothing_and_keeps_its_gamma():
     kernel, features = {"type": "rbf", "gamma": 0.5}, {"type": "dense", "dim": 2}
     old = {"solver": "lasvm", "kernel": kernel, "features": features, "points_max": 100}
     configuration = read_configuration(old)
@@ -195,7 +195,7 @@ def test_an_older_configuration_scales_nothing_and_has_the_gamma_that_it_had():
     ("parts", "warmup"),
     [({}, 1000), ({"points_max": 50}, 50), ({"window": {"examples": 70}}, 70), ({"half_life": {"examples": 10}}, 50)],
 )
-def test_a_warm_up_that_nobody_chose_ends_with_what_may_be_held(parts, warmup):
+def test_a_default_warm_up_is_no_longer_than_what_may_be_held(parts, warmup):
     assert configured({"type": "dense", "dim": 2}, **parts).warmup == warmup
 
 
@@ -210,5 +210,5 @@ def test_a_warm_up_that_nobody_chose_ends_with_what_may_be_held(parts, warmup):
         ({"type": "linear"}, {"type": "dense", "dim": 2**14 + 1}, None),
     ],
 )
-def test_features_are_scaled_unless_gamma_speaks_of_them_as_they_are(kernel, features, scale):
+def test_features_are_scaled_unless_gamma_is_a_number(kernel, features, scale):
     assert configured(features, kernel=kernel).features.scale == scale

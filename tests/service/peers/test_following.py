@@ -26,12 +26,12 @@ from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, eventually, i
 pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 OTHER = TWO[0]
-"""A model of the process that follows m, which is the first process's."""
+"""A model of the process that follows m, which is a model of the first process."""
 LEARNED = [labelled([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
 
 
 def fresh(server, method, path, **request):
-    """An answer over a connection of its own, which whoever is free takes."""
+    """An answer over a new connection, which whichever process is free accepts."""
     return httpx.request(method, server.url + path, timeout=PATIENCE_S, verify=PLAIN, **request)
 
 
@@ -40,17 +40,17 @@ def predicted(server, query="", x=(0.3, 1.0), **more):
 
 
 def without_owner(server):
-    """While the owner of the model stands still, its follower takes all connections."""
+    """Stop the owner of the model during the block: its follower accepts all connections."""
     return standing_still(processes_of(server)[1])
 
 
 def without_follower(server):
-    """While the follower stands still."""
+    """Stop the follower during the block."""
     return standing_still(processes_of(server)[2])
 
 
 def until_followed(server):
-    """Until the follower answers with the newest state, alone."""
+    """Wait until the follower alone answers with the newest state."""
     newest = fresh(server, "GET", "/models/m").json()["position"]
 
     def read():
@@ -83,7 +83,7 @@ def made(server):
     return server
 
 
-def test_followers_answer_as_the_owner_does(server):
+def test_followers_answer_like_the_owner(server):
     xs = [[k / 7, k % 5] for k in range(30)]
     body = {"examples": [{"x": x} for x in xs], "probabilities": True, "explain": 2}
     with without_owner(server):
@@ -97,7 +97,7 @@ def test_followers_answer_as_the_owner_does(server):
     assert len(ranked.json()["ranking"]) == 2
 
 
-def test_what_was_learned_is_predicted_from_where_it_is_asked_for(server):
+def test_a_learned_example_counts_whichever_process_predicts(server):
     positions = []
     for k in range(40):
         answer = fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([k, 1], "ab"[k % 2])]})
@@ -109,7 +109,7 @@ def test_what_was_learned_is_predicted_from_where_it_is_asked_for(server):
     assert refusal(predicted(server, "?min_position=1000000"), 422, "invalid")
 
 
-def test_what_followers_do_not_do_is_handed_on(server):
+def test_requests_that_followers_cannot_answer_are_handed_on(server):
     until_followed(server)
     answers = []
 
@@ -120,7 +120,7 @@ def test_what_followers_do_not_do_is_handed_on(server):
         asking = threading.Thread(target=ask)
         asking.start()
         asking.join(0.3)
-        assert not answers  # it waits for the owner
+        assert not answers  # the request waits for the owner
     asking.join(PATIENCE_S)
     assert answers[0].status_code == 200, answers[0].text
     given = answers[0].json()["results"][0]["id"]
@@ -139,7 +139,7 @@ def test_what_followers_do_not_do_is_handed_on(server):
         ("DELETE", "/models/m/predict", b"", 405, "method_not_allowed"),
     ],
 )
-def test_refusals_are_the_owners(server, method, path, body, status, code):
+def test_only_the_owner_refuses(server, method, path, body, status, code):
     until_followed(server)
     headers = {"content-type": "application/json"} if body else {}
     for _ in range(4):
@@ -147,7 +147,7 @@ def test_refusals_are_the_owners(server, method, path, body, status, code):
 
 
 def through_a_follower(server, sends):
-    """A connection that the follower took, for the owner stood still; `sends` goes into it at once."""
+    """A connection that the follower accepted while the owner stood still; `sends` is written into it at once."""
     with without_owner(server):
         line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
         line.sendall(sends)
@@ -209,17 +209,17 @@ def said(method, path, headers, body):
 
 
 def told(line):
-    """The next answer, without the position, which what waits for its label moves."""
+    """The next answer, without the position, which predictions waiting for labels change."""
     status, _, body = line.answer()
     return status, re.sub(rb'"position":\d+', b"", body)
 
 
 @pytest.fixture(scope="module")
 def alone(server):
-    """What each of the pipelined requests is answered by itself."""
+    """The answers to each of the pipelined requests when it is sent alone."""
     until_followed(server)
     answers = {}
-    for _ in range(2):  # what is learned the first time is known the second
+    for _ in range(2):  # examples learned the first time are duplicates the second time
         for k, one in enumerate(PIPELINED):
             with Line(server.port) as line:
                 line.send(said(*one))
@@ -232,9 +232,9 @@ def alone(server):
 @example(mix=[0, 7, 0, 0, 3, 6, 0], where=[])
 @example(mix=[9, 0, 3, 9, 10, 7, 11, 12, 0], where=[])
 @example(mix=[0, 1, 2, 4, 0], where=[0.1, 0.2, 0.3, 0.5, 0.6, 0.9])
-def test_a_mix_in_one_piece_is_answered_in_order_whoever_answers(server, alone, mix, where):
+def test_pipelined_requests_are_answered_in_order_by_whichever_process(server, alone, mix, where):
     stream = b"".join(said(*PIPELINED[k]) for k in mix)
-    with Line(server.port) as line:  # either takes some of the connections
+    with Line(server.port) as line:  # either process accepts some of the connections
         line.send(stream, where)
         for k in mix:
             assert told(line) == alone[k]
@@ -247,11 +247,11 @@ def test_a_mix_in_one_piece_is_answered_in_order_whoever_answers(server, alone, 
             assert told(line) == alone[k]
 
 
-def test_an_answer_that_is_long_is_read_whole_before_its_connection_is_handed_on(server):
+def test_a_long_answer_is_read_whole_before_its_connection_is_handed_on(server):
     many = {"examples": [{"x": [k / 7, k % 5]} for k in range(10_000)], "probabilities": True}
     with through_a_follower(server, said("POST", "/models/m/predict", {}, json.dumps(many).encode())) as socket_:
         socket_.sendall(said("GET", "/models/m", {}, b""))
-        time.sleep(0.3)  # the answer is ready, and fills what the system takes of it
+        time.sleep(0.3)  # the answer is ready, and fills the system's buffer
         line = Line.__new__(Line)
         line.socket, line.got = socket_, b""
         assert len(json.loads(line.answer()[2])["results"]) == 10_000
@@ -284,10 +284,10 @@ def test_requests_that_followers_answered_are_counted(server):
     with without_owner(server):
         for _ in range(10):
             assert predicted(server).status_code == 200
-    eventually(lambda: counted() >= before + 10)  # what was asked before may be reported only now
+    eventually(lambda: counted() >= before + 10)  # earlier requests may be reported only now
 
 
-def test_a_follower_that_is_killed_comes_again_and_nobody_is_left_without_an_answer(server):
+def test_a_killed_follower_is_restarted_and_every_request_is_answered(server):
     follower = processes_of(server)[2]
     os.kill(follower, signal.SIGKILL)
     for _ in range(20):
@@ -297,7 +297,7 @@ def test_a_follower_that_is_killed_comes_again_and_nobody_is_left_without_an_ans
     until_followed(server)
 
 
-def test_while_an_owner_is_away_its_followers_predict_from_all_that_it_acknowledged(server):
+def test_while_an_owner_is_away_its_followers_predict_from_everything_it_acknowledged(server):
     learned = fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([3, 1], "a")]}).json()
     positions = []
     os.kill(processes_of(server)[1], signal.SIGKILL)
@@ -305,7 +305,7 @@ def test_while_an_owner_is_away_its_followers_predict_from_all_that_it_acknowled
     def learn():
         return fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([3, 1], "a", "again")]})
 
-    def is_away():  # threads of a process that was killed may hold its sockets for a moment
+    def is_away():  # threads of a killed process may hold its sockets for a moment
         with suppress(httpx.TransportError):
             return learn().headers.get("retry-after") == "1"
 
@@ -323,7 +323,7 @@ def test_while_an_owner_is_away_its_followers_predict_from_all_that_it_acknowled
     until_followed(server)
 
 
-def test_followers_ask_for_keys_as_the_owner_does(tmp_path):
+def test_followers_ask_for_keys_like_the_owner(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as open_server, Asking(open_server.url) as ask:
         ask.new_model("m").learn(*LEARNED)
         open_server.terminate()
@@ -337,9 +337,9 @@ def test_followers_ask_for_keys_as_the_owner_does(tmp_path):
             assert answer.status_code == 200, answer.text
 
 
-def test_a_server_that_is_killed_while_its_processes_start_is_started_anew_at_once(tmp_path):
+def test_a_server_that_is_killed_while_its_processes_start_can_be_restarted_at_once(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as server:
         for _ in range(2):
-            wait_for_children(server.process.pid, 2)  # which have the port from their first moment on
+            wait_for_children(server.process.pid, 2)  # they hold the port from their first moment on
             server.kill()
             server.start()

@@ -1,4 +1,4 @@
-"""Connections that one process hands to another, without the processes."""
+"""Handing connections from one process to another, tested within one process."""
 
 import asyncio
 import os
@@ -15,11 +15,11 @@ from tests.helpers.server import PATIENCE_S
 from tests.helpers.worker import until
 
 MORE_THAN_WAIT = 600
-"""Connections: of any system a datagram socket holds fewer that wait."""
+"""A number of connections that exceeds the queue of a datagram socket on any system."""
 
 
 class Noting(asyncio.Protocol):
-    """What a server makes of a connection: it notes what has come on it."""
+    """The protocol of a server's connection: it notes what has come."""
 
     def __init__(self, came):
         self._came = came
@@ -74,7 +74,7 @@ async def heard(mine):
 
 
 @pytest.mark.parametrize("size", [0, 1, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 3_000_000])
-def test_all_that_has_come_goes_with_it_and_the_rest_comes_after(run, path, size):
+def test_all_data_of_a_connection_goes_with_it_and_the_rest_comes_afterwards(run, path, size):
     async def scenario():
         taking, server, channel = Taking(path), Server(), Channel(2, path)
         taking.start(server)
@@ -92,7 +92,7 @@ def test_all_that_has_come_goes_with_it_and_the_rest_comes_after(run, path, size
     run(scenario())
 
 
-def test_more_than_the_system_holds_wait_and_are_taken_in_order(run, path):
+def test_more_connections_than_the_system_queues_wait_and_are_taken_in_order(run, path):
     async def scenario():
         taking, server, channel = Taking(path), Server(), Channel(2, path)
         with Lines() as lines:
@@ -112,7 +112,7 @@ def test_more_than_the_system_holds_wait_and_are_taken_in_order(run, path):
     run(scenario())
 
 
-def test_what_a_process_does_not_take_in_time_stays(run, path):
+def test_a_connection_that_is_not_taken_in_time_stays(run, path):
     async def scenario():
         taking, channel = Taking(path), Channel(2, path)
         with Lines() as lines, limited(hand_over_s=0.05):
@@ -126,7 +126,7 @@ def test_what_a_process_does_not_take_in_time_stays(run, path):
     run(scenario())
 
 
-def test_a_process_that_is_gone_is_noticed_at_once_and_so_is_the_next_one(run, path):
+def test_a_dead_process_is_noticed_at_once_and_so_is_its_successor(run, path):
     async def scenario():
         channel, server = Channel(2, path), Server()
         with Lines() as lines:
@@ -140,7 +140,7 @@ def test_a_process_that_is_gone_is_noticed_at_once_and_so_is_the_next_one(run, p
                 assert await heard(mine) == b"taken"
                 if end == "stop":
                     taking.stop()
-                else:  # its socket stays behind
+                else:  # its socket file remains
                     asyncio.get_running_loop().remove_reader(taking._socket)
                     taking._socket.close()
             with pytest.raises(Unavailable):
@@ -150,7 +150,7 @@ def test_a_process_that_is_gone_is_noticed_at_once_and_so_is_the_next_one(run, p
     run(scenario())
 
 
-def test_what_was_handed_over_before_a_process_takes_no_more_is_taken(run, path):
+def test_connections_handed_over_before_a_process_stops_are_taken(run, path):
     async def scenario():
         taking, server, channel = Taking(path), Server(), Channel(2, path)
         with Lines() as lines:
@@ -165,7 +165,7 @@ def test_what_was_handed_over_before_a_process_takes_no_more_is_taken(run, path)
     run(scenario())
 
 
-def test_a_connection_that_comes_without_all_that_came_on_it_is_closed(run, path):
+def test_a_connection_that_arrives_without_all_of_its_data_is_closed(run, path):
     async def scenario():
         taking, server = Taking(path), Server()
         taking.start(server)
@@ -178,7 +178,7 @@ def test_a_connection_that_comes_without_all_that_came_on_it_is_closed(run, path
             theirs.close()
             rest.close()
             ours.sendall(b"half of it")
-            ours.close()  # as of a process that is killed
+            ours.close()  # as if the process was killed
             assert await heard(mine) == b""
             assert server.came == []
         taking.stop()

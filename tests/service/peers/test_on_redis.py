@@ -66,14 +66,14 @@ def test_models_are_divided_and_come_back_after_kill_9_of_a_process_and_of_all(r
             assert f"{divided['redis_namespace']}:worker-{number}-of-2:{{{name}}}:log" in keys
 
 
-def test_a_second_server_takes_them_over_and_the_first_ends_and_takes_nothing_back(divided, tmp_path):
+def test_a_second_server_takes_the_models_over_and_the_first_ends(divided, tmp_path):
     with RunningServer(tmp_path / "first", **divided) as first:
         with Asking(first.url) as ask:
             taught(ask)
         processes = processes_of(first).values()
         with RunningServer(tmp_path / "second", **divided) as second, Asking(second.url) as ask:
             known(ask)
-            with Asking(first.url) as late:  # who still writes there is told that it is no more
+            with Asking(first.url) as late:  # a late write gets an error
                 refusal(
                     late("POST", f"/models/{ONE[0]}/learn", json={"examples": [example([0, 0], "a", "late")]}),
                     503,
@@ -86,9 +86,7 @@ def test_a_second_server_takes_them_over_and_the_first_ends_and_takes_nothing_ba
 
 
 @pytest.mark.parametrize(("there", "processes"), [(2, 1), (3, 2)])
-def test_a_namespace_with_more_owners_than_there_are_processes_is_left_alone(
-    redis_server, divided, tmp_path, there, processes
-):
+def test_a_namespace_with_more_owners_than_processes_is_left_alone(redis_server, divided, tmp_path, there, processes):
     options = {"namespace": divided["redis_namespace"]}
     with closing(RedisStore(redis_server.url, number=1, division=there, **options)) as store:
         store.create(ONE[0], CREATED)
@@ -100,7 +98,7 @@ def test_a_namespace_with_more_owners_than_there_are_processes_is_left_alone(
         assert sorted(redis.keys(f"{divided['redis_namespace']}:*")) == before
 
 
-def test_a_namespace_that_is_not_divided_has_one_owner_whom_all_follow(divided, tmp_path):
+def test_a_namespace_that_is_not_divided_has_one_owner_that_all_follow(divided, tmp_path):
     with RunningServer(tmp_path / "data", **divided | {"processes": 1}) as server:
         with Asking(server.url) as ask:
             taught(ask)

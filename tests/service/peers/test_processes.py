@@ -37,19 +37,19 @@ def server(tmp_path_factory, request):
 
 @pytest.fixture(params=[1, 2])
 def taken(server, request):
-    """A connection that either process took."""
+    """A connection accepted by a known process; each test runs once for each of the two processes."""
     with taken_by(server, request.param) as ask:
         yield ask
 
 
 def fresh(server, method, path, **request):
-    """An answer over a connection of its own, which whoever is free takes."""
+    """An answer over a new connection, which whichever process is free accepts."""
     with httpx.Client(timeout=PATIENCE_S, verify=PLAIN) as http:
         return http.request(method, server.url + path, **request)
 
 
 def unix_sockets_of(pid):
-    """Those lines of the system's table of Unix sockets that are a process's and have a path."""
+    """The lines of a process with a path in the system's table of Unix sockets."""
     held = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
     lines = Path("/proc/net/unix").read_text().splitlines()[1:]
     return [line for line in lines if f"socket:[{line.split()[6]}]" in held and "/hinged-" in line]
@@ -61,7 +61,7 @@ def learned(ask, name, one):
     return answer.json()["results"][0]
 
 
-def test_whoever_takes_a_connection_answers_for_all_models(taken):
+def test_any_process_answers_for_all_models(taken):
     for name in (ONE[1], TWO[1]):
         taken("PUT", f"/models/{name}", json=BASE)
         taken("POST", f"/models/{name}/learn", json={"examples": LEARNED})
@@ -74,14 +74,14 @@ def test_whoever_takes_a_connection_answers_for_all_models(taken):
         refusal(taken("GET", f"/models/{name}"), 404, "not_found")
 
 
-def test_what_is_asked_of_all_is_refused_as_by_a_process_alone(taken):
+def test_requests_about_the_whole_server_are_refused_like_by_a_single_process(taken):
     for path, (operation, _) in ROUTES.of_all.items():
-        if not operation.probe:  # those take any query
+        if not operation.probe:  # probes accept any query
             refusal(taken("GET", f"{path}?no=such"), 422, "invalid")
     assert put_readiness(ProcessAnswer(1, 500, b"{}"), [ProcessAnswer(2, 200, b'{"models": {}}')]) is None
 
 
-def test_lists_hold_the_models_of_all(taken):
+def test_lists_hold_the_models_of_all_processes(taken):
     everything = sorted((ONE[0], TWO[0]))
     for path in ("/models", "/models/", "/overview"):
         assert [model["model"] for model in taken("GET", path).json()["models"]] == everything
@@ -95,7 +95,7 @@ def test_lists_hold_the_models_of_all(taken):
 
 
 @pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
-def test_metrics_tell_of_each_process(taken, accept):
+def test_metrics_show_each_process(taken, accept):
     answer = taken("GET", "/metrics", headers={"accept": accept})
     lines = answer.text.splitlines()
     assert 'hinged_process_up{process="1"} 1.0' in lines
@@ -108,7 +108,7 @@ def test_metrics_tell_of_each_process(taken, accept):
     assert (lines[-1] == "# EOF") == ("openmetrics" in answer.headers["content-type"]) == bool(accept)
 
 
-def test_nobody_is_sent_to_an_address_that_only_this_machine_reaches(server, taken):
+def test_no_client_is_redirected_to_an_address_that_only_this_machine_reaches(server, taken):
     for name in (ONE[0], TWO[0]):
         assert taken("GET", f"/models/{name}", headers={"prefer": "redirect"}).status_code == 200
     with Client(server.url) as client:
@@ -129,7 +129,7 @@ def test_streams_go_to_the_owner(server, number):
                 assert json.loads(next(text[5:] for text in lines if text.startswith(b"data:")))["position"] == 1
 
 
-def test_what_one_process_lacks_no_list_hides(server):
+def test_no_list_hides_that_a_process_is_missing(server):
     pids = processes_of(server)
     with taken_by(server, 1) as ask:
         os.kill(pids[2], signal.SIGKILL)
@@ -141,14 +141,14 @@ def test_what_one_process_lacks_no_list_hides(server):
         answer = ask("GET", f"/models/{TWO[0]}")
         refusal(answer, 503, "unavailable")
         assert answer.headers["retry-after"] == "1"
-        assert learned(ask, ONE[0], example([1.0, 2.0], "a", "beside"))["duplicate"] is False  # the other goes on
+        assert learned(ask, ONE[0], example([1.0, 2.0], "a", "beside"))["duplicate"] is False
         eventually(lambda: ask("GET", f"/models/{TWO[0]}").status_code == 200)
         assert learned(ask, TWO[0], LEARNED[3])["duplicate"] is True
         eventually(lambda: ask("GET", "/readyz").status_code == 200)
         assert len(ask("GET", "/models").json()["models"]) == 2
 
 
-def test_a_request_that_its_owner_had_when_it_was_killed_ends_with_its_connection(server):
+def test_a_request_whose_owner_is_killed_ends_with_its_connection(server):
     pids = processes_of(server)
     with taken_by(server, 1) as ask:
         with standing_still(pids[2]):
@@ -167,12 +167,12 @@ def test_a_request_that_its_owner_had_when_it_was_killed_ends_with_its_connectio
         eventually(lambda: ask("GET", "/readyz").status_code == 200)
 
 
-def test_a_socket_whose_owner_is_killed_ends_and_is_opened_again(server):
+def test_a_socket_whose_owner_is_killed_ends_and_can_be_opened_again(server):
     path = f"/models/{TWO[0]}/stream"
     with line_taken_by(server, 1) as line, opened(server.url, path, sock=line, open_timeout=PATIENCE_S) as socket:
         assert granted(socket.ask("learn", examples=[example([1.0, 2.0], "a", "by-socket")]))
         os.kill(processes_of(server)[2], signal.SIGKILL)
-        with pytest.raises(ConnectionClosedError):  # without a word: the process that had it is no more
+        with pytest.raises(ConnectionClosedError):  # without a close frame: its process is gone
             hear_all(socket)
     eventually(lambda: fresh(server, "GET", "/readyz").status_code == 200)
     with opened(server.url, path, open_timeout=PATIENCE_S) as socket:
@@ -197,7 +197,7 @@ def bearer(key):
     return {"authorization": f"Bearer {key}"}
 
 
-def test_keys_say_what_each_process_shows(guarded):
+def test_keys_decide_what_each_process_shows(guarded):
     server, bound = guarded
     for number in (1, 2):
         with taken_by(server, number) as ask:
@@ -210,7 +210,7 @@ def test_keys_say_what_each_process_shows(guarded):
             assert ask("GET", "/readyz").status_code == 200
 
 
-def test_while_the_key_file_is_away_nobody_is_told_anything(guarded, tmp_path):
+def test_without_its_key_file_the_server_answers_nothing(guarded, tmp_path):
     server, bound = guarded
     keys = Path(server.env["HINGED_KEYS_FILE"])
     for number in (1, 2):
@@ -222,7 +222,7 @@ def test_while_the_key_file_is_away_nobody_is_told_anything(guarded, tmp_path):
             assert ask("GET", "/models", headers=bound).status_code == 200
 
 
-def test_each_line_of_the_log_says_which_process_it_is_of(server, guarded):
+def test_each_line_of_the_log_names_its_process(server, guarded):
     lines = [json.loads(line) for line in guarded[0].log.read_text().splitlines()]
     assert {line.get("process_number") for line in lines} == {None, 1, 2}
     (first,) = (line["message"] for line in lines if "process_number" not in line)
@@ -232,7 +232,7 @@ def test_each_line_of_the_log_says_which_process_it_is_of(server, guarded):
         assert f" INFO process {number}: hinged." in server.log.read_text()
 
 
-def test_a_ticket_of_any_process_is_good_at_the_owner_once(guarded):
+def test_a_ticket_of_any_process_is_valid_at_the_owner_once(guarded):
     server, bound = guarded
     for number in (1, 2):
         with taken_by(server, number) as ask, taken_by(server, 3 - number) as other:
@@ -245,7 +245,7 @@ def test_a_ticket_of_any_process_is_good_at_the_owner_once(guarded):
             refusal(other("GET", "/models", params={"ticket": given[:-3] + "AAA"}), 401, "unauthenticated")
 
 
-def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_path):
+def test_a_server_that_stops_in_order_leaves_nothing_running_and_goes_on_with_everything(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
@@ -253,14 +253,14 @@ def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_pat
         processes = processes_of(server).values()
         assert server.terminate() == 0
         assert all(map(ended, processes))
-        server.start(from_nothing=True)  # and its processes, as nowhere else in these tests
+        server.start(from_nothing=True)  # its processes too, unlike in the other tests
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True
         processes = processes_of(server).values()
         folders = {line.split()[-1] for pid in processes for line in unix_sockets_of(pid)}
         server.kill()
-        server.start(wait=False)  # while those of before may still drain, and answer
+        server.start(wait=False)  # while the earlier processes may still drain and answer
         eventually(lambda: all(map(ended, processes)))
         assert folders
         assert not any(Path(folder).exists() for folder in folders)
@@ -270,7 +270,7 @@ def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_pat
                 assert learned(ask, name, LEARNED[19])["duplicate"] is True
 
 
-def test_a_process_that_cannot_come_back_is_tried_again_while_the_others_serve(tmp_path):
+def test_a_process_that_cannot_start_again_is_retried_while_the_others_serve(tmp_path):
     with RunningServer(tmp_path / "data", processes=2, shutdown_s=1) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
@@ -280,7 +280,7 @@ def test_a_process_that_cannot_come_back_is_tried_again_while_the_others_serve(t
         store.write_text("no folder")
         os.kill(processes_of(server)[2], signal.SIGKILL)
         eventually(lambda: server.log.read_text().count("it cannot begin") >= 2)
-        with Asking(server.url) as ask:  # which the one that is there takes
+        with Asking(server.url) as ask:  # accepted by the process that runs
             assert learned(ask, ONE[0], LEARNED[3])["duplicate"] is True
             refusal(ask("GET", f"/models/{TWO[0]}"), 503, "unavailable")
             store.unlink()
@@ -298,7 +298,7 @@ def test_a_process_that_cannot_come_back_is_tried_again_while_the_others_serve(t
         (["worker-1-of-2", "worker-1-of-3"], 3, "holds several stores"),
     ],
 )
-def test_stores_that_have_no_owners_are_left_alone(tmp_path, there, processes, said):
+def test_stores_with_missing_owners_are_left_alone(tmp_path, there, processes, said):
     folder = tmp_path / "data"
     for name in there:
         SQLiteStore(folder / name).close()
@@ -322,7 +322,7 @@ def test_stores_that_have_no_owners_are_left_alone(tmp_path, there, processes, s
         ({"processes": 2}, {"workers": 2}),
     ],
 )
-def test_a_store_is_opened_as_it_is_divided_by_any_number_of_processes_that_is_enough(tmp_path, first, second):
+def test_a_store_keeps_its_division_under_any_sufficient_number_of_processes(tmp_path, first, second):
     with RunningServer(tmp_path / "data", **first) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
@@ -340,7 +340,7 @@ def test_a_store_is_opened_as_it_is_divided_by_any_number_of_processes_that_is_e
         assert ("is a former name" in server.log.read_text()[said:]) == bool(former)
 
 
-def test_a_store_that_is_divided_by_one_is_a_server_alones(tmp_path):
+def test_a_store_divided_by_one_is_the_store_of_a_single_process(tmp_path):
     SQLiteStore(tmp_path / "data" / "worker-1-of-1").close()
     for processes in (1, 2):
         with RunningServer(tmp_path / "data", processes=processes) as server:
@@ -360,7 +360,7 @@ def test_a_store_that_is_divided_by_one_is_a_server_alones(tmp_path):
         ({"host": "0.0.0.0"}, "there are no keys"),  # noqa: S104
     ],
 )
-def test_what_does_not_go_with_several_processes_is_refused_in_a_sentence(tmp_path, settings, said):
+def test_settings_that_contradict_several_processes_are_refused_in_a_sentence(tmp_path, settings, said):
     code, words = RunningServer(tmp_path / "data", processes=2, **settings).run()
     assert code == 1
     (line,) = words.splitlines()
@@ -368,14 +368,14 @@ def test_what_does_not_go_with_several_processes_is_refused_in_a_sentence(tmp_pa
     assert not (tmp_path / "data").exists()
 
 
-def test_what_a_process_refuses_ends_the_server(tmp_path):
+def test_a_refusal_to_start_of_a_process_ends_the_server(tmp_path):
     server = RunningServer(tmp_path / "data", processes=2, default_model="{}")
     code, words = server.run()
     assert code == 1
     assert re.search(r"process [12]: .* it cannot begin: configuration: kernel is missing", words)
 
 
-def test_a_body_that_is_held_back_too_long_is_refused_as_by_its_owner(tmp_path):
+def test_a_body_that_takes_too_long_is_refused_like_by_its_owner(tmp_path):
     with RunningServer(tmp_path / "data", processes=2, request_s=0.5) as server:
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):

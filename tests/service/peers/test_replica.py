@@ -24,14 +24,14 @@ from tests.helpers.worker import SIZES, examples_of, folder_of, learning, until,
 
 
 class Pair:
-    """A worker, and replicas of its model that read the same folder as another process would."""
+    """A worker, and replicas of its model that read the same folder, as another process would."""
 
     def __init__(self, worker, replicas):
         self.worker = worker
         self.replicas = replicas
 
     async def caught_up(self):
-        """The replica where the model is now."""
+        """The replica at the model's present position."""
         position = self.worker.published.position
         self.replicas.note("m", LogPosition(1, position))
         await until(lambda: self.replicas.lags()["m"] <= 0)
@@ -58,7 +58,7 @@ def run(scenario, tmp_path, **changes):
 
 
 async def something(rng, worker, examples):
-    """One of all that may happen to a model."""
+    """One of the changes that can happen to a model."""
     learned = worker.model.learned
     match rng.choice(["learn", "learn", "learn", "finish", "forget", "correct", "change", "back", "snapshot", "ask"]):
         case "learn":
@@ -85,7 +85,7 @@ async def something(rng, worker, examples):
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), log_kept=st.sampled_from([None, 0, 5]), change=st.sampled_from([{}, EXACT]))
 @pytest.mark.long
-def test_after_anything_that_happens_a_replica_is_its_model_to_the_bit(tmp_path_factory, seed, log_kept, change):
+def test_after_any_change_a_replica_equals_its_model_to_the_bit(tmp_path_factory, seed, log_kept, change):
     rng, examples = random.Random(seed), examples_of(0, 200)
 
     async def scenario(pair):
@@ -94,9 +94,9 @@ def test_after_anything_that_happens_a_replica_is_its_model_to_the_bit(tmp_path_
                 await something(rng, pair.worker, examples)
             except ServiceError:
                 continue
-            if rng.random() < 0.3:  # what was forgotten leaves the log before the replica has read it
+            if rng.random() < 0.3:  # forgotten examples leave the log before the replica has read them
                 await until(lambda: not pair.worker.model.jobs.running())
-            if rng.random() < 0.5:  # else it has several to catch up with
+            if rng.random() < 0.5:  # otherwise it has several changes to catch up with
                 await same(pair)
         await same(pair)
 
@@ -104,7 +104,7 @@ def test_after_anything_that_happens_a_replica_is_its_model_to_the_bit(tmp_path_
         while True:
             replica = await pair.caught_up()
             theirs = await pair.worker.read(lambda model: (model.position, model.snapshot()))
-            if theirs[0] == replica.model.position:  # jobs go on beside
+            if theirs[0] == replica.model.position:  # jobs may have moved the model on
                 break
         assert replica.model.snapshot() == theirs[1]
         assert replica.published.position == theirs[0]
@@ -112,7 +112,7 @@ def test_after_anything_that_happens_a_replica_is_its_model_to_the_bit(tmp_path_
     run(scenario, tmp_path_factory.mktemp("pair"), configuration=change, log_kept=log_kept)
 
 
-def test_what_a_replica_reads_is_never_written(tmp_path):
+def test_a_replica_writes_nothing(tmp_path):
     async def scenario(pair):
         store = pair.replicas._store
         for write in (
@@ -133,7 +133,7 @@ def test_a_replica_that_is_behind_for_too_long_leaves_the_answer_to_the_owner(tm
     async def scenario(pair):
         replica = await pair.caught_up()
         assert pair.replicas.get("m") is replica
-        pair.replicas.note("m", LogPosition(1, 10**6))  # what the store does not have
+        pair.replicas.note("m", LogPosition(1, 10**6))  # a position beyond the store's log
         with limited(follower_lag_s=0), pytest.raises(NotHere):
             pair.replicas.get("m")
 

@@ -1,4 +1,4 @@
-"""Which model a path is about, and who owns and follows one."""
+"""The model of a path, and the owner and followers of a model."""
 
 from collections import Counter
 
@@ -38,7 +38,7 @@ def test_the_model_of_a_path(path, name):
     assert model_of(path) == name
 
 
-def test_every_path_that_names_a_model_is_its_owners_unless_it_is_declared_to_be_anywheres():
+def test_every_path_with_a_model_is_the_owners_unless_declared_otherwise():
     anywhere = []
     for route in ROUTES.all:
         operation = route.operation
@@ -53,20 +53,20 @@ def test_every_path_that_names_a_model_is_its_owners_unless_it_is_declared_to_be
     assert anywhere == ["/cluster/models/{model}/claim"]
 
 
-def test_models_are_spread_over_the_servers_that_live():
+def test_models_are_spread_over_the_living_servers():
     shares = Counter(first_of(NODES, name) for name in NAMES)
     assert shares.keys() == NODES
     assert max(shares.values()) < 1.3 * len(NAMES) / len(NODES)
 
 
-def test_when_a_server_goes_only_its_models_come_to_another():
+def test_when_a_server_goes_only_its_models_get_another():
     gone = min(NODES)
     for name in NAMES:
         before, after = first_of(NODES, name), first_of(NODES - {gone}, name)
         assert before in {after, gone}
 
 
-def test_whose_a_model_is_never_changes():
+def test_the_owner_of_a_model_never_changes():
     # These stand in no file: another answer, and models that are there are found no more.
     names = ("default", "spam", "weather", "m", "a.b-c_D")
     assert [owner_of(name, 2) for name in names] == [1, 2, 1, 1, 1]
@@ -76,7 +76,7 @@ def test_whose_a_model_is_never_changes():
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 5])
 @pytest.mark.parametrize("followers", [0, 1, 2, 9])
-def test_each_owner_has_so_many_followers_the_next_in_the_ring(processes, followers):
+def test_each_owner_is_followed_by_the_next_processes_in_the_ring(processes, followers):
     for division in range(1, processes + 1):
         rings = [Ring(number, processes, division, followers) for number in range(1, processes + 1)]
         for owner in range(1, division + 1):

@@ -1,4 +1,4 @@
-"""Stores under test. A new one joins the suite by a `Backend` of its own."""
+"""Stores under test. A new store joins the suite by a `Backend` of its own."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ ROOT = Path(__file__).parents[3]
 class Backend:
     open: Callable[[], Store]
     opening: str
-    """Python that leaves the same store in `store`, for programs of their own."""
+    """Python code that opens the same store as `store`, for programs in other processes."""
     spoil: Callable[[bytes, bytes], None]
-    """Overwrite bytes where the closed store keeps them."""
+    """Replaces bytes where the closed store keeps them."""
     folder: Path
-    """Of all files in which the store keeps anything."""
+    """Folder of all files in which the store keeps anything."""
 
     def holding(self, words):
-        """Those of `words` that stand somewhere in the store's files.
+        """Return those words that occur somewhere in the store's files.
 
-        By another process: to open and close SQLite's file in this one would drop its locks.
+        Another process reads the files: opening and closing SQLite's file in this process would drop its locks.
         """
         command, lines = ["grep", "-rahoF", "-f", "-", self.folder], "\n".join(words).encode()
         grep = subprocess.run(command, check=False, input=lines, capture_output=True)
@@ -62,7 +62,7 @@ class Backend:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Of the store on SQLite."""
+    """Folder of the store on SQLite."""
     return tmp_path / "data"
 
 
@@ -97,7 +97,7 @@ def proxy(redis_server):
 
 @pytest.fixture
 def through(proxy):
-    """A store that reaches its server through the proxy. It waits for as long as that takes, unless it is cut off."""
+    """A store that reaches its server through the proxy, and waits as long as needed unless it is cut off."""
     with closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=PATIENCE_S)) as store:
         store.create("m", CREATED)
         yield store
@@ -129,7 +129,7 @@ def backend(request):
 
 @pytest.fixture
 def reopen(backend):
-    """Close the store and open it anew."""
+    """Close the store and open it again."""
     current = []
 
     def anew():
@@ -159,5 +159,5 @@ def model(store):
 
 @pytest.fixture
 def event():
-    """An event that carries `ids` and says so in its payload."""
+    """An event that carries `ids` and also has them in its payload."""
     return lambda *ids, kind="learned": Event(kind, f"payload of {ids}".encode(), ids)

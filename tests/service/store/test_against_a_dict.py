@@ -1,4 +1,4 @@
-"""Calls of every store in any order, beside a dict that takes the same ones."""
+"""Random calls of every store, compared with the same calls of a dict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.helpers.store_events import CREATED, log
 
 
 class StoreAgainstDict(RuleBasedStateMachine):
-    """A store does what a dict of lists would do."""
+    """A store behaves like a dict of lists."""
 
     reopen = None
     names = st.sampled_from(["a", "b", "B"])
@@ -68,7 +68,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     @rule(name=names, events=events, ids=st.sampled_from([(), ("1", "\ud800")]))
     def fail(self, name, events, ids):
-        """Nothing is written of what cannot be written as a whole."""
+        """Nothing is written if it cannot be written as a whole."""
         if end := len(self.logs.get(name, [])):
             with pytest.raises(UnicodeEncodeError):
                 self.store.append(name, end, [*events, Event("" if ids else "\ud800", b"", ids)])
@@ -100,7 +100,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
         end = len(self.logs.get(name, []))
         call = partial(self.store.redact, name, through, dict.fromkeys(places, new), ids)
         if wrong := [at for at in places if not 1 <= at <= through]:
-            with pytest.raises(ValueError, match=f"through {through} can be replaced, got one for position") as refused:
+            with pytest.raises(ValueError, match=f"through {through} can be replaced, got an event") as refused:
                 call()
             assert int(str(refused.value).rpartition(" ")[2]) in wrong
         elif name in self.logs and through > end:
@@ -148,7 +148,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
 
 @pytest.mark.long
-def test_any_sequence_of_calls_does_what_a_dict_would_do(reopen):
+def test_any_sequence_of_calls_behaves_like_a_dict(reopen):
     machine = type("Machine", (StoreAgainstDict,), {"reopen": staticmethod(reopen)})
     run_state_machine_as_test(
         machine,

@@ -1,4 +1,4 @@
-"""What every store does with models and their logs."""
+"""The contract of every store for models and their logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_reading_a_long_log_gives_every_event(store, model):
     assert [event for _, event in store.read(model, 1)] == events
 
 
-def test_reading_goes_on_while_others_append_and_ends_where_the_log_ended(store, model):
+def test_a_read_goes_on_during_appends_and_stops_at_the_former_end(store, model):
     store.append(model, 1, [Event("learned", bytes(2**18))] * 20)
     positions = []
     for position, _ in store.read(model, 0):
@@ -35,7 +35,7 @@ def test_reading_goes_on_while_others_append_and_ends_where_the_log_ended(store,
     assert store.end(model) == 42
 
 
-def test_an_abandoned_read_harms_nobody(store, model, event):
+def test_an_abandoned_read_harms_no_other_call(store, model, event):
     reading = store.read(model, 0)
     next(reading)
     store.append(model, 1, [event("a")])
@@ -49,7 +49,7 @@ def test_many_ids_are_found_at_once(store, model):
     assert store.find(model, ids) == dict.fromkeys(ids, 2)
 
 
-def test_models_that_append_at_once_keep_each_its_order(store):
+def test_models_that_append_at_once_each_keep_their_order(store):
     names = [f"m{n}" for n in range(8)]
     for name in names:
         store.create(name, CREATED)
@@ -81,7 +81,7 @@ def test_of_writers_that_race_for_a_position_one_wins(store, model):
     assert log(store, model, 1) == [(2, "learned", b"%d" % ends.index(2))]
 
 
-def test_who_is_refused_does_not_take_others_down(store):
+def test_a_refused_append_does_not_fail_other_appends(store):
     for name in ("good", "bad"):
         store.create(name, CREATED)
     refused = []
@@ -99,7 +99,7 @@ def test_who_is_refused_does_not_take_others_down(store):
     assert refused == ["bad"] * 99
 
 
-def test_a_model_without_a_log_says_that_there_is_no_such_model(store):
+def test_a_model_without_a_log_does_not_exist(store):
     for call in (
         lambda: store.delete("m"),
         lambda: store.append("m", 0, [CREATED]),
@@ -119,7 +119,7 @@ def test_a_model_without_a_log_says_that_there_is_no_such_model(store):
     assert store.models() == []
 
 
-def test_a_damaged_event_is_not_read_and_those_before_it_are(store, model, reopen, backend):
+def test_a_damaged_event_is_not_read_but_earlier_events_are(store, model, reopen, backend):
     store.append(model, 1, [Event("learned", b"sound"), Event("learned", b"spoiled"), Event("learned", b"next")])
     reopen.close()
     backend.spoil(b"spoiled", b"sp\x00iled")
@@ -129,7 +129,7 @@ def test_a_damaged_event_is_not_read_and_those_before_it_are(store, model, reope
         next(reading)
 
 
-def test_around_a_damaged_event_the_others_are_read(store, model, reopen, backend):
+def test_around_a_damaged_event_the_other_events_are_read(store, model, reopen, backend):
     store.append(model, 1, [Event("learned", b"sound"), Event("learned", b"spoiled"), Event("learned", b"next")])
     reopen.close()
     backend.spoil(b"spoiled", b"sp\x00iled")
@@ -147,7 +147,7 @@ def test_a_damaged_kind_is_not_read(store, model, reopen, backend):
         list(reopen().read(model, 1))
 
 
-def test_a_deletion_under_a_reader_says_that_there_is_no_such_model(store, model):
+def test_a_reader_of_a_deleted_model_learns_that_there_is_no_such_model(store, model):
     store.append(model, 1, [Event("learned", bytes(2**20))] * 5)
     reading = store.read(model, 0)
     next(reading)
@@ -165,7 +165,7 @@ def test_a_closed_store_is_unavailable(store, model, reopen):
 
 
 @pytest.mark.long
-def test_what_was_acknowledged_outlives_kill_9(backend, reopen, store, model):
+def test_acknowledged_events_survive_kill_9(backend, reopen, store, model):
     reopen.close()
     acknowledged = 1
     for delay_s in (0.0, 0.003, 0.01, 0.03, 0.07, 0.1):
@@ -181,7 +181,7 @@ def test_what_was_acknowledged_outlives_kill_9(backend, reopen, store, model):
             lines = [first, *program.stdout.read().splitlines(keepends=True)]
         acknowledged = max([acknowledged, *(int(line) for line in lines if line.endswith("\n"))])
         store = reopen()
-        # The last append may last although the process died before it could say so.
+        # The last append may last even if the process died before it could answer.
         assert store.end(model) in {acknowledged, acknowledged + 1}
         assert log(store, model, 1) == [(n, "learned", b"%d" % n) for n in range(2, store.end(model) + 1)]
         assert store.find(model, [f"{acknowledged}"]) == {f"{acknowledged}": acknowledged}

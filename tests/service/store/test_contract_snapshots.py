@@ -1,4 +1,4 @@
-"""What every store does with snapshots."""
+"""The contract of every store for snapshots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_snapshot_comes_back_as_it_was(store, model, size):
 
 @pytest.fixture
 def long(store, model):
-    """The model has events through position 9."""
+    """The model, with events through position 9."""
     store.append(model, 1, [CREATED] * 8)
 
 
@@ -35,7 +35,7 @@ def test_appends_go_on_while_a_snapshot_is_written(store, model):
         end = store.append(model, end, [Event("learned", b"")])
     snapshot.join()
     assert store.snapshots(model) == [1]
-    # About a group for each chunk; a snapshot in one piece would let one or two through.
+    # About one group for each chunk; a snapshot in one piece would let only one or two through.
     assert end > 20
 
 
@@ -77,7 +77,7 @@ def test_a_snapshot_of_a_model_that_is_deleted_meanwhile_leaves_nothing(store, m
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.long
-def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, store, model):
+def test_a_crash_in_the_middle_of_a_snapshot_leaves_the_older_snapshots(backend, reopen, store, model):
     for position in (1, 2):
         store.put_snapshot(model, position, b"%d" % position)
     reopen.close()
@@ -98,7 +98,7 @@ def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, s
 
 
 @pytest.mark.usefixtures("long")
-def test_a_damaged_snapshot_is_not_read_and_the_one_before_is(store, model, reopen, backend):
+def test_a_damaged_snapshot_is_not_read_but_the_one_before_is(store, model, reopen, backend):
     store.put_snapshot(model, 1, b"older")
     store.put_snapshot(model, 2, bytes(SNAPSHOT_CHUNK_BYTES + 10) + b"spoiled")
     reopen.close()

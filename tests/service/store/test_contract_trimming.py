@@ -1,4 +1,4 @@
-"""What every store does where the beginning of a log is trimmed."""
+"""The contract of every store for trimmed logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_long_log_is_trimmed_up_to_the_position_asked_for(store, model):
     assert store.find(model, [f"{n}" for n in range(2, 10_002)]) == {f"{n}": n for n in range(7_001, 10_002)}
 
 
-def test_a_busy_log_keeps_no_trim_waiting(store, model):
+def test_a_trim_ends_although_the_log_is_busy(store, model):
     store.create("busy", CREATED)
     stop = threading.Event()
 
@@ -30,7 +30,7 @@ def test_a_busy_log_keeps_no_trim_waiting(store, model):
 
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(write)
-        try:  # each ends while the other goes on
+        try:  # the trim and the appends end while the other goes on
             for n in range(1, 41):
                 store.append(model, n, [CREATED])
                 store.trim(model, n)
@@ -39,7 +39,7 @@ def test_a_busy_log_keeps_no_trim_waiting(store, model):
         assert busy.result() > 40
 
 
-def test_a_trim_under_a_reader_is_not_passed_over_in_silence(store, model):
+def test_a_reader_notices_a_trim_of_its_events(store, model):
     store.append(model, 1, [Event("learned", bytes(2**20))] * 5)
     reading = store.read(model, 0)
     next(reading)

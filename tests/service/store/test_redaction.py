@@ -17,21 +17,21 @@ pytestmark = pytest.mark.longest
 
 
 def word(rng):
-    """What stands nowhere by chance, and no compression shortens."""
+    """A word that occurs nowhere by chance and cannot be compressed."""
     return f"{rng.getrandbits(128):032x}"
 
 
 # -- what a redaction changes ---------------------------------------------------------------------------------------
 
 
-def test_a_larger_event_may_take_the_place_of_a_smaller_one(store, model, event):
+def test_a_larger_event_may_replace_a_smaller_one(store, model, event):
     store.append(model, 1, [event("a"), event("b")])
     large = bytes(range(256)) * 20_000
     store.redact(model, 2, {2: Event("learned", large)}, [])
     assert list(store.read(model, 1)) == [(2, Event("learned", large)), (3, Event("learned", event("b").payload))]
 
 
-def test_a_damaged_event_is_mended_by_another_and_only_that(store, model, reopen, backend):
+def test_replacing_a_damaged_event_mends_only_that_event(store, model, reopen, backend):
     store.append(model, 1, [Event("learned", b"spoiled"), Event("learned", b"ruined"), Event("learned", b"sound")])
     reopen.close()
     backend.spoil(b"spoiled", b"sp\x00iled")
@@ -66,11 +66,11 @@ def test_large_events_are_redacted_wherever_they_are(store, model):
     ]
 
 
-# -- what was before is not folded again ----------------------------------------------------------------------------
+# -- earlier states are not folded again ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("forget", ["redact", "trim"])
-def test_a_snapshot_from_before_that_is_being_written_is_dropped(store, model, event, forget, monkeypatch):
+def test_an_earlier_snapshot_that_is_being_written_is_dropped(store, model, event, forget, monkeypatch):
     store.append(model, 1, [event("a"), event("b")])
     begun, go_on, outcome = threading.Event(), threading.Event(), []
 
@@ -101,10 +101,10 @@ def test_a_snapshot_from_before_that_is_being_written_is_dropped(store, model, e
     assert store.snapshots(model) == [2]
 
 
-# -- meanwhile ------------------------------------------------------------------------------------------------------
+# -- other work meanwhile -------------------------------------------------------------------------------------------
 
 
-def test_appends_go_on_meanwhile_and_none_is_lost(store, model):
+def test_appends_go_on_during_a_redaction_and_none_is_lost(store, model):
     store.append(model, 1, [Event("learned", b"%d" % n * 100) for n in range(2, 10_002)])
     gone = dict.fromkeys(range(2, 10002, 2), EMPTY)
     redaction = threading.Thread(target=store.redact, args=(model, 10_001, gone, []))
@@ -120,7 +120,7 @@ def test_appends_go_on_meanwhile_and_none_is_lost(store, model):
     assert store.find(model, [f"{end}"]) == {f"{end}": end}
 
 
-def test_who_reads_meanwhile_finds_the_one_event_or_the_other(store, model):
+def test_a_reader_during_a_redaction_finds_the_old_or_the_new_event(store, model):
     store.append(model, 1, [Event("learned", b"%d" % n * 1_000) for n in range(2, 2_002)])
     gone = dict.fromkeys(range(2, 2002), EMPTY)
     redaction = threading.Thread(target=store.redact, args=(model, 2_001, gone, []))
@@ -135,7 +135,7 @@ def test_who_reads_meanwhile_finds_the_one_event_or_the_other(store, model):
     assert {event for _, event in store.read(model, 1)} == {EMPTY}
 
 
-def test_of_redactions_at_once_each_is_done(store, model):
+def test_simultaneous_redactions_are_all_done(store, model):
     store.append(model, 1, [Event("learned", b"%d" % n * 100, (f"{n}",)) for n in range(2, 3_002)])
 
     def redact(n):
@@ -148,7 +148,7 @@ def test_of_redactions_at_once_each_is_done(store, model):
     assert store.find(model, ["2", "3", "4", "5"]) == {"5": 5}
 
 
-def test_appends_and_reads_go_on_beside_a_purge(store, model):
+def test_appends_and_reads_go_on_during_a_purge(store, model):
     store.append(model, 1, [Event("learned", bytes(1_000))] * 3_000)
     told = []
     purge = threading.Thread(target=lambda: told.append(store.purge()))
@@ -163,12 +163,12 @@ def test_appends_and_reads_go_on_beside_a_purge(store, model):
     assert [at for at, _ in store.read(model, 0)] == list(range(1, n + 2))
 
 
-# -- where the bytes stand ------------------------------------------------------------------------------------------
+# -- the bytes in the files -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 40, 3_000])
 @pytest.mark.parametrize("way", ["redact", "trim", "delete", "snapshot"])
-def test_what_was_removed_or_replaced_is_in_no_file_after_a_purge(store, model, backend, reopen, way, size):
+def test_after_a_purge_no_file_holds_anything_removed_or_replaced(store, model, backend, reopen, way, size):
     rng = random.Random(size)
     kept, gone, ids = word(rng), word(rng), word(rng)
     store.create("other", Event("created", kept.encode(), (f"{kept} id",)))
@@ -194,8 +194,8 @@ def test_what_was_removed_or_replaced_is_in_no_file_after_a_purge(store, model, 
     assert backend.holding([kept, gone, ids]) == {kept}
 
 
-def test_ids_that_were_moved_about_before_they_were_removed_are_in_no_file_after_a_purge(store, model, backend):
-    # SQLite's pages are split as ids come in between, and what moves stays behind in the old page, unseen.
+def test_after_a_purge_no_file_holds_ids_that_were_moved_before_they_were_removed(store, model, backend):
+    # SQLite splits pages as ids are inserted, and moved ids stay behind in the old page, unused.
     rng = random.Random(20)
     ids = [word(rng) + "x" * rng.choice([0, 10, 150]) for _ in range(20_000)]
     for n in range(0, len(ids), 500):
@@ -207,7 +207,7 @@ def test_ids_that_were_moved_about_before_they_were_removed_are_in_no_file_after
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.long
-def test_after_any_history_only_what_is_kept_is_in_the_files(store, backend, reopen, seed):
+def test_after_any_history_the_files_hold_only_what_is_kept(store, backend, reopen, seed):
     rng = random.Random(seed)
     logs, trimmed, states, said, dropped = {}, {}, {}, set(), set()
 
@@ -263,11 +263,11 @@ def test_after_any_history_only_what_is_kept_is_in_the_files(store, backend, reo
             assert kept < said
 
 
-# -- in the middle of it --------------------------------------------------------------------------------------------
+# -- interrupted by a crash -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
-def test_kill_9_in_the_middle_leaves_each_place_old_or_new_and_the_next_time_completes_it(
+def test_kill_9_during_a_redaction_leaves_each_event_old_or_new_and_the_next_call_completes_it(
     backend, reopen, store, model
 ):
     rng = random.Random(9)

@@ -1,4 +1,4 @@
-"""The store on Redis: what its server must promise, how it is reached, and who writes."""
+"""The store on Redis: what its server must promise, how it is reached, and which server writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def backend(on_redis):
     return on_redis
 
 
-# -- what is promised -----------------------------------------------------------------------------------------------
+# -- promises -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def backend(on_redis):
         ("maxmemory_policy", "allkeys-lru", "maxmemory-policy is allkeys-lru and must be noeviction"),
     ],
 )
-def test_a_server_that_could_lose_what_it_acknowledges_is_refused(tmp_path, caplog, name, value, words):
+def test_a_server_that_could_lose_acknowledged_writes_is_refused(tmp_path, caplog, name, value, words):
     caplog.set_level(logging.INFO)
     with RedisServer(tmp_path, **{name: value}) as server:
         with pytest.raises(StoreUnavailable, match=words) as refused:
@@ -64,7 +64,7 @@ def test_the_log_says_what_is_promised(caplog, reopen):
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-def test_where_the_server_can_say_that_a_write_is_fsynced_the_store_waits_for_that(tmp_path, caplog, policy):
+def test_the_store_waits_for_an_fsync_if_the_server_can_report_it(tmp_path, caplog, policy):
     caplog.set_level(logging.INFO)
     with RedisServer(tmp_path, newer_executable(), appendfsync=policy) as server:
         with closing(RedisStore(server.url)) as store:
@@ -82,14 +82,14 @@ def test_where_the_server_can_say_that_a_write_is_fsynced_the_store_waits_for_th
     assert f"(appendfsync {policy}, WAITAOF)" in caplog.text
 
 
-def test_a_write_that_is_not_fsynced_in_time_is_of_unknown_outcome_until_it_is(tmp_path):
+def test_a_write_that_is_not_fsynced_in_time_is_of_unknown_outcome(tmp_path):
     with (
         RedisServer(tmp_path, newer_executable(), appendfsync="everysec") as server,
         closing(RedisStore(server.url, timeout_s=60.0)) as store,
     ):
         store.create("m", CREATED)
         with server.client() as client:
-            client.config_set("appendfsync", "no")  # no fsync comes, however long anybody waits
+            client.config_set("appendfsync", "no")  # no fsync will ever come
             store._nodes._wait_ms = 1
             with pytest.raises(OutcomeUnknown, match="has not written to disk within 1 ms"):
                 store.append("m", 1, [ONE])
@@ -101,7 +101,7 @@ def test_a_write_that_is_not_fsynced_in_time_is_of_unknown_outcome_until_it_is(t
         assert store.append("m", 2, [ONE]) == 3
 
 
-def test_a_server_that_came_back_with_another_configuration_gets_no_writes(redis_server, store, model):
+def test_a_server_that_comes_back_with_another_configuration_gets_no_writes(redis_server, store, model):
     redis_server.stop()
     redis_server.config["appendfsync"] = "everysec"
     redis_server.start()
@@ -114,7 +114,7 @@ def test_a_server_that_came_back_with_another_configuration_gets_no_writes(redis
     assert store.append(model, 1, [ONE]) == 2
 
 
-# -- how it is reached ----------------------------------------------------------------------------------------------
+# -- connections ----------------------------------------------------------------------------------------------------
 
 
 def test_the_settings_choose_the_store(tmp_path, redis_server):
@@ -126,7 +126,7 @@ def test_the_settings_choose_the_store(tmp_path, redis_server):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1", "nothing", "redis://:secret@127.0.0.1:port", "redis://:secret@:0"])
-def test_a_url_that_makes_no_sense_is_refused_without_its_password(url):
+def test_an_invalid_url_is_refused_without_showing_its_password(url):
     with pytest.raises(StoreUnavailable) as refused:
         open_store(Settings(store=url))
     assert "secret" not in refused.value.message
@@ -146,8 +146,8 @@ def test_a_wrong_password_is_refused(redis_server):
         RedisStore(f"redis://:wrong@127.0.0.1:{redis_server.port}")
 
 
-def test_a_user_with_the_rights_that_the_documents_name_can_do_everything(redis_server):
-    document = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
+def test_a_user_with_the_documented_rights_can_do_everything(redis_server):
+    document = (Path(__file__).parents[3] / "docs" / "reference" / "settings.md").read_text()
     rights = " ".join(re.search(r"The user needs `([^`]*)`", document).group(1).split())
     with redis_server.client() as client:
         client.execute_command("ACL", "SETUSER", "hinged", "on", ">word", *rights.replace(" +waitaof", "").split())
@@ -196,7 +196,7 @@ def test_tls(tmp_path):
 # -- one writer -----------------------------------------------------------------------------------------------------
 
 
-def test_who_opens_the_store_takes_it_over_and_the_other_writes_no_more(redis_server):
+def test_opening_the_store_takes_it_over_and_fences_the_other_server(redis_server):
     told = []
     with closing(RedisStore(redis_server.url, on_fenced=told.append)) as first:
         first.create("m", CREATED)
@@ -219,7 +219,7 @@ def test_who_opens_the_store_takes_it_over_and_the_other_writes_no_more(redis_se
             assert first.end("m") == 2
 
 
-def test_a_server_whose_store_was_taken_over_ends_and_is_not_to_be_started_again(redis_server, tmp_path):
+def test_a_server_whose_store_was_taken_over_ends_and_should_not_be_restarted(redis_server, tmp_path):
     with RunningServer(tmp_path / "one", store=redis_server.url) as first, Asking(first.url) as ask:
         model = ask.new_model("m")
         with RunningServer(tmp_path / "two", store=redis_server.url) as second:
@@ -229,7 +229,7 @@ def test_a_server_whose_store_was_taken_over_ends_and_is_not_to_be_started_again
             assert second.terminate() == 0
 
 
-def test_a_server_that_was_replaced_cannot_bring_back_what_its_heir_deleted(redis_server):
+def test_a_replaced_server_cannot_bring_back_a_model_that_its_successor_deleted(redis_server):
     with closing(RedisStore(redis_server.url)) as first:
         first.create("m", CREATED)
         with closing(RedisStore(redis_server.url)) as second:
@@ -246,7 +246,7 @@ def scripts_create():
     return CREATE
 
 
-def test_of_two_stores_that_write_without_a_pause_one_writes(redis_server):
+def test_of_two_stores_that_write_without_a_pause_only_one_writes(redis_server):
     with closing(RedisStore(redis_server.url)) as first:
         first.create("m", CREATED)
         acknowledged = {"first": [], "second": []}
@@ -277,7 +277,7 @@ def test_of_two_stores_that_write_without_a_pause_one_writes(redis_server):
 
 def test_an_epoch_is_higher_than_all_before_whatever_the_clock_says(redis_server, model):
     with redis_server.client() as client:
-        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has forgotten a clock that was far ahead
+        client.set("hinged:{m}:fence", 8_000_000_000_000_000)  # the list has lost the epoch of a clock far ahead
     with closing(RedisStore(redis_server.url)) as later:
         assert later.append(model, 1, [ONE]) == 2
         with redis_server.client() as client:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 # -- a cluster ------------------------------------------------------------------------------------------------------
 
 
-def test_on_a_cluster_models_lie_in_all_parts_and_do_what_they_do_elsewhere(cluster):
+def test_on_a_cluster_models_are_spread_over_all_servers(cluster):
     names = [f"model{n}" for n in range(12)]
     with closing(RedisStore(cluster.url)) as first:
         for name in names:
@@ -44,7 +44,7 @@ def test_on_a_cluster_models_lie_in_all_parts_and_do_what_they_do_elsewhere(clus
     assert not any(keys(node, "*:meta") for node in cluster.nodes)
 
 
-def test_a_model_is_found_where_the_cluster_has_moved_it(cluster):
+def test_a_model_is_found_after_the_cluster_has_moved_it(cluster):
     with closing(RedisStore(cluster.url)) as store:
         store.create("moves", CREATED)
         (old,) = (node for node in cluster.nodes if keys(node, "*{moves}:log"))
@@ -56,7 +56,7 @@ def test_a_model_is_found_where_the_cluster_has_moved_it(cluster):
             here.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", new_id)
             found = here.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 100)
             here.execute_command("MIGRATE", "127.0.0.1", new.port, "", 0, 5000, "AUTH", PASSWORD, "KEYS", *found)
-            with pytest.raises(StoreUnavailable) as refused:  # on the move
+            with pytest.raises(StoreUnavailable) as refused:  # during the move
                 store.append("moves", 1, [ONE])
             assert not isinstance(refused.value, OutcomeUnknown)
             for client in (there, here):
@@ -67,7 +67,7 @@ def test_a_model_is_found_where_the_cluster_has_moved_it(cluster):
         store.delete("moves")
 
 
-def test_a_cluster_that_could_lose_what_it_acknowledges_is_refused_with_the_reason(cluster):
+def test_a_cluster_that_could_lose_acknowledged_writes_is_refused_with_the_reason(cluster):
     with cluster.nodes[0].client() as client:
         client.config_set("appendfsync", "everysec")
         try:
@@ -106,5 +106,5 @@ def test_a_failover_can_lose_the_last_acknowledged_events_and_the_next_append_sa
                 store.append("m", 3, [ONE])
             assert payloads(store, "m") == [b"{}", b"1"]
         del replica.config["replicaof"]
-        with replica, closing(RedisStore(replica.url)) as store:  # a new start goes on from there
+        with replica, closing(RedisStore(replica.url)) as store:  # a new start goes on from the replica's state
             assert store.append("m", 2, [ONE]) == 3

@@ -1,4 +1,4 @@
-"""Redis that is away, slow or out of memory, and what a torn log or a crash leaves in it."""
+"""Redis that is away, slow or out of memory, and the traces of a torn log or a crash in it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def backend(on_redis):
     return on_redis
 
 
-# -- what goes wrong on the way -------------------------------------------------------------------------------------
+# -- failures on the way --------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_does_not_come_in_time_is_not_awaited(redis_server, proxy):
+def test_the_store_does_not_wait_for_an_answer_beyond_the_timeout(redis_server, proxy):
     with closing(RedisStore(redis_server.url)) as store:
         store.create("m", CREATED)
     opened = []
 
-    def hasty():  # which may itself take longer than that
+    def hasty():  # connecting may itself exceed the timeout
         with suppress(StoreUnavailable):
             opened.append(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=0.4))
         return opened
@@ -43,7 +43,7 @@ def test_an_answer_that_does_not_come_in_time_is_not_awaited(redis_server, proxy
 
 
 def calls(redis_server):
-    """How many scripts Redis was asked for by name."""
+    """Number of scripts that Redis was asked for by hash."""
     with redis_server.client() as client:
         return client.info("commandstats")["cmdstat_evalsha"]["calls"]
 
@@ -56,14 +56,14 @@ def test_an_append_that_arrives_after_it_was_given_up_is_refused(redis_server, p
     assert through.end("m") == 2
     before = calls(redis_server)
     proxy.deliver()
-    assert calls(redis_server) == before + 1  # it did arrive, and was refused
+    assert calls(redis_server) == before + 1  # it arrived, and was refused
     with redis_server.client() as client:
         assert client.xlen("hinged:{m}:log") == 2
     assert through.append("m", 2, [Event("learned", b"next")]) == 3
     assert payloads(through, "m") == [b"{}", b"{}", b"next"]
 
 
-def test_an_append_that_lasts_although_its_answer_was_lost_is_found(proxy, through):
+def test_an_append_that_lasted_although_its_answer_was_lost_is_found(proxy, through):
     through.append("m", 1, [CREATED])  # Redis knows the script now
     proxy.lose()
     with pytest.raises(OutcomeUnknown):
@@ -86,7 +86,7 @@ def test_an_append_that_was_given_up_reaches_no_later_model_of_the_name(redis_se
     assert payloads(through, "m") == [b"{}", b"1"]
 
 
-def test_a_cut_connection_costs_one_request_at_most(proxy, through):
+def test_a_cut_connection_costs_at_most_one_request(proxy, through):
     end = 1
     for _ in range(5):
         proxy.cut()
@@ -108,7 +108,7 @@ def test_a_server_that_is_down_is_unavailable_and_takes_writes_when_it_is_back(r
     assert store.append(model, 1, [ONE]) == 2
 
 
-def test_a_server_out_of_memory_writes_nothing_and_goes_on_when_it_has_some(redis_server, store, model):
+def test_a_server_out_of_memory_writes_nothing_and_goes_on_once_it_has_some(redis_server, store, model):
     with redis_server.client() as client:
         client.config_set("maxmemory", "1mb")
         with pytest.raises(StoreUnavailable, match="maxmemory") as refused:
@@ -122,7 +122,7 @@ def test_a_server_out_of_memory_writes_nothing_and_goes_on_when_it_has_some(redi
     assert store.append(model, 1, [ONE]) == 2
 
 
-def test_where_memory_has_run_out_the_store_opens_trims_deletes_and_so_makes_room(redis_server, store, model, reopen):
+def test_without_free_memory_the_store_still_opens_trims_and_deletes(redis_server, store, model, reopen):
     store.append(model, 1, [Event("learned", bytes(2**20), (f"id{n}",)) for n in range(8)])
     store.create("n", CREATED)
     store.append("n", 1, [Event("learned", bytes(2**20)) for n in range(8)])
@@ -141,11 +141,11 @@ def test_where_memory_has_run_out_the_store_opens_trims_deletes_and_so_makes_roo
         store.delete("n")
         assert store.models() == [model]
         assert client.smembers("hinged:{-}:models") == {model}
-        eventually(lambda: client.info("memory")["used_memory"] <= 4 * 2**20)  # freed beside
+        eventually(lambda: client.info("memory")["used_memory"] <= 4 * 2**20)  # freed in the background
         assert store.append(model, 9, [ONE]) == 10
 
 
-def test_where_memory_has_run_out_the_outcome_of_an_append_is_found_all_the_same(redis_server, proxy, through):
+def test_without_free_memory_the_outcome_of_an_append_is_still_found(redis_server, proxy, through):
     through.append("m", 1, [CREATED])
     proxy.lose()
     with pytest.raises(OutcomeUnknown):
@@ -155,10 +155,10 @@ def test_where_memory_has_run_out_the_outcome_of_an_append_is_found_all_the_same
     assert through.end("m") == 3
 
 
-# -- what stands on disk --------------------------------------------------------------------------------------------
+# -- the files on disk ----------------------------------------------------------------------------------------------
 
 
-def test_of_a_torn_log_what_is_whole_is_kept_and_no_append_by_half(redis_server, store, model, reopen):
+def test_a_torn_log_keeps_its_whole_appends_and_no_half_append(redis_server, store, model, reopen):
     for n in range(1, 20, 2):
         store.append(model, n, [Event("learned", b"first of two"), Event("learned", b"second of two")])
     reopen.close()
@@ -177,7 +177,7 @@ def test_of_a_torn_log_what_is_whole_is_kept_and_no_append_by_half(redis_server,
     redis_server.start()
 
 
-def test_a_snapshot_that_lacks_a_chunk_is_damaged(redis_server, store, model):
+def test_a_snapshot_without_a_chunk_is_damaged(redis_server, store, model):
     store.put_snapshot(model, 1, bytes(2 * SNAPSHOT_CHUNK_BYTES + 1))
     (key,) = keys(redis_server, "*snapshots:*")
     with redis_server.client() as client:
@@ -187,7 +187,7 @@ def test_a_snapshot_that_lacks_a_chunk_is_damaged(redis_server, store, model):
 
 
 @pytest.mark.parametrize("record", ["", "name", "name 1 99 00", "name -1 x 00", "name 1 5 00", "\xff"])
-def test_a_snapshot_whose_record_makes_no_sense_is_damaged(redis_server, store, model, record):
+def test_a_snapshot_with_an_invalid_record_is_damaged(redis_server, store, model, record):
     store.put_snapshot(model, 1, b"state")
     with redis_server.client() as client:
         name = client.hget("hinged:{m}:snapshots", 1).split()[0]
@@ -196,7 +196,7 @@ def test_a_snapshot_whose_record_makes_no_sense_is_damaged(redis_server, store, 
         store.get_snapshot(model, 1)
 
 
-def test_an_event_that_is_gone_or_not_ours_is_damage(redis_server, store, model):
+def test_a_missing_or_foreign_event_is_damage(redis_server, store, model):
     store.append(model, 1, [ONE, ONE])
     with redis_server.client() as client:
         client.xdel("hinged:{m}:log", "2-0")
@@ -209,7 +209,7 @@ def test_an_event_that_is_gone_or_not_ours_is_damage(redis_server, store, model)
         list(store.read(model, 3))
 
 
-def test_nothing_is_left_of_a_model_but_its_fence_for_a_day(redis_server, store, model):
+def test_a_deleted_model_leaves_only_its_fence_for_a_day(redis_server, store, model):
     store.append(model, 1, [ONE])
     store.put_snapshot(model, 2, b"state")
     store.delete(model)
@@ -218,7 +218,7 @@ def test_nothing_is_left_of_a_model_but_its_fence_for_a_day(redis_server, store,
         assert 0 < client.ttl("hinged:{m}:fence") <= 86_400
 
 
-def test_what_a_crash_left_of_a_snapshot_is_removed_at_the_next_opening_or_snapshot(redis_server, store, model, reopen):
+def test_an_unfinished_snapshot_is_removed_at_the_next_opening_or_snapshot(redis_server, store, model, reopen):
     def cut_off():
         born = store._born(model)
         from hinged.service.store.redis.scripts import ADD_CHUNK, BEGIN_SNAPSHOT  # noqa: PLC0415

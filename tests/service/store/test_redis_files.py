@@ -1,4 +1,4 @@
-"""What a purge does with the files of the Redis server itself, and how large the steps of its copies are."""
+"""The files of Redis itself during a purge, and the size of the steps of its copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(reopen):
 
 
 def erased(server, folder_of, **options):
-    """Redact and purge on `server`: what the purge said, and which secrets are left in the files."""
+    """Redact and purge on `server`; return the purge's answer, and the secrets that are left in the files."""
     with closing(RedisStore(server.url, **options)) as store:
         with_a_secret(store)
         with server.client() as client:
@@ -51,18 +51,18 @@ def files(tmp_path, on_redis):
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-def test_the_files_of_a_newer_server_are_written_anew(tmp_path, files, policy):
+def test_a_purge_rewrites_the_files_of_a_newer_server(tmp_path, files, policy):
     with RedisServer(tmp_path / "server", newer_executable(), appendfsync=policy, save="3600 1") as server:
         assert erased(server, files) == ([], set())
 
 
-def test_a_server_that_keeps_rdb_files_writes_the_next(tmp_path, files):
+def test_a_purge_makes_a_server_with_rdb_files_write_the_next(tmp_path, files):
     with RedisServer(tmp_path / "server", save="3600 1") as server:
         assert erased(server, files) == ([], set())
         assert (tmp_path / "server" / "dump.rdb").exists()
 
 
-def test_an_rdb_file_that_somebody_had_made_is_made_again(redis_server, store, backend):
+def test_a_purge_rewrites_an_rdb_file_that_was_made_by_hand(redis_server, store, backend):
     with redis_server.client() as client:
         client.save()
     assert (redis_server.folder / "dump.rdb").exists()
@@ -71,29 +71,29 @@ def test_an_rdb_file_that_somebody_had_made_is_made_again(redis_server, store, b
     assert backend.holding(SECRETS) == set()
 
 
-def test_no_file_is_made_where_none_was(tmp_path, files):
+def test_a_purge_creates_no_file_where_there_was_none(tmp_path, files):
     with RedisServer(tmp_path / "server", appendonly="no") as server:
         assert erased(server, files, durable=False) == ([], set())
         assert [path.name for path in (tmp_path / "server").iterdir()] == ["redis.log"]
 
 
 @pytest.mark.parametrize("command", ["BGREWRITEAOF", "BGSAVE"])
-def test_what_redis_is_writing_already_is_waited_for_and_written_again(tmp_path, files, command):
+def test_a_purge_waits_for_a_rewriting_in_progress_and_starts_another(tmp_path, files, command):
     with (
         RedisServer(tmp_path / "server", save="3600 1", rdb_key_save_delay=100_000) as server,
         closing(RedisStore(server.url)) as store,
         server.client() as client,
     ):
         with_a_secret(store)
-        client.execute_command(command)  # takes half a second: it shows what was before
+        client.execute_command(command)  # takes half a second and writes the data of before
         redact(store)
         assert store.purge() == []
         assert files.holding(SECRETS) == set()
 
 
 @pytest.fixture
-def slow(tmp_path, files):  # noqa: ARG001  whose folder this is
-    """A server that takes a while for its files, with a store."""
+def slow(tmp_path, files):  # noqa: ARG001  the folder comes from it
+    """A server that takes a while to write its files, with a store."""
     with (
         RedisServer(tmp_path / "server", rdb_key_save_delay=100_000) as server,
         closing(RedisStore(server.url)) as store,
@@ -104,7 +104,7 @@ def slow(tmp_path, files):  # noqa: ARG001  whose folder this is
 
 @contextmanager
 def purging(server, store):
-    """In the middle of a purge; behind it, how the purge ended is in the list."""
+    """Run the block during a purge; afterwards the list has the purge's result or error."""
     outcome = []
 
     def purge():
@@ -127,11 +127,11 @@ def test_a_purge_in_which_redis_died_is_not_done(slow):
     redact(store)
     with purging(server, store) as outcome:
         server.kill()
-    assert "went away while it was to write its files anew" in outcome[0]
+    assert "went away while it was to rewrite its files" in outcome[0]
     server.start()
 
 
-def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_reports_no_failure(slow, monkeypatch):
+def test_a_purge_during_which_redis_was_restarted_is_not_done_although_redis_reports_no_failure(slow, monkeypatch):
     looked, again = threading.Event(), threading.Event()
 
     def until_told(_):
@@ -145,15 +145,15 @@ def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_re
         looked.wait()
         (writer,) = wait_for_children(server.process.pid, 1)
         server.kill()
-        eventually(lambda: ended(writer))  # it keeps the dead server's connections open
+        eventually(lambda: ended(writer))  # it holds the dead server's connections open
         server.start()
         with server.client() as client:
             assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
         again.set()
-    assert outcome == [f"Redis at 127.0.0.1:{server.port} was started again before it had written its files anew"]
+    assert outcome == [f"Redis at 127.0.0.1:{server.port} was restarted before it had rewritten its files"]
 
 
-def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_is_gone(slow, files):
+def test_a_file_left_by_a_killed_redis_is_reported_until_its_note_is_removed(slow, files):
     server, store = slow
 
     def left():
@@ -164,7 +164,7 @@ def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_
             path.unlink()
         with purging(server, store):
             (writer,) = wait_for_children(server.process.pid, 1)
-            time.sleep(0.2)  # unless it has done much, the process that writes does not outlive it: then once more
+            time.sleep(0.2)  # a writer that has done little dies with its server: then try again
             server.kill()
             eventually(partial(ended, writer))
         server.start()
@@ -172,7 +172,7 @@ def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_
     for _ in range(2):
         (told,) = store.purge()
         assert told == (
-            f"Redis at 127.0.0.1:{server.port} was stopped while it wrote its files anew: a file temp-* that this left "
+            f"Redis at 127.0.0.1:{server.port} was stopped while it rewrote its files: a file temp-* that this left "
             "in its folder may hold what was removed. Remove it, then the key hinged:{-}:rewriting."
         )
     assert files.holding(SECRETS) == set(SECRETS)
@@ -184,7 +184,7 @@ def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_
     assert store.purge() == []
 
 
-def test_a_server_that_died_in_a_purge_leaves_no_such_word_where_redis_lived_on(slow):
+def test_a_server_that_died_in_a_purge_leaves_no_note_if_redis_lived_on(slow):
     server, store = slow
     with purging(server, store), closing(RedisStore(server.url)) as heir:
         redact(heir)
@@ -192,7 +192,7 @@ def test_a_server_that_died_in_a_purge_leaves_no_such_word_where_redis_lived_on(
 
 
 @pytest.mark.usefixtures("store")
-def test_what_the_servers_user_may_not_do_is_told(redis_server, backend):
+def test_a_purge_reports_what_the_redis_user_may_not_do(redis_server, backend):
     with redis_server.client() as client:
         client.execute_command("ACL", "SETUSER", "most", "on", ">word", "+@all", "-bgrewriteaof", "-bgsave", "~*")
         client.save()
@@ -202,36 +202,36 @@ def test_what_the_servers_user_may_not_do_is_told(redis_server, backend):
         aof, rdb = few.purge()
     assert aof.startswith(f"{name} did not rewrite its append-only file: ")
     assert "permission" in aof
-    assert rdb.startswith(f"{name} did not write its RDB file anew: ")
+    assert rdb.startswith(f"{name} did not rewrite its RDB file: ")
     assert "permission" in rdb
     assert backend.holding(SECRETS) == set(SECRETS)
 
 
 @pytest.mark.usefixtures("store")
-def test_a_server_that_does_not_say_what_it_keeps_is_told_of(redis_server):
+def test_a_purge_reports_a_server_that_hides_its_configuration(redis_server):
     name = f"Redis at 127.0.0.1:{redis_server.port}"
     with redis_server.client() as client:
         client.execute_command("ACL", "SETUSER", "half", "on", ">word", "+@all", "-config", "~*")
         client.execute_command("ACL", "SETUSER", "blind", "on", ">word", "+@all", "-info", "~*")
     with closing(RedisStore(f"redis://half:word@127.0.0.1:{redis_server.port}", durable=False)) as half:
         (told,) = half.purge()
-    assert told == f"{name} does not show its configuration: if it keeps an RDB file, that was not written anew."
+    assert told == f"{name} does not show its configuration: if it keeps an RDB file, that was not rewritten."
     with closing(RedisStore(f"redis://blind:word@127.0.0.1:{redis_server.port}", durable=False)) as blind:
         (told,) = blind.purge()
-    assert told.startswith(f"{name} does not say which files it keeps, they may hold what was removed: ")
+    assert told.startswith(f"{name} does not say which files it keeps; they may hold what was removed: ")
 
 
-def test_a_file_that_could_not_be_written_is_told_of(redis_server, store):
+def test_a_purge_reports_a_file_that_could_not_be_written(redis_server, store):
     with redis_server.client() as client:
         client.save()
         redact(store)
         (redis_server.folder / "dump.rdb").unlink()
-        (redis_server.folder / "dump.rdb").mkdir()  # nothing can be put in its place
+        (redis_server.folder / "dump.rdb").mkdir()  # so that no file can replace it
         (told,) = store.purge()
-        assert told == f"Redis at 127.0.0.1:{redis_server.port} did not write its RDB file anew: see its log."
+        assert told == f"Redis at 127.0.0.1:{redis_server.port} did not rewrite its RDB file: see its log."
 
 
-def test_a_server_that_is_away_is_told_of(redis_server, store):
+def test_a_purge_reports_a_server_that_is_away(redis_server, store):
     redis_server.kill()
     with pytest.raises(StoreUnavailable):
         store.purge()
@@ -239,17 +239,17 @@ def test_a_server_that_is_away_is_told_of(redis_server, store):
     assert store.purge() == []
 
 
-def test_replicas_are_told_of(tmp_path, redis_server, store):
+def test_a_purge_reports_replicas(tmp_path, redis_server, store):
     with RedisServer(tmp_path / "replica", replicaof=f"127.0.0.1 {redis_server.port}"), redis_server.client() as client:
         while client.info("replication")["connected_slaves"] < 1:
             time.sleep(0.01)
         told = store.purge()
     assert told[-1:] == [
-        f"Redis at 127.0.0.1:{redis_server.port} has replicas (1), whose own files were not written anew."
+        f"Redis at 127.0.0.1:{redis_server.port} has replicas (1), whose own files were not rewritten."
     ]
 
 
-def test_on_a_cluster_every_master_writes_its_files_anew(cluster, on_redis):
+def test_on_a_cluster_every_master_rewrites_its_files(cluster, on_redis):
     names = [f"model{n}" for n in range(8)]
     on_redis.folder = cluster.nodes[0].folder.parent
     with closing(RedisStore(cluster.url)) as store:
@@ -274,7 +274,7 @@ def test_on_a_cluster_every_master_writes_its_files_anew(cluster, on_redis):
         assert told.startswith(f"Redis at 127.0.0.1:{cluster.nodes[1].port} did not rewrite its append-only file: ")
 
 
-def test_the_steps_of_a_copy_are_as_large_as_they_may_be():
+def test_the_steps_of_a_copy_are_as_large_as_allowed():
     places = {at: (b"kind", bytes(2**19), 0) for at in (2, 3, 4, 2_000)}
     packed = _next(places, [*places], 0, 5_000)
     assert (packed[0], packed[3], packed[4::4]) == (3, 2, [2, 3])

@@ -1,4 +1,4 @@
-"""Redactions on Redis: the copy that takes the place of the log, and what interrupts it."""
+"""Redactions on Redis: the copy that replaces the log, and interruptions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def store(reopen):
 
 
 def half_way(store):
-    """A redaction as it stands when its server dies after a step of the copy."""
+    """A redaction in the state in which its server dies after a step of the copy."""
     born = store._born("m")
     store._write("m", scripts.BEGIN_REBUILDING, born, 4, "half")
     assert store._write("m", scripts.COPY, born, 4, "half", 0, 3, 2**20, 3, 0) == ("ok", [3, 0])
 
 
 def interrupted(store, monkeypatch, script, by):
-    """Let `by` happen once, right before the next time that `script` is run."""
+    """Let `by` run once, right before the next run of `script`."""
     write = store._write
 
     def interrupt_first(model, asked, *arguments, **options):
@@ -51,7 +51,7 @@ def interrupted(store, monkeypatch, script, by):
 
 
 @pytest.mark.parametrize("forget", ["redact", "trim and purge", "delete"])
-def test_what_was_removed_is_in_no_key(redis_server, store, forget):
+def test_no_key_holds_what_was_removed(redis_server, store, forget):
     def dumped():
         with redis_server.client() as client:
             client.connection_pool.connection_kwargs["decode_responses"] = False
@@ -65,13 +65,13 @@ def test_what_was_removed_is_in_no_key(redis_server, store, forget):
     elif forget == "trim and purge":
         store.trim("m", 3)
         assert store.purge() == []
-        store.redact("m", 4, {}, [])  # and with it the snapshot
+        store.redact("m", 4, {}, [])  # drops the snapshot, too
     else:
         store.delete("m")
     assert dumped() == []
 
 
-def test_a_long_log_is_copied_in_slices_and_others_get_their_turn(store):
+def test_a_long_log_is_copied_in_slices_between_which_other_calls_run(store):
     store.create("other", CREATED)
     store.append("m", 4, [Event("learned", bytes(500))] * 40_000)
     redaction = threading.Thread(target=redact, args=(store,))
@@ -86,11 +86,11 @@ def test_a_long_log_is_copied_in_slices_and_others_get_their_turn(store):
     assert payloads(store)[:4] == [b"{}", b"open", b"", b"open"]
 
 
-# -- what is left half done -----------------------------------------------------------------------------------------
+# -- interrupted by a crash -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["opening", "redaction", "purge", "deletion"])
-def test_what_a_crash_left_of_a_redaction_goes_with_the_next(redis_server, store, reopen, way):
+def test_an_unfinished_copy_is_removed_by_the_next_redaction_or_opening(redis_server, store, reopen, way):
     half_way(store)
     assert keys(redis_server, "*:log*") == ["hinged:{m}:log", "hinged:{m}:log:half"]
     assert payloads(store) == [b"{}", b"open", b"secret-payload", b"open"]
@@ -109,7 +109,7 @@ def test_what_a_crash_left_of_a_redaction_goes_with_the_next(redis_server, store
         assert not client.hget("hinged:{m}:meta", "rebuilding")
 
 
-def test_a_server_that_was_replaced_ends_no_redaction(redis_server, store, monkeypatch):
+def test_a_replaced_server_completes_no_redaction(redis_server, store, monkeypatch):
     others = []
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, lambda: others.append(RedisStore(redis_server.url)))
     with pytest.raises(Fenced):
@@ -134,7 +134,7 @@ def test_a_model_that_is_deleted_during_its_redaction_is_gone(redis_server, stor
     assert keys(redis_server, "*:log*") == ["hinged:{m}:log"]
 
 
-def test_what_is_trimmed_or_appended_during_a_redaction_is_so_after_it(store, monkeypatch):
+def test_trims_and_appends_during_a_redaction_hold_after_it(store, monkeypatch):
     def change():
         store.append("m", 4, [Event("learned", b"later", ("later-id",))] * 3_000)
         store.trim("m", 2)
@@ -146,9 +146,9 @@ def test_what_is_trimmed_or_appended_during_a_redaction_is_so_after_it(store, mo
     assert store.find("m", ["open-id", "secret-id", "later-id"]) == {"open-id": 4, "later-id": 3_004}
 
 
-def test_what_is_trimmed_during_a_redaction_goes_with_the_next_purge(store, backend, monkeypatch):
+def test_events_trimmed_during_a_redaction_are_removed_by_the_next_purge(store, backend, monkeypatch):
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, lambda: store.trim("m", 3))
-    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # by now the copy holds what is trimmed, and keeps it as streams do
+    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # the copy holds the trimmed event in its memory, like any stream
     assert [at for at, _ in store.read("m", 0)] == [4]
     assert store.purge() == []
     assert backend.holding(SECRETS) == set()
@@ -164,14 +164,14 @@ def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, s
     interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.deliver)
     try:
         redact(through)
-    except StoreUnavailable:  # what came late was a beginning, which takes its turn; or it is done by now
+    except StoreUnavailable:  # the late step began a rebuilding of its own, or the redaction is done
         redact(through)
     through.append("m", 4, [OPEN])
     assert payloads(through) == [b"{}", b"open", b"", b"open", b"open"]
     assert through.find("m", ["secret-id", "open-id"]) == {"open-id": 5}
 
 
-def test_a_redaction_whose_last_answer_was_lost_is_done_and_may_be_done_again(proxy, through, monkeypatch):
+def test_a_redaction_whose_last_answer_was_lost_is_done_and_may_be_repeated(proxy, through, monkeypatch):
     through.append("m", 1, [OPEN, SECRET, OPEN])
     redact(through)  # Redis knows the scripts now
     interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.lose)
@@ -181,7 +181,7 @@ def test_a_redaction_whose_last_answer_was_lost_is_done_and_may_be_done_again(pr
     assert payloads(through) == [b"{}", b"open", b"", b"open"]
 
 
-def test_a_copy_of_which_a_failover_forgot_a_step_is_not_put_in_place(redis_server, store, monkeypatch):
+def test_a_copy_that_lost_a_step_in_a_failover_does_not_replace_the_log(redis_server, store, monkeypatch):
     def forget():
         with redis_server.client() as client:
             name, _ = client.hget("hinged:{m}:meta", "rebuilding").split()
@@ -189,16 +189,14 @@ def test_a_copy_of_which_a_failover_forgot_a_step_is_not_put_in_place(redis_serv
             client.xdel(f"hinged:{{m}}:log:{name}", "3-0", "4-0")
 
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, forget)
-    with pytest.raises(StoreUnavailable, match="rebuilt by somebody else"):
+    with pytest.raises(StoreUnavailable, match="rebuilt by another writer"):
         redact(store)
     assert keys(redis_server, "*:log*") == ["hinged:{m}:log"]
     redact(store)
     assert payloads(store) == [b"{}", b"open", b"", b"open"]
 
 
-def test_where_memory_does_not_suffice_for_the_copy_the_log_is_as_it_was_and_nothing_is_left(
-    redis_server, store, monkeypatch
-):
+def test_without_memory_for_the_copy_the_log_stays_as_it_was_and_nothing_is_left(redis_server, store, monkeypatch):
     with redis_server.client() as client:
         interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, lambda: client.config_set("maxmemory", "1mb"))
         with pytest.raises(StoreUnavailable, match="maxmemory"):
@@ -210,7 +208,7 @@ def test_where_memory_does_not_suffice_for_the_copy_the_log_is_as_it_was_and_not
     assert payloads(store) == [b"{}", b"open", b"", b"open"]
 
 
-def test_a_redaction_drops_snapshots_also_where_there_is_no_memory_for_its_copy(redis_server, store):
+def test_a_redaction_drops_snapshots_even_without_memory_for_its_copy(redis_server, store):
     store.put_snapshot("m", 3, bytes(2**20))
     with redis_server.client() as client:
         client.config_set("maxmemory", "1mb")
@@ -223,7 +221,7 @@ def test_a_redaction_drops_snapshots_also_where_there_is_no_memory_for_its_copy(
     redact(store)
 
 
-def test_a_purge_where_memory_has_run_out_writes_the_files_and_names_the_log_that_it_could_not_copy(
+def test_a_purge_without_free_memory_rewrites_the_files_and_names_the_log_that_it_could_not_copy(
     redis_server, store, backend
 ):
     redact(store)
@@ -240,7 +238,7 @@ def test_a_purge_where_memory_has_run_out_writes_the_files_and_names_the_log_tha
     assert backend.holding(["trimmed-payload"]) == set()
 
 
-def test_kill_9_of_redis_in_the_middle_leaves_the_log_old_or_new(redis_server, backend, store):
+def test_kill_9_of_redis_during_a_redaction_leaves_the_log_old_or_new(redis_server, backend, store):
     rng = random.Random(5)
     words = {at: f"{rng.getrandbits(128):032x}" for at in range(5, 6_005)}
     store.append("m", 4, [Event("learned", words[at].encode() * 8, (f"{words[at]} id",)) for at in words])

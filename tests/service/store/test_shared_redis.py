@@ -1,4 +1,4 @@
-"""One Redis, several servers: who writes which model."""
+"""One Redis, several servers: which server writes which model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TTL_S = 60.0
 
 @pytest.fixture
 def join(redis_server):
-    """Another server on the same store, by its address; what it lost and what ended it stand in `lost` and `ended`."""
+    """Open another server on the same store, by its address; `lost` and `ended` list what it loses and why it ends."""
     with ExitStack() as stack:
 
         def joined(address, ttl_s=TTL_S):
@@ -39,7 +39,7 @@ def claim(store, model):
     return store.claim(model, store.owner(model).epoch)
 
 
-def test_two_servers_write_a_model_each(join):
+def test_two_servers_each_write_a_model(join):
     a, b = join("http://a"), join("http://b")
     a.create("m", CREATED)
     b.create("n", CREATED)
@@ -48,7 +48,7 @@ def test_two_servers_write_a_model_each(join):
     assert a.owner("n").address == "http://b"
 
 
-def test_who_loses_a_model_writes_it_no_more_and_goes_on_with_the_others(join):
+def test_a_server_that_loses_a_model_writes_it_no_more_and_goes_on_with_its_other_models(join):
     a, b = join("http://a"), join("http://b")
     a.create("m", CREATED)
     a.create("n", CREATED)
@@ -72,7 +72,7 @@ def test_who_loses_a_model_writes_it_no_more_and_goes_on_with_the_others(join):
     assert b.get_snapshot("m", 1) == b"state"
 
 
-def test_of_many_that_claim_one_model_at_once_one_gets_it(join):
+def test_of_many_simultaneous_claims_of_a_model_one_succeeds(join):
     join("http://first").create("m", CREATED)
     stores = [join(f"http://{n}") for n in range(6)]
     epoch, got = stores[0].owner("m").epoch, []
@@ -84,7 +84,7 @@ def test_of_many_that_claim_one_model_at_once_one_gets_it(join):
     assert sorted(got) == [False] * 5 + [True]
 
 
-def test_of_two_that_create_one_model_one_does(join):
+def test_of_two_servers_that_create_the_same_model_one_does(join):
     a, b = join("http://a"), join("http://b")
     a.create("m", CREATED)
     with pytest.raises(OwnedElsewhere, match="model m"):
@@ -93,7 +93,7 @@ def test_of_two_that_create_one_model_one_does(join):
     assert b.models() == []
 
 
-def test_what_is_released_is_written_by_nobody_until_it_is_claimed(join):
+def test_a_released_model_is_written_by_nobody_until_it_is_claimed(join):
     a, b = join("http://a"), join("http://b")
     a.create("m", CREATED)
     a.release("m", "http://b")
@@ -114,7 +114,7 @@ def test_a_deleted_model_may_be_created_anywhere(join):
         a.create("m", CREATED)
 
 
-def test_a_beat_tells_who_lives_and_who_owns_what(join):
+def test_a_sign_of_life_returns_the_living_servers_and_the_owners(join):
     a, b = join("http://a"), join("http://b", ttl_s=0.001)
     a.create("m", CREATED)
     told = a.beat('{"models": 1}')
@@ -128,7 +128,7 @@ def test_a_beat_tells_who_lives_and_who_owns_what(join):
     assert "http://b" not in a.beat("{}").nodes
 
 
-def test_a_beat_tells_what_has_changed_since_an_earlier_one(join):
+def test_a_sign_of_life_returns_the_changes_since_an_earlier_one(join):
     a, b = join("http://a"), join("http://b")
     a.create("m", CREATED)
     whole = b.beat("{}")
@@ -143,10 +143,10 @@ def test_a_beat_tells_what_has_changed_since_an_earlier_one(join):
     b.delete("n")
     gone = b.beat("{}", told.mark)
     assert (gone.changed, gone.owners, gone.models) == ({"n"}, {}, frozenset())
-    assert b.beat("{}", 1).changed is None  # nobody knows any more what has changed since then
+    assert b.beat("{}", 1).changed is None  # changes since then are no longer known
 
 
-def test_what_was_told_from_one_beat_to_the_next_is_all_that_there_is(join):
+def test_the_changes_between_signs_of_life_add_up_to_everything(join):
     a, b = join("http://a"), join("http://b")
     known = Known()
     for name in ("m", "n"):
@@ -164,7 +164,7 @@ def test_what_was_told_from_one_beat_to_the_next_is_all_that_there_is(join):
     assert known.since == 0
 
 
-def test_who_owns_many_models_is_asked_at_once(join):
+def test_the_owners_of_many_models_are_asked_for_at_once(join):
     a = join("http://a")
     for name in ("m", "n"):
         a.create(name, CREATED)
@@ -174,7 +174,7 @@ def test_who_owns_many_models_is_asked_at_once(join):
     assert not found["none"].exists
 
 
-def test_of_two_under_one_address_the_later_goes_on(join):
+def test_of_two_servers_under_one_address_the_later_goes_on(join):
     a = join("http://a")
     a.create("m", CREATED)
     again = join("http://a")
@@ -185,7 +185,7 @@ def test_of_two_under_one_address_the_later_goes_on(join):
     again.beat("{}")
 
 
-def test_a_server_that_has_the_store_for_itself_ends_those_that_share_it(redis_server, join):
+def test_a_server_that_takes_the_whole_store_ends_the_servers_that_share_it(redis_server, join):
     a = join("http://a")
     a.create("m", CREATED)
     with closing(RedisStore(redis_server.url)) as single:
@@ -198,7 +198,7 @@ def test_a_server_that_has_the_store_for_itself_ends_those_that_share_it(redis_s
         assert single.models() == ["m"]
 
 
-def test_a_store_that_one_server_had_is_claimed_model_by_model(redis_server, join):
+def test_the_models_of_a_store_that_one_server_had_are_claimed_one_by_one(redis_server, join):
     with closing(RedisStore(redis_server.url)) as single:
         single.create("m", CREATED)
         a = join("http://a")

@@ -1,4 +1,4 @@
-"""The store on SQLite: its folder, its commits, and what crashes, a full disk and damage do to it."""
+"""The store on SQLite: its folder, its commits, and the effects of crashes, a full disk and damage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sql(folder, statement):
         return connection.execute(statement).fetchall()
 
 
-def test_missing_folders_are_made(tmp_path):
+def test_missing_folders_are_created(tmp_path):
     with closing(SQLiteStore(tmp_path / "a" / "b")) as store:
         store.create("m", CREATED)
     assert (tmp_path / "a" / "b" / "hinged.db").exists()
@@ -86,7 +86,7 @@ def test_every_commit_reaches_the_disk_and_deletes_overwrite(folder):
             assert settings == {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
 
 
-def test_appends_that_wait_together_are_one_commit(folder):
+def test_waiting_appends_are_one_commit(folder):
     with closing(SQLiteStore(folder)) as store:
         for n in range(8):
             store.create(f"m{n}", CREATED)
@@ -99,7 +99,7 @@ def test_appends_that_wait_together_are_one_commit(folder):
             release.wait()
 
         def append(n):
-            # The seventh is wrong about the end, the eighth about the model.
+            # The seventh append has the wrong end, the eighth has a model that does not exist.
             return store.append("none" if n == 7 else f"m{n}", 1 + (n == 6), [CREATED])
 
         with ThreadPoolExecutor(9) as pool:
@@ -118,7 +118,7 @@ def test_appends_that_wait_together_are_one_commit(folder):
         assert [store.end(f"m{n}") for n in range(8)] == [2] * 6 + [1, 1]
 
 
-def test_a_failed_commit_fails_all_that_were_in_it_and_the_store_goes_on(folder):
+def test_a_failed_commit_fails_all_appends_in_it_and_the_store_goes_on(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
 
@@ -148,7 +148,7 @@ time.sleep(60)
 """
 
 
-def test_a_write_that_another_program_blocks_is_unavailable_and_not_unknown(folder):
+def test_a_write_blocked_by_another_program_is_unavailable_and_not_unknown(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         store._writer._connection.execute("PRAGMA busy_timeout=50")
@@ -194,6 +194,7 @@ except StoreUnavailable:
 assert store.get_snapshot("m", 1) == b"kept"
 assert [position for position, _ in store.read("m", 0)] == list(range(1, end + 1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
 assert store.append("m", end, [Event("learned", b"%d" % end * 5000, (str(end),))]) == end + 1
 store.put_snapshot("m", 3, b"3")
 print(end + 1, flush=True)
@@ -212,7 +213,7 @@ def test_a_full_disk_loses_nothing_acknowledged_and_the_store_goes_on_when_there
     assert sql(folder, "SELECT count(*) FROM chunks") == [(2,)]
 
 
-def test_what_a_crash_leaves_of_a_snapshot_is_removed_at_the_next_start(folder, backend):
+def test_an_unfinished_snapshot_is_removed_at_the_next_start(folder, backend):
     body = f"store.create('m', Event('created', b''))\nstore.put_snapshot('m', 1, bytes({2**28}))"
     with backend.program(body) as program:
         log = folder / "hinged.db-wal"
@@ -224,11 +225,11 @@ def test_what_a_crash_leaves_of_a_snapshot_is_removed_at_the_next_start(folder, 
     assert sql(folder, "SELECT * FROM chunks") == sql(folder, "SELECT * FROM snapshots") == []
 
 
-def test_what_a_crash_leaves_of_a_deletion_is_removed_at_the_next_start(folder):
+def test_an_unfinished_deletion_is_completed_at_the_next_start(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.put_snapshot("m", 1, b"state")
-    # As it stands after the first transaction of a deletion.
+    # The state after the first transaction of a deletion.
     sql(folder, "UPDATE models SET name = NULL")
     with closing(SQLiteStore(folder)) as store:
         assert store.models() == []
@@ -236,23 +237,23 @@ def test_what_a_crash_leaves_of_a_deletion_is_removed_at_the_next_start(folder):
         assert sql(folder, f"SELECT * FROM {table}") == []  # noqa: S608 (names from above)
 
 
-def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
+def test_a_damaged_index_or_page_is_an_error_and_no_answer(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         store.append("m", 1, [Event("learned", b"x" * 1000)] * 100)
     content = bytearray((folder / "hinged.db").read_bytes())
-    # The last half of the pages, overwritten.
+    # The last half of the pages is overwritten.
     middle = len(content) // 2
     (folder / "hinged.db").write_bytes(content[:middle] + b"\xa5" * (len(content) - middle))
     with closing(SQLiteStore(folder)) as store, pytest.raises(Damaged):
         list(store.read("m", 0))
 
 
-def test_ids_that_a_crash_leaves_of_a_trim_are_not_found_and_go_with_the_next(folder):
+def test_ids_left_of_an_unfinished_trim_are_not_found_and_removed_by_the_next(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", Event("created", b"", ("a",)))
         store.append("m", 1, [Event("learned", b"", ("b",)), Event("learned", b"", ("c",))])
-    # As it stands when the events are removed and the ids are not.
+    # The state after the events are removed but not the ids.
     sql(folder, "DELETE FROM events WHERE position <= 2")
     sql(folder, "UPDATE models SET trimmed = 2")
     with closing(SQLiteStore(folder)) as store:

@@ -1,4 +1,4 @@
-"""What was forgotten leaves the files of SQLite, or the purge says that it did not."""
+"""Forgotten data leaves the files of SQLite, or the purge says that it did not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_forgotten_bytes_are_in_no_file_of_the_folder(folder, forget):
         store.append("m", 2, [Event("learned", b"", ("open-id",))])
         store.put_snapshot("m", 1, b"secret" * 5000)
         forget(store)
-        # By another process: to open and close the file in this one would drop SQLite's locks.
+        # Another process reads the files: opening and closing the file here would drop SQLite's locks.
         assert subprocess.run(["grep", "-rl", "secret", folder], check=False, stdout=subprocess.PIPE).stdout == b""
 
 
@@ -41,7 +41,7 @@ store.append("m", 1, events)
 store.redact("m", 1001, {2: Event("less", b"")}, ["secret0"])
 resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
 (told, *_) = store.purge()
-assert told.startswith("The database was not written anew: "), told
+assert told.startswith("The database was not rewritten: "), told
 assert [event for _, event in store.read("m", 2)] == [Event("learned", event.payload) for event in events[1:]]
 assert store.find("m", ["secret0", "secret1"]) == {"secret1": 3}
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -76,7 +76,7 @@ def test_a_purge_under_a_reader_says_so_and_the_next_completes_it(folder, backen
         assert backend.holding(["secret"]) == set()
 
 
-def test_who_writes_is_let_in_behind_each_slice_of_a_purge(folder):
+def test_writers_are_let_in_after_each_slice_of_a_purge(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         for n in range(4):
@@ -86,19 +86,19 @@ def test_who_writes_is_let_in_behind_each_slice_of_a_purge(folder):
         def append_after(work):
             found = do(work)
             slices.append(work)
-            if len(slices) % 2:  # not behind itself
+            if len(slices) % 2:  # not after its own append
                 store.append("m", store.end("m"), [Event("less", b"%d" % len(slices))])
             return found
 
         store._writer.do = append_after
         assert store.purge() == []
-        assert len(slices) > 80  # of them half are what was appended
+        assert len(slices) > 80  # half of them are the appends
         log = [*store.read("m", 0)]
         assert [at for at, _ in log] == [*range(1, 42 + len(slices) // 2)]
         assert [event.payload for _, event in log[41:]] == [b"%d" % n for n in range(1, len(slices), 2)]
 
 
-def test_a_purge_that_was_cut_off_is_read_as_before_and_completed_by_the_next(folder, backend):
+def test_a_purge_that_was_cut_off_changes_no_answer_and_is_completed_by_the_next(folder, backend):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         for n in range(2, 12):

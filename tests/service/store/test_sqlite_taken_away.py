@@ -66,7 +66,7 @@ def cut_the_end_of_the_log(folder):
 
 
 def cut(file, share):
-    """Take the end of a file; it is not opened here, for to close it would drop the locks of this process."""
+    """Cut off the end of a file without opening it here: closing it would drop this process's locks."""
     os.truncate(file, int(share * file.stat().st_size))
 
 
@@ -119,7 +119,7 @@ def test_nothing_is_acknowledged_once_the_file_was_taken_away(folder, away):
 
 
 @pytest.mark.parametrize("away", AWAY)
-def test_what_was_being_written_when_the_file_was_taken_away_is_not_acknowledged(folder, away):
+def test_a_write_in_progress_when_the_file_is_taken_away_is_not_acknowledged(folder, away):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         with pytest.raises(OutcomeUnknown, match="removed, moved or replaced while the server ran"):
@@ -128,7 +128,7 @@ def test_what_was_being_written_when_the_file_was_taken_away_is_not_acknowledged
             store.end("m")
 
 
-def test_a_file_that_is_taken_away_is_an_error_in_the_log_once(folder, caplog):
+def test_a_file_that_is_taken_away_is_logged_as_an_error_once(folder, caplog):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         for _ in range(2):
@@ -151,7 +151,7 @@ with sqlite3.connect(sys.argv[1], isolation_level=None) as other:
 """
 
 
-def test_what_another_program_does_by_sqlites_rules_is_no_loss(folder):
+def test_changes_by_another_program_that_follows_sqlites_rules_are_no_loss(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         end = store.append("m", 1, [Event("learned", bytes(10_000))] * 500)
@@ -173,12 +173,12 @@ def test_what_another_program_does_by_sqlites_rules_is_no_loss(folder):
                 end = store.append("m", end, [Event("learned", b"more")])
                 other.communicate("\n")
             end = store.append("m", end, [Event("learned", bytes(10_000))] * 50)
-        assert min(sizes) < 2_500_000  # of the 5 MB that there were
+        assert min(sizes) < 2_500_000  # of 5 MB before
     with closing(SQLiteStore(folder)) as store:
         assert len(list(store.read("m", 0))) == end - 400
 
 
-def test_readers_and_writers_are_not_mistaken_for_a_loss_while_the_log_begins_anew_and_is_cut_by_sqlite(folder):
+def test_readers_and_writers_are_not_mistaken_for_a_loss_while_sqlite_restarts_and_cuts_its_log(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         stop, seen = threading.Event(), []
@@ -226,7 +226,7 @@ STEPS = [
 )
 @example(history=["append", "append", "trim", "cut", "append"], shares=[("", 1.0)])
 @example(history=["append", "append", "trim", "cut", "read"], shares=[("", 0.5)])
-def test_what_is_acknowledged_is_in_the_folder_however_often_it_is_taken_away_or_cut_and_comes_back(history, shares):
+def test_acknowledged_events_are_in_the_folder_however_often_it_is_taken_away_or_cut(history, shares):
     with tempfile.TemporaryDirectory() as parent:
         folder, moved, kept = (Path(parent) / name for name in ("data", "moved", "kept"))
         with closing(SQLiteStore(folder)) as store:
@@ -234,7 +234,7 @@ def test_what_is_acknowledged_is_in_the_folder_however_often_it_is_taken_away_or
             end, whole, trimmed = 1, True, 0
 
             def mend():
-                for file in kept.iterdir():  # by other processes: what they close is not this one's
+                for file in kept.iterdir():  # in other processes, because closing the files here would drop the locks
                     subprocess.run(["cp", file, folder], check=True)
                 shutil.rmtree(kept)
 
@@ -267,7 +267,7 @@ def test_what_is_acknowledged_is_in_the_folder_however_often_it_is_taken_away_or
                                 store.put_snapshot("m", end, b"state" * 1000)
                             elif step == "read":
                                 assert len(list(store.read("m", 0))) == end - trimmed
-                            elif step == "trim":  # which empties the log
+                            elif step == "trim":  # it empties the log
                                 trimmed = end // 2 if good else trimmed
                                 store.trim("m", end // 2)
                             else:

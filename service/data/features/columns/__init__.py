@@ -1,1 +1,1 @@
-"""Kinds of columns: what the strings of a name are, and which columns come of them."""
+"""Kinds of columns: the kinds of a name's strings, and the columns that each kind makes."""

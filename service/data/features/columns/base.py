@@ -1,8 +1,8 @@
-"""What a kind of column is: what the strings of some names are, and what columns come of them.
+"""The base of a kind of column: what the strings of some names mean, and which columns they make.
 
-A new kind is a class in a file of this folder, and its place in the list of catalogue.py. A class that leaves open
-what `ColumnKind` asks is refused at import. The numbers and the booleans of a name are of no kind: its numbers have one
-column, and each boolean has one.
+A new kind is a class in a file of this folder, and an entry in the list of catalogue.py. A class that does not define
+what `ColumnKind` requires is refused at import. Numbers and booleans have no kind: a name's numbers have one column,
+and each boolean has one.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from hinged.solvers.estimators.scaling import CLIP
 Array = np.ndarray[Any, Any]
 
 Aspect: TypeAlias = tuple[str, ...]
-"""What a column tells of a string that is more than a category."""
+"""An aspect of a string that a column shows, if strings are more than categories."""
 
 Value: TypeAlias = str | bool | Aspect | None
-"""What a column of a name stands for: a string, a boolean, an aspect of its strings, or (None) the name's numbers."""
+"""The meaning of a column of a name: a string, a boolean, an aspect of its strings, or (None) the name's numbers."""
 
 Told: TypeAlias = Sequence[tuple[Value, float]]
-"""By column, the numbers that come of a string."""
+"""The numbers that a string makes, by column."""
 
 Strings: TypeAlias = Mapping[str, list[str]]
 """The strings of each name, in the order of the records."""
 
 
 class Measure(NamedTuple):
-    """How the numbers of a column are taken.
+    """How the numbers of a column are scaled and clipped.
 
-    standardised: whether the warm-up brings them to mean 0 and deviation 1. limit: they are held within it. follows:
-    whether an example may leave no trace in the column, so that it is forgotten with the last other one of its name.
+    standardised: whether the warm-up brings them to mean 0 and deviation 1.
+    limit: they are clipped to -limit..limit.
+    follows: whether an example may leave no trace in the column, so that it is forgotten with the name's last other
+    column.
     """
 
     standardised: bool
@@ -48,11 +50,13 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a configuration says of columns.
+    """A configuration's declarations about columns.
 
-    kinds: by name, what its strings are. found: the kinds for which the warm-up looks among the other names. warmup:
-    its examples. since: names of times that tell how long it is since the example before, None for all. buckets:
-    columns of texts; None for as many as they usually have.
+    kinds: the kinds of names' strings.
+    found: the kinds that the warm-up looks for among the other names.
+    warmup: number of its examples.
+    since: names of times with a column for the time since the example before; None: all names of times.
+    buckets: columns of texts; None: the default.
     """
 
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -65,12 +69,16 @@ class Said:
 class ColumnKind(ABC):
     """A kind of column in one vocabulary, and the names that have it.
 
-    NAME, MEANING: what a configuration says, and what that means; DECLARED: whether it may be said of a name. FOUND_BY:
-    the part of named features that has the warm-up look for it. CHARS_MAX: of a string. SQUARE_MAX: of x.x, by a name.
-    ASPECTS: its columns, but for those that are strings. STRICT: whether a string of which nothing is told lies outside
-    of what was learned. WIDTH: columns that a hash finds, behind those of names. EXAMPLE: a string of it.
+    NAME, MEANING: its name in a configuration, and what it means; DECLARED: whether a configuration may declare it for
+    a name.
+    FOUND_BY: the part of named features that makes the warm-up look for it.
+    CHARS_MAX: of a string. SQUARE_MAX: of x.x, per name.
+    ASPECTS: its columns, except those for whole strings.
+    STRICT: whether a string that makes no columns lies outside everything learned.
+    WIDTH: hashed columns, behind the columns of names.
+    EXAMPLE: a string of this kind.
 
-    What readers look at never changes once the warm-up has been read: what is forgotten begins new sets.
+    After the warm-up, sets that readers use never change: forgetting makes new sets.
     """
 
     NAME: ClassVar[str]
@@ -85,7 +93,7 @@ class ColumnKind(ABC):
     WIDTH: ClassVar[int] = 0
 
     clipped = False
-    """Whether its columns are learned within CLIP, whatever their limits are."""
+    """Whether its columns are clipped to CLIP when learned, whatever their limits are."""
 
     def __init__(self, said: Said) -> None:
         self.declared = frozenset(name for name, kind in said.kinds.items() if kind == self.NAME)
@@ -96,50 +104,52 @@ class ColumnKind(ABC):
 
     @abstractmethod
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """The columns of a string, and the numbers there.
+        """Return the columns of a string, and their numbers.
 
-        before: by name, what it remembers of the example before; notes: whether this one is the next one's.
+        before: by name, what the kind remembers of the example before.
+        notes: whether to remember this example for the next.
         """
 
     def hashed(self, name: str, text: str) -> tuple[Sequence[tuple[int, float]], bool]:
-        """Of the WIDTH columns that a hash finds, those of a string and their numbers; and whether any is known."""
+        """Return a string's hashed columns (of WIDTH) and their numbers; and whether any of its columns is known."""
         raise NotImplementedError
 
     @property
     def known(self) -> int:
-        """Of the WIDTH columns, those that the warm-up has shown."""
+        """How many of the WIDTH columns the warm-up has shown."""
         return 0
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
     def observe(self, records: Sequence[Record], strings: Strings) -> None:
-        """Find names, and what else is to be known, in the records of the warm-up; strings: of names that have no kind.
+        """Find names, and whatever else the kind needs, in the records of the warm-up; strings: of names without a
+        kind.
 
-        It is asked once, of a kind that is new.
+        Called once, on a new instance.
         """
 
     def keep(self, names: AbstractSet[str]) -> None:
-        """Forget the names that have no columns any more, but for those that a configuration tells."""
+        """Forget the names that no longer have columns, except those that a configuration declares."""
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What it has found, as facts and arrays."""
+        """Return what the warm-up has found, as facts and arrays."""
         return {}, {}
 
     def load(self, facts: dict[str, Any], read: StateReader) -> None:
-        """Take over a state of `state`, of a kind that is new. ValueError if it is none."""
+        """Take over a result of `state` into a new instance. ValueError if it is invalid."""
 
     # -- for people -----------------------------------------------------------------------------------------------
 
     def figures(self) -> dict[str, Any]:
-        """What it has found, for people."""
+        """Return what the warm-up has found, for people."""
         return {}
 
     def of_field(self) -> dict[str, Any]:
-        """What is told of each name that has it."""
+        """Return facts about each name of this kind, for people."""
         return {}
 
     def warnings(self) -> list[str]:
-        """A sentence for each name of which people should know."""
+        """Return a warning for each name that people should know about."""
         return []

@@ -1,4 +1,4 @@
-"""Every kind of column: where a kind's class stands in this list, it is known."""
+"""All kinds of columns: a kind exists if its class is in this list."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from hinged.service.data.features.columns.texts import Texts
 
 
 def _known(*kinds: type[ColumnKind]) -> dict[str, type[ColumnKind]]:
-    """The kinds by name. TypeError for a class that leaves something open, and for what two of them have."""
+    """Return the kinds by name. TypeError for a class that leaves something undefined, or shares a name or aspect."""
     found: dict[str, type[ColumnKind]] = {}
     aspects: set[Value] = set()
     for kind in kinds:
         check_declared(kind, "kind of column", ("NAME", "MEANING", "EXAMPLE", "SQUARE_MAX"))
         if kind.NAME in found or aspects & kind.ASPECTS.keys():
-            raise TypeError(f"the kind of column {kind.__name__} has a name or an aspect that another has")
+            raise TypeError(f"the kind of column {kind.__name__} has the name or an aspect of another kind")
         found[kind.NAME] = kind
         aspects |= kind.ASPECTS.keys()
     return found
 
 
 KINDS: Mapping[str, type[ColumnKind]] = _known(Categories, Moments, Identifiers, Texts)
-"""In the order in which the warm-up asks them for the names that are theirs."""
+"""The kinds, in the order in which the warm-up offers them names."""
 
 DECLARED = tuple(name for name, kind in KINDS.items() if kind.DECLARED)
-"""Those that a configuration may name."""
+"""The kinds that a configuration may declare."""
 
 MEASURES: Mapping[Value, Measure] = {
     None: Measure(standardised=True),
     **{aspect: measure for kind in KINDS.values() for aspect, measure in kind.ASPECTS.items()},
 }
-"""Of the columns that are neither strings nor booleans."""
+"""Measures of the columns that are neither strings nor booleans."""
 ONE = Measure(standardised=False)
-"""Of a string or a boolean: 1 where it stands."""
+"""The measure of a string or a boolean: 1 if the record has it."""

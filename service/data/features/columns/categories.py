@@ -1,4 +1,6 @@
-"""Strings that are values, each with a column of its own, and those that are left out since hardly any comes again."""
+"""Strings that are values, each with a column of its own; and strings that are left out because they hardly ever come
+again.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +12,26 @@ from hinged.service.data.features.columns.base import ColumnKind, Said, Strings,
 from hinged.service.data.features.records import NAME_CHARS_MAX, Record
 from hinged.solvers.core.states import StateReader
 
-UNIQUE_MIN = 50  # different strings: fewer are categories, however many there are
-UNIQUE_SHARE = 0.9  # different ones of a name's strings, where they are taken for those of an identifier
+UNIQUE_MIN = 50  # different strings; names with fewer are categories, however large their share is
+UNIQUE_SHARE = 0.9  # share of different strings from which a name's strings count as identifiers
 NAMES_SHOWN = 100
 
 
 class Categories(ColumnKind):
-    """Each string is a value. Strings are categories where no other kind has their name: `pieces` knows it."""
+    """Each string is a value. Strings are categories if their name has no other kind (see `pieces`)."""
 
     NAME, MEANING = "category", "each string is a value"
     EXAMPLE, SQUARE_MAX = "rehearsed", 1.0
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """The string's own column."""
+        """Return the string's own column."""
         return [(text, 1.0)]
 
 
 class Identifiers(ColumnKind):
-    """Strings that are nearly all different: they have no columns."""
+    """Strings that nearly all differ: they have no columns."""
 
-    NAME, MEANING = "identifier", "strings that are nearly all different"
+    NAME, MEANING = "identifier", "strings that nearly all differ"
     EXAMPLE, SQUARE_MAX = "rehearsed", 0.0
     DECLARED: ClassVar[bool] = False
     FOUND_BY: ClassVar[str] = "identifiers"
@@ -37,10 +39,10 @@ class Identifiers(ColumnKind):
     def __init__(self, said: Said) -> None:
         super().__init__(said)
         self._said = said
-        self._left_out: dict[str, int] = {}  # names, and how many different strings were seen
+        self._left_out: dict[str, int] = {}  # names, and how many different strings each had
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """Nothing."""
+        """Return no columns."""
         return ()
 
     def observe(self, records: Sequence[Record], strings: Strings) -> None:
@@ -63,10 +65,10 @@ class Identifiers(ColumnKind):
                 case _:
                     fits = False
             if not (fits and self.looked_for):
-                raise ValueError(f"a name is left out after its warm-up, undeclared, got {entry!r:.80}")
+                raise ValueError(f"a name must be left out after its warm-up, and undeclared, got {entry!r:.80}")
         names = dict(entries)
         if len(names) < len(entries) or any(name in names and type(value) is str for name, value in facts["columns"]):
-            raise ValueError("a name that was left out is there twice, or has a column of a string")
+            raise ValueError("a name that was left out is listed twice, or has a column for a string")
         self._take(names)
 
     def figures(self) -> dict[str, Any]:
@@ -79,6 +81,6 @@ class Identifiers(ColumnKind):
 def _left_out(name: str, values: int) -> str:
     columns = json.dumps({name: {"type": Categories.NAME}}, ensure_ascii=False)
     return (
-        f"{name!r} is left out: its strings, {values} different ones in the warm-up, hardly ever come again; a model "
-        f'with "columns": {columns} among its features uses them, with "text" their words'
+        f"{name!r} is left out: its {values} different strings in the warm-up hardly ever come again; a model "
+        f'with "columns": {columns} among its features uses them; with "text" it uses their words'
     )

@@ -1,12 +1,12 @@
-"""Moments: days and times as ISO 8601 has them, and what a kernel machine is told of one.
+"""Moments: days and times in ISO 8601, and the columns that they make.
 
-2026-05-01, 2026-05-01T12:30, 2026-05-01 12:30:15.25, each of the last two with Z or an offset such as +02:00. Hours,
-weekdays and months are those that are written, in whatever zone: an office opens at nine of its own clock.
+Forms: 2026-05-01, 2026-05-01T12:30, 2026-05-01 12:30:15.25; a time may end with Z or an offset such as +02:00. Hours,
+weekdays and months are taken as written, in whatever zone, because an office opens at nine by its own clock.
 
-Each of the three is a circle, on which the end of one round is next to the beginning of the next: a cosine and a sine,
-the time of day, the day of the week, the part of the year. An arc of it, nine to five or the weekend, is cut off by a
-line, so linear kernels learn it too. Where a model asks for it, how long it is since the example before stands beside
-them: bent, by its logarithm. A day has no hour, and nothing is told of what passed since another.
+Time of day, day of the week and part of the year each lie on a circle, as a cosine and a sine. So the end of a round is
+next to the beginning of the next. A line cuts off an arc (nine to five, the weekend), so linear kernels learn it
+too. If a model asks for it, the logarithm of the time since the example before is another column. A day without a time
+has no hour and no time since.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ ASPECTS: tuple[Aspect, ...] = (*((cycle, part) for cycle in (HOUR, WEEKDAY, MONT
 DAY_S = 86_400
 AT_MAX = 1e12  # seconds: beyond the year 9999
 SINCE_CLIP = 2.0
-"""Deviations from the mean within which the time since is held.
+"""Deviations from the mean to which the time since is clipped.
 
-At 5, as for other numbers, a gap longer than any that was learned carries a point away from all others, and an RBF
-machine predicts one class for whatever is asked a day later.
-"""
-TIMES_SHARE = 0.95  # of a name's strings that are moments, where all are taken for such
-UNIT_S = 1.0  # below it seconds count as they are, above it by their logarithm
+At 5, as for other numbers, a gap longer than any learned gap carries a point away from all other points. An RBF machine
+would then predict the same class for everything that is asked a day later."""
+TIMES_SHARE = 0.95  # share of a name's strings that must be moments for the name to be one of times
+UNIT_S = 1.0  # seconds count linearly below it, by their logarithm above it
 
 _FORM = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
@@ -47,9 +46,9 @@ _FORM = re.compile(
 
 
 class Moment(NamedTuple):
-    """day: 1 is the first of January of the year 1. second: of that day, None of a moment that is a day.
+    """A day or a time. day: 1 is January 1 of the year 1. second: of that day, None for a day without a time.
 
-    at: seconds since that first of January in UTC, which it is where no zone is named.
+    at: seconds since that January 1 in UTC; a moment without a zone is UTC.
     """
 
     day: int
@@ -58,7 +57,7 @@ class Moment(NamedTuple):
 
 
 def moment_of(text: str) -> Moment | None:
-    """The moment that a text is; None if it is none."""
+    """Return the moment that a text stands for; None if it is not a day or a time."""
     found = _FORM.fullmatch(text)
     if found is None:
         return None
@@ -70,7 +69,7 @@ def moment_of(text: str) -> Moment | None:
     if hour is None:
         return Moment(number, None, float(DAY_S * number))
     seconds = 3600 * int(hour) + 60 * int(minute) + int(second or 0)
-    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 60:  # 60 leaps
+    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 60:  # 60 is a leap second
         return None
     offset = (3600 * int(hours) + 60 * int(minutes)) * (-1 if sign == "-" else 1) if sign else 0
     exact = seconds + (float(f"0.{fraction}") if fraction else 0.0)
@@ -78,9 +77,9 @@ def moment_of(text: str) -> Moment | None:
 
 
 def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]]:
-    """What is told of a moment: by aspect, a number. before: `at` of the example before, None where there is none.
+    """Return a moment's aspects, with a number for each. before: `at` of the example before, if there is one.
 
-    Where that one is the later of the two nothing is told of the time between.
+    If the example before is the later of the two, the time since is left out.
     """
     day = date.fromordinal(moment.day)
     rounds = {WEEKDAY: day.weekday() / 7.0, MONTH: (day.month - 1 + (day.day - 1) / 31.0) / 12.0}
@@ -98,7 +97,7 @@ def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]
 class Moments(ColumnKind):
     """Names whose strings are days and times.
 
-    What they remember of the example before is `at` of its moment, by name.
+    They remember `at` of the example before, by name.
     """
 
     NAME, MEANING = "time", "a day or a time as ISO 8601"
@@ -113,10 +112,10 @@ class Moments(ColumnKind):
     def __init__(self, said: Said) -> None:
         super().__init__(said)
         self._since = said.since
-        self.clipped = said.since is None  # as models learned it that were made when all names of times told it
+        self.clipped = said.since is None  # models from when all names of times had it learned it so
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """The circles on which a moment is, and the time since where it is asked for."""
+        """Return the positions on the circles, and the time since if it is asked for."""
         moment = moment_of(text)
         if moment is None:
             return ()
@@ -141,9 +140,9 @@ class Moments(ColumnKind):
     def load(self, facts: dict[str, Any], read: StateReader) -> None:
         before, times = dict(map(tuple, facts.get("before", []))), facts.get("times", [])
         if not all(type(name) is str for name in (*before, *times)):
-            raise ValueError("a name is a string")
+            raise ValueError("a name must be a string")
         if not all(type(at) is float and abs(at) <= AT_MAX for at in before.values()):
-            raise ValueError(f"a moment is a number of seconds, at most {AT_MAX:g} from 0")
+            raise ValueError(f"a moment must be a number of seconds, at most {AT_MAX:g} from 0")
         self.names = self.declared | set(times)
 
     def of_field(self) -> dict[str, Any]:

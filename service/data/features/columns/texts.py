@@ -1,11 +1,11 @@
-"""Texts as rows: words and pairs of neighbouring ones, counted, in columns that a hash finds, with TF-IDF weights.
+"""Texts as rows: words and pairs of neighbouring words, counted, in hashed columns with TF-IDF weights.
 
-A word is a run of letters, digits and underscores of any script, in whatever case; of Chinese, Japanese and the like,
-which leave no spaces, each character is one. A word that comes f times counts log2(1 + f), times log2(1 + n / d) where
-d of the n texts of the warm-up have it; the row is brought to length 1. The logarithms have straight lines between the
-powers of 2 (`bent`), so that every processor finds the same bits.
+A word is a run of letters, digits and underscores of any script, in either case. In Chinese, Japanese and similar
+scripts, which have no spaces, each character is a word. A word that occurs f times counts log2(1 + f), times log2(1 + n
+/ d) if d of the warm-up's n texts have it. The row is scaled to length 1. The logarithms are linear between powers of 2
+(`bent`), so that every processor computes the same bits.
 
-The weights are found by the warm-up, as scales are, and then stay: what a row that was learned means does not change.
+The warm-up finds the weights, and then they stay, so the meaning of a learned row never changes.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ from hinged.solvers.estimators.scaling import BENT_MAX, bent
 
 Array = np.ndarray[Any, Any]
 
-BUCKETS = 2**18  # columns of texts, unless a configuration says how many
-UNSEEN = 0.5  # texts that a word counts to be in which the warm-up did not show
+BUCKETS = 2**18  # columns of texts by default
+UNSEEN = 0.5  # number of texts that count as containing a word that the warm-up did not show
 
 _ALONE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and ideographs
 _WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in order."""
+    """Return the words of a text, in order."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def counts_of(text: str, name: str, buckets: int) -> Counter[int]:
-    """How often each column comes of a text: its words and pairs of them, hashed with the name of the feature."""
+    """Return how often a text falls into each column: its words and pairs of words, hashed with the name of the
+    feature.
+    """
     words = words_of(text)
     terms = words + [f"{first} {second}" for first, second in itertools.pairwise(words)]
     salt = name.encode(errors="surrogatepass") + b"\0"
@@ -53,11 +55,11 @@ def counts_of(text: str, name: str, buckets: int) -> Counter[int]:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What the columns of texts weigh. It never changes.
+    """The weights of the columns of texts. They never change.
 
-    buckets  columns of texts, in all
-    known    (k,) int64, ascending: those that the warm-up showed
-    weights  (k,) float64: theirs; rest: that of any other
+    buckets: number of columns of texts.
+    known: (k,) int64, ascending: the columns that the warm-up showed.
+    weights: (k,) float64: their weights; rest: the weight of any other column.
     """
 
     buckets: int
@@ -66,7 +68,7 @@ class Weights:
     rest: float
 
     def row(self, counts: Counter[int]) -> list[tuple[int, float]]:
-        """A text as columns and numbers, of length 1; nothing where it has no words."""
+        """Return a text as columns and numbers, of length 1; nothing if it has no words."""
         if not counts:
             return []
         columns = np.array(sorted(counts), np.int64)
@@ -87,12 +89,12 @@ class Weights:
 
 
 def even(buckets: int) -> Weights:
-    """Before a warm-up has shown anything: all weigh the same."""
+    """Return the weights before a warm-up has shown anything: all equal."""
     return Weights(buckets, np.zeros(0, np.int64), np.zeros(0), 1.0)
 
 
 def weights_of(texts: Iterable[Counter[int]], buckets: int) -> Weights:
-    """The weights that these texts show, each as `counts_of`."""
+    """Return the weights that these texts show, each as from `counts_of`."""
     within: Counter[int] = Counter()
     n = 0
     for counts in texts:
@@ -106,7 +108,7 @@ def weights_of(texts: Iterable[Counter[int]], buckets: int) -> Weights:
 
 
 def read_weights(read: StateReader, buckets: int) -> Weights:
-    """The weights of a `state`. ValueError if it is none."""
+    """Return the weights of a `state`. ValueError if it is invalid."""
     known = read.take("text_known", np.int64, (None,), 0, buckets - 1)
     weights = read.take("text_weights", np.float64, (known.size,), 1.0, BENT_MAX)
     rest = float(read.take("text_rest", np.float64, (1,), 1.0, BENT_MAX)[0])
@@ -116,10 +118,10 @@ def read_weights(read: StateReader, buckets: int) -> Weights:
 
 
 class Texts(ColumnKind):
-    """Names whose strings are texts. Their columns stand behind those of names; two texts may meet in one."""
+    """Names whose strings are texts. Their columns follow the columns of names; two texts may share a column."""
 
     NAME, MEANING = "text", "words"
-    EXAMPLE, SQUARE_MAX = "rehearsed again", 1.001  # a row of length 1, but for rounding
+    EXAMPLE, SQUARE_MAX = "rehearsed again", 1.001  # a row of length 1, up to rounding
     CHARS_MAX: ClassVar[int] = TEXT_CHARS_MAX
     WIDTH: ClassVar[int] = BUCKETS
 
@@ -132,7 +134,7 @@ class Texts(ColumnKind):
         return self.weights.known.size
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
-        """Nothing: a hash finds its columns."""
+        """Return no columns: texts have hashed columns."""
         return ()
 
     def hashed(self, name: str, text: str) -> tuple[Sequence[tuple[int, float]], bool]:

@@ -1,4 +1,4 @@
-"""Learners that learn beside a model, and models that forget what is old."""
+"""Challengers that learn beside a model, and models that forget old examples."""
 
 import math
 
@@ -18,7 +18,7 @@ from tests.helpers.worker import SIZES, examples_of, learning, on_worker, predic
 
 
 @on_worker()
-async def test_a_challenger_that_is_retired_while_it_is_taught_anew_stays_away(worker):
+async def test_a_challenger_that_is_retired_during_its_retraining_stays_retired(worker):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
     await changed(worker, Challenge("other", {"C": 3}, Settings()))
     await while_folding(worker, Forget("s1-1"), Retire("other"))
@@ -27,14 +27,14 @@ async def test_a_challenger_that_is_retired_while_it_is_taught_anew_stays_away(w
 
 
 def flipped(n, at, seed=0):
-    """A stream whose concept turns round after `at` examples."""
+    """A stream whose concept is inverted after `at` examples."""
     random = np.random.default_rng(seed)
     X = random.standard_normal((n, 2))
     return [(None, x.tolist(), "ab"[int((x[0] > 0) ^ (k >= at))]) for k, x in enumerate(X)]
 
 
 def after_a_change(**configuration):
-    """The part of answers that are right some time after a concept has changed, and the worker's model."""
+    """The share of correct predictions some time after a concept has changed, and the worker's model."""
     stream = flipped(1350, 1000)
 
     async def scenario(worker, _):
@@ -49,7 +49,7 @@ def after_a_change(**configuration):
 
 @pytest.mark.parametrize("solver", ["lasvm", "bsca", "exact"])
 @pytest.mark.long
-def test_a_model_with_a_window_recovers_from_a_change_that_another_lags_behind(solver):
+def test_a_model_with_a_window_recovers_from_a_change_sooner_than_one_without(solver):
     base = {"solver": solver, "C": 0.1 if solver == "lasvm" else 1}
     plain, _ = after_a_change(**base)
     windowed, _ = after_a_change(**base, window={"examples": 150})
@@ -73,13 +73,13 @@ def test_a_model_with_a_half_life_recovers_too(solver):
     st.sampled_from([1, 0.3, 1.0, None, "unsaid"]),
 )
 @pytest.mark.long
-def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, part, solver, step):
+def test_a_window_gives_the_same_model_however_the_stream_is_cut(cuts, size, part, solver, step):
     stream, size = flipped(300, 150), size if part == "window" else 10 + size // 5
     oldest = size if part == "window" else LIVES * size
     if isinstance(step, float):
         step = math.ceil(step * size)
     span = {"examples": size} if step == "unsaid" else {"examples": size, "step": step}
-    # A model from before there were steps moves on by a hundredth.
+    # A model from before steps existed moves on by a hundredth.
     late = {None: oldest // 100, "unsaid": size // (20 if part == "window" else 16)}.get(step, step)
 
     async def scenario(worker, _, cuts):
@@ -103,7 +103,7 @@ def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, 
 
 
 @on_worker(configuration={"window": {"seconds": 0.5}})
-async def test_what_is_older_than_so_many_seconds_leaves(worker, store):
+async def test_examples_older_than_the_window_leave(worker, store):
     await worker.learn(learning(worker.model, examples_of(1, 9)))
     later = worker.journal.now_ms() + 600
     worker.journal.now_ms = lambda: later
@@ -113,7 +113,7 @@ async def test_what_is_older_than_so_many_seconds_leaves(worker, store):
 
 
 @on_worker(configuration={"half_life": {"seconds": 1.0}})
-async def test_with_a_half_life_in_seconds_what_was_learned_fades_and_then_leaves(worker, store):
+async def test_with_a_half_life_in_seconds_examples_fade_and_then_leave(worker, store):
     for k in range(8):
         await worker.learn(learning(worker.model, examples_of(k, 9)))
         later = worker.journal.now_ms() + 1000
@@ -127,7 +127,7 @@ async def test_with_a_half_life_in_seconds_what_was_learned_fades_and_then_leave
 
 
 @pytest.mark.parametrize("solver", ["lasvm", "lasvm-g", "tracking-cached"])
-def test_a_further_epoch_brings_nothing_back_that_has_faded(solver):
+def test_a_further_epoch_does_not_bring_faded_examples_back(solver):
     def boxes(model):
         machine, n = model.solver.machine, model.solver.slots
         found = zip(machine.key[:n].tolist(), widths(machine, n), machine.class_of[:n], strict=True)
@@ -146,10 +146,10 @@ LEAVING = {"lasvm": {"idle_max": 20}, "lasvm-g": {"idle_max": 20, "clean_every":
 
 
 @on_worker(configuration={"half_life": {"examples": 640, "step": 10}})
-async def test_what_was_forgotten_between_two_steps_fades_the_others_all_the_same(worker):
+async def test_forgetting_between_two_steps_does_not_keep_other_examples_from_fading(worker):
     examples = [(f"e{number}", x, y) for number, (_, x, y) in enumerate(examples_of(1, 45), 1)]
     await worker.learn(learning(worker.model, examples))
-    for number in (9, 19, 29):  # at each of which the others fade
+    for number in (9, 19, 29):  # at each of which the other examples fade
         await changed(worker, Forget(f"e{number}"))
     machine, n = worker.model.solver.machine, worker.model.solver.slots
     live = machine.class_of[:n] >= 0
@@ -179,7 +179,7 @@ async def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted(w
 
 
 @on_worker()
-async def test_a_challenger_forgets_as_the_model_does_and_one_that_is_full_stops_alone(worker):
+async def test_a_challenger_forgets_like_the_model_and_a_full_challenger_stops_alone(worker):
     examples = examples_of(19, 80)
     await worker.learn(learning(worker.model, examples[:30]))
     await changed(worker, Challenge("other", {"kernel": {"gamma": 0.2}}, Settings()))

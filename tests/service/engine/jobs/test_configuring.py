@@ -1,4 +1,4 @@
-"""Another configuration for what was learned."""
+"""Giving a model another configuration after it has learned."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ from tests.helpers.worker import SIZES, examples_of, learning, on_worker, with_w
 )
 @pytest.mark.long
 @on_worker("configuration")
-async def test_a_model_with_another_configuration_is_one_that_always_had_it(worker, store, changes, exactly):
+async def test_a_reconfigured_model_equals_a_model_that_always_had_the_configuration(worker, store, changes, exactly):
     examples = examples_of(13, 300)
     await worker.learn(learning(worker.model, examples[:40]))
     accuracy = worker.model.metrics.figures()["accuracy"]
@@ -53,7 +53,7 @@ async def test_a_model_with_another_configuration_is_one_that_always_had_it(work
 
 @pytest.mark.parametrize("together", [{}, {"C": 0.5}], ids=["alone", "with C"])
 @pytest.mark.parametrize(("first", "then"), [("auto", "sigmoid"), ("sigmoid", "auto")])
-def test_a_calibration_is_chosen_from_where_that_is_asked_for(first, then, together):
+def test_the_choice_of_a_calibration_begins_when_it_is_configured(first, then, together):
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples_of(1, 200)))
         assert len(worker.model.labels) > 2
@@ -69,7 +69,7 @@ def test_a_calibration_is_chosen_from_where_that_is_asked_for(first, then, toget
     with_worker(scenario, configuration={"calibration": first})
 
 
-def test_what_an_earlier_version_has_planned_keeps_the_parameters_that_it_did_not_know():
+def test_a_change_planned_by_an_earlier_version_keeps_parameters_unknown_to_it():
     configuration = parse_configuration(json.dumps(BASE | {"window": {"examples": 500}}), Settings())
     model = Model("m", configuration, **SIZES)
     model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
@@ -82,7 +82,7 @@ def test_what_an_earlier_version_has_planned_keeps_the_parameters_that_it_did_no
 
 
 @on_worker()
-async def test_what_would_make_it_another_model_is_refused(worker):
+async def test_a_change_that_would_make_another_model_is_refused(worker):
     await worker.learn(learning(worker.model, examples_of(1, 9)))
     state = worker.model.snapshot()
     for changes in (
@@ -104,7 +104,7 @@ async def test_what_would_make_it_another_model_is_refused(worker):
 
 
 @on_worker()
-async def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_old_one_stays(worker):
+async def test_a_configuration_that_does_not_fit_what_was_learned_fails_and_the_old_one_stays(worker):
     await worker.learn(learning(worker.model, examples_of(1, 60)))
     answer = await worker.command(Configure({"points_max": 5, "when_full": "refuse"}, Settings()))
     ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
@@ -116,7 +116,7 @@ async def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_
 
 @pytest.mark.parametrize("changes", [{}, {"C": 2}])
 @on_worker()
-async def test_a_pool_that_is_made_smaller_lets_the_oldest_go_and_the_model_can_be_read_again(worker, store, changes):
+async def test_a_smaller_pool_drops_the_oldest_and_the_model_can_be_read_again(worker, store, changes):
     await worker.learn(learning(worker.model, examples_of(1, 9)))
     await worker.command(offered(worker, 5))
     await changed(worker, Configure({**changes, "labels": {"pool_max": 2}}, Settings()))
@@ -127,9 +127,7 @@ async def test_a_pool_that_is_made_smaller_lets_the_oldest_go_and_the_model_can_
 
 @pytest.mark.parametrize("changes", [{"solver": "exact"}, {"kernel": {"type": "linear"}}])
 @on_worker()
-async def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configuration_has_it(
-    worker, store, changes
-):
+async def test_a_request_read_before_the_change_is_learned_with_the_new_configuration(worker, store, changes):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
     early = learning(worker.model, examples_of(2, 5))
     await changed(worker, Configure(changes, Settings()))
@@ -141,7 +139,7 @@ async def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_c
 
 
 @on_worker()
-async def test_changes_of_asking_for_labels_count_at_once(worker):
+async def test_changes_to_asking_for_labels_take_effect_at_once(worker):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
     await changed(worker, Configure({"labels": {"budget": 0.01}}, Settings()))
     wished = worker.wishes([f"i{k}" for k in range(1000)], [True] * 1000)

@@ -1,4 +1,4 @@
-"""Examples that are forgotten, and labels that are corrected."""
+"""Forgetting examples, and correcting labels."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.server
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 99), st.sets(st.integers(1, 24), min_size=1, max_size=4), st.sampled_from(["lasvm", "bsgd"]))
-def test_what_was_forgotten_is_as_if_it_had_never_been_learned(seed, gone, solver):
+def test_after_forgetting_a_model_is_as_if_it_had_never_learned_the_example(seed, gone, solver):
     examples = examples_of(seed, 24)
 
     async def scenario(worker, store):
@@ -45,14 +45,14 @@ def test_what_was_forgotten_is_as_if_it_had_never_been_learned(seed, gone, solve
                     await worker.learn(learning(worker.model, [examples[number - 1]]))
         recovered = load_model(store, "m", **SIZES)
         assert recovered.snapshot() == worker.model.snapshot()
-        store.snapshots = lambda _: []  # the log alone leads there as well
+        store.snapshots = lambda _: []  # the log alone leads to the same state
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
     with_worker(scenario, configuration={"solver": solver} | ({"budget": 8} if solver == "bsgd" else {}))
 
 
 @on_worker(configuration=EXACT)
-async def test_the_exact_solver_forgets_in_place_and_comes_to_the_machine_without_the_example(worker):
+async def test_the_exact_solver_forgets_in_place_and_reaches_the_machine_without_the_example(worker):
     examples = examples_of(3, 20)
     await worker.learn(learning(worker.model, examples))
     position = worker.model.position
@@ -69,7 +69,7 @@ async def test_the_exact_solver_forgets_in_place_and_comes_to_the_machine_withou
         await worker.roll_back(position)
 
 
-def test_an_answer_does_not_wait_for_a_store_that_takes_long_to_let_go_of_an_example(monkeypatch):
+def test_an_answer_does_not_wait_for_a_store_that_erases_slowly(monkeypatch):
     examples = examples_of(3, 20)
     monkeypatch.setattr(routes, "CHANGE_WAIT_S", 0.05)
     free = threading.Event()
@@ -90,7 +90,7 @@ def test_an_answer_does_not_wait_for_a_store_that_takes_long_to_let_go_of_an_exa
 
         status, answer = await forget()
         assert status == 202
-        assert 5 not in worker.model.solver.keys().tolist()  # the machine is without it already
+        assert 5 not in worker.model.solver.keys().tolist()  # the solver has already forgotten it
         at = int(answer["job"].rpartition(".")[2])
         assert worker.job(at)["state"] == "running"
         free.set()
@@ -101,7 +101,7 @@ def test_an_answer_does_not_wait_for_a_store_that_takes_long_to_let_go_of_an_exa
 
 
 @on_worker()
-async def test_learning_goes_on_while_a_model_is_taught_anew_and_nothing_of_it_is_lost(worker):
+async def test_learning_goes_on_during_retraining_and_nothing_is_lost(worker):
     examples = examples_of(7, 400)
     await worker.learn(learning(worker.model, examples[:300]))
     answer = await worker.change(Forget("@1"))
@@ -112,7 +112,7 @@ async def test_learning_goes_on_while_a_model_is_taught_anew_and_nothing_of_it_i
     same_solver(worker.model.solver, taught(worker.model, examples, set(range(2, 401))).solver)
 
 
-def test_a_crash_in_the_middle_of_forgetting_is_made_good_by_the_next_start(tmp_path):
+def test_after_a_crash_in_the_middle_the_next_start_completes_forgetting(tmp_path):
     with RunningServer(tmp_path / "data", snapshot_examples=300) as server, Asking(server.url) as ask:
         model = ask.new_model("m")
         for k in range(20):
@@ -166,7 +166,7 @@ def test_no_byte_of_a_forgotten_example_stays_in_any_file_export_or_answer(tmp_p
         assert model.figures()["examples"] == 41
 
 
-def test_a_store_on_redis_forgets_as_well_in_its_files_too(tmp_path):
+def test_a_store_on_redis_forgets_in_its_files_too(tmp_path):
     with (
         RedisServer(tmp_path / "redis", rdbcompression="no") as redis,
         RunningServer(tmp_path / "data", store=redis.url, snapshot_examples=10) as server,
@@ -185,7 +185,7 @@ def test_a_store_on_redis_forgets_as_well_in_its_files_too(tmp_path):
         refusal(model.try_learn(example([0.123, 4.5], "a", NEEDLE)), 410, "gone")
 
 
-def test_words_that_no_other_example_has_are_forgotten_with_it(tmp_path):
+def test_words_that_only_the_forgotten_example_has_are_forgotten_with_it(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         features = {"type": "named", "warmup": 20}
         model = ask.new_model("m", features=features, kernel={"type": "rbf", "gamma": "auto"})
@@ -199,7 +199,7 @@ def test_words_that_no_other_example_has_are_forgotten_with_it(tmp_path):
 
 
 @on_worker(log_kept=1)
-async def test_forgetting_is_never_refused_where_the_log_is_trimmed(worker, store):
+async def test_forgetting_is_not_refused_when_the_log_is_trimmed(worker, store):
     examples = examples_of(5, 300)
     for k in range(0, 60, 5):
         await worker.learn(learning(worker.model, examples[k : k + 5]))
@@ -214,7 +214,7 @@ async def test_forgetting_is_never_refused_where_the_log_is_trimmed(worker, stor
 
 
 @on_worker()
-async def test_what_nobody_knows_cannot_be_forgotten(worker):
+async def test_an_unknown_example_cannot_be_forgotten(worker):
     await worker.learn(learning(worker.model, examples_of(1, 3)))
     for nobody in ("nobody", "@9", "@0"):
         with pytest.raises(NotFound):
@@ -237,7 +237,7 @@ async def test_a_corrected_label_counts_as_if_it_had_always_been_so(worker, stor
     assert again.results[0].duplicate
     with pytest.raises(Conflict):
         await worker.learn(learning(worker.model, [(name, x, "never")]))
-    await worker.finish(epochs=1)  # a further epoch keeps to it
+    await worker.finish(epochs=1)  # a further epoch uses the corrected label
     assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
@@ -253,7 +253,7 @@ async def test_an_example_with_an_id_of_its_own_is_not_forgotten_by_its_number(w
 
 
 @on_worker()
-async def test_a_correction_counts_for_examples_whose_first_answers_are_forgotten_too(worker):
+async def test_a_correction_counts_also_for_examples_whose_first_answers_are_gone(worker):
     examples = examples_of(1, 60)
     await worker.learn(learning(worker.model, examples))
     name, x, label = examples[1]
@@ -265,7 +265,7 @@ async def test_a_correction_counts_for_examples_whose_first_answers_are_forgotte
 
 
 @on_worker()
-async def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it(worker):
+async def test_of_many_examples_forgotten_at_once_each_request_gets_its_own_outcome(worker):
     await worker.learn(learning(worker.model, examples_of(1, 150)))
     await worker._jobs._shared.places.acquire()
     answers = [await worker.change(Forget(f"@{number}")) for number in range(1, 150, 3)]
@@ -278,7 +278,7 @@ async def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it
 
 
 @on_worker()
-async def test_asking_again_begins_no_other_job(worker):
+async def test_asking_again_begins_no_further_job(worker):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
     for command in (Correct("s1-1", "c", 8), Configure({"C": 3}, Settings()), Forget("s1-2")):
         await worker._jobs._shared.places.acquire()
@@ -289,7 +289,7 @@ async def test_asking_again_begins_no_other_job(worker):
         assert "certificate" in await ask_for(worker, command)
 
 
-def test_an_imported_model_forgets_and_still_knows_what_else_it_had_learned(tmp_path):
+def test_an_imported_model_forgets_and_still_knows_its_other_examples(tmp_path):
     with RunningServer(tmp_path / "data", answers_kept=30) as server, Asking(server.url) as ask:
         model = ask.new_model("m")
         examples = [example([k % 5, k / 40], "ab"[k % 2], f"e{k}") for k in range(29)]

@@ -1,4 +1,4 @@
-"""Purges serve all who asked before they began, and leave the store time for changes."""
+"""A purge serves all who asked before it began, and purges leave the store time for changes."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from tests.helpers.worker import until
 
 
 class Slow:
-    """A store whose purges take a while, and wait while they are held: how many began, when each began and ended."""
+    """A store whose purges take a while, and wait while they are held; it counts them and notes their times."""
 
     def __init__(self, seconds=0.05):
         self.seconds = seconds
@@ -39,12 +39,12 @@ async def test_one_purge_serves_all_who_asked_before_it_began():
     store.held.clear()
     purging = Purging(store)
     first = asyncio.create_task(purging.purge(asyncio.to_thread))
-    await until(lambda: store.begun)  # it is under way: it may have passed what these want gone
+    await until(lambda: store.begun)  # too late for the next callers: it may have passed their data
     others = [asyncio.create_task(purging.purge(asyncio.to_thread)) for _ in range(5)]
     await asyncio.sleep(0)
     store.held.set()
     assert await first == ["purge 1"]
-    others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))  # the store rests
+    others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))  # while the store rests
     assert await asyncio.gather(*others) == [["purge 2"]] * 6
     assert len(store.times) == 2
 
@@ -59,7 +59,7 @@ async def test_between_two_purges_changes_have_the_store_to_themselves():
 
 
 @pytest.mark.parametrize("way", ["fails", "is given up"])
-def test_where_a_purge_does_not_come_to_its_end_the_others_have_one_of_their_own(way):
+def test_after_a_purge_that_failed_waiting_callers_get_a_purge_of_their_own(way):
     async def go():
         store = Slow()
         purging = Purging(store)

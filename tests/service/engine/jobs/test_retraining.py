@@ -1,4 +1,4 @@
-"""Teaching anew beside a stream that goes on, and the moment of the swap."""
+"""Retraining beside a stream that goes on, and the swap."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until,
 
 
 def slow_down(monkeypatch, seconds, C=None):
-    """Each event that a retraining teaches takes so long; with C, only where it teaches a learner of this C."""
+    """Let each taught event take `seconds`; with C, only for a learner with this C."""
     teach = Retraining._teach
 
     def slowly(self, at, event):
@@ -33,7 +33,7 @@ def slow_down(monkeypatch, seconds, C=None):
 
 @pytest.mark.long
 @on_worker()
-async def test_a_fold_ends_though_the_stream_is_faster_than_it(worker, monkeypatch):
+async def test_a_retraining_ends_although_the_stream_is_faster(worker, monkeypatch):
     slow_down(monkeypatch, 0.005)
     for one in examples_of(1, 60):
         await worker.learn(learning(worker.model, [one]))
@@ -51,7 +51,7 @@ async def test_a_fold_ends_though_the_stream_is_faster_than_it(worker, monkeypat
 
 
 @on_worker()
-async def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(worker, monkeypatch):
+async def test_a_retraining_that_cannot_keep_up_gives_way_to_forgetting(worker, monkeypatch):
     slow_down(monkeypatch, 1, C=2)
     for one in examples_of(1, 40):
         await worker.learn(learning(worker.model, [one]))
@@ -69,7 +69,7 @@ async def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetti
 
 def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
     examples = examples_of(7, 60)
-    monkeypatch.setattr("hinged.service.engine.work.SWAP_S", 0.0)  # an event each time
+    monkeypatch.setattr("hinged.service.engine.work.SWAP_S", 0.0)  # one event per attempt
     monkeypatch.setattr("hinged.service.engine.jobs.background.LAG_MAX", 10**6)
 
     async def scenario(worker, store):
@@ -97,7 +97,7 @@ def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
 
 
 @on_worker()
-async def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught(worker, store):
+async def test_a_server_that_stops_in_the_middle_of_an_epoch_does_not_swap(worker, store):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
     await worker.finish(epochs=2)
     finished = worker.model.position
@@ -131,7 +131,7 @@ async def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_
     ],
 )
 @on_worker("configuration")
-async def test_no_change_that_comes_while_another_is_being_folded_is_lost(worker, store, changes):
+async def test_no_change_during_a_retraining_is_lost(worker, store, changes):
     examples = examples_of(3, 40)
     wrong = {"a": "b", "b": "c", "c": "a"}
     await worker.learn(learning(worker.model, examples))
@@ -148,9 +148,7 @@ async def test_no_change_that_comes_while_another_is_being_folded_is_lost(worker
 
 @pytest.mark.parametrize("part", [{"labels": {"overlap": 2}}, {"show": {"origins": []}}, {"calibration": "sigmoid"}])
 @on_worker()
-async def test_a_learner_that_is_taught_anew_serves_though_what_is_beside_solvers_has_changed_meanwhile(
-    worker, store, part
-):
+async def test_a_retrained_learner_serves_although_other_parts_of_the_configuration_have_changed(worker, store, part):
     await worker.learn(learning(worker.model, examples_of(1, 40)))
     await worker._jobs._shared.places.acquire()
     answer = await worker.command(Forget("s1-1"))
@@ -168,7 +166,7 @@ async def test_a_learner_that_is_taught_anew_serves_though_what_is_beside_solver
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_prediction_that_was_under_way_does_not_bring_a_forgotten_example_back(durable):
+def test_a_prediction_in_progress_does_not_bring_a_forgotten_example_back(durable):
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples_of(1, 9)))
         forgetting = asyncio.ensure_future(worker.command(Forget("s1-1")))
@@ -183,7 +181,7 @@ def test_a_prediction_that_was_under_way_does_not_bring_a_forgotten_example_back
 
 
 @on_worker()
-async def test_a_store_that_fails_behind_the_swap_is_asked_again_without_teaching_anew(worker, store):
+async def test_a_store_that_fails_after_the_swap_is_asked_again_without_retraining(worker, store):
     await worker.learn(learning(worker.model, examples_of(1, 20)))
     redact, failures = store.redact, []
 

@@ -1,4 +1,4 @@
-"""Who is let in at a gate, and when."""
+"""A gate: which micro-batches it lets in, and when."""
 
 import asyncio
 
@@ -15,14 +15,14 @@ FOR_EVER_S = 1000.0
 
 
 async def take_turns(gate, times):
-    """So many turns of a model whose calls are short."""
+    """Take `times` turns for a model whose calls are short."""
     for _ in range(times):
         async with gate.turn(Account()):
             await asyncio.sleep(0)
 
 
 @given(st.lists(st.integers(1, 6), min_size=3, max_size=12), st.integers(1, 4))
-def test_none_has_a_second_turn_before_all_that_waited_have_had_one(times, places):
+def test_no_model_has_a_second_turn_before_every_waiting_model_has_had_one(times, places):
     async def scenario():
         gate, asked, had = LearningGate(places, FOR_EVER_S), [], []
 
@@ -35,14 +35,14 @@ def test_none_has_a_second_turn_before_all_that_waited_have_had_one(times, place
 
         await asyncio.gather(*(model(k) for k in range(len(times))))
         assert sorted(asked) == sorted(had)
-        # In the order in which they asked, but for those that are let in at the same moment.
+        # In the order in which they asked, except among models that are let in at the same moment.
         assert all(abs(asked.index(turn) - at) < gate.most for at, turn in enumerate(had))
 
     asyncio.run(scenario())
 
 
 @given(st.data())
-def test_no_more_are_inside_than_may_be_whoever_gives_up_waiting(data):
+def test_no_more_models_are_inside_than_allowed_when_some_give_up_waiting(data):
     async def scenario():
         gate, inside = LearningGate(data.draw(st.integers(1, 4)), FOR_EVER_S), set()
         pauses = data.draw(st.lists(st.integers(0, 3), min_size=12, max_size=12))
@@ -68,14 +68,14 @@ def test_no_more_are_inside_than_may_be_whoever_gives_up_waiting(data):
             async with gate.turn(Account()):
                 await all_inside.wait()
 
-        all_inside = asyncio.Barrier(gate.most)  # as many places are left as there were
+        all_inside = asyncio.Barrier(gate.most)  # all places are free again
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(meet() for _ in range(gate.most)))
 
     asyncio.run(scenario())
 
 
-async def test_one_that_is_at_work_for_long_lets_the_next_one_in():
+async def test_a_long_micro_batch_lets_the_next_one_in():
     gate, never = LearningGate(2, 0.01), asyncio.Event()
 
     async def slow():
@@ -94,7 +94,7 @@ async def test_one_that_is_at_work_for_long_lets_the_next_one_in():
 @pytest.mark.parametrize(
     ("part", "most"), [(0.0, 2), (0.1, 2), (0.5, 4), (0.9, 20), (1.0, round(2 / (1 - STORED_MAX)))]
 )
-def test_more_are_let_in_where_most_of_their_time_is_the_stores(monkeypatch, part, most):
+def test_more_models_are_let_in_when_they_mostly_wait_for_the_store(monkeypatch, part, most):
     now = 0.0
     monkeypatch.setattr(gates.time, "perf_counter", lambda: now)
 
@@ -111,7 +111,7 @@ def test_more_are_let_in_where_most_of_their_time_is_the_stores(monkeypatch, par
 
 
 @pytest.mark.parametrize(("hung", "usual", "most"), [(1.0, 0.1, 2), (0.0, 0.9, 20)])
-def test_one_that_hung_or_was_read_again_says_little_of_the_next_ones(monkeypatch, hung, usual, most):
+def test_a_micro_batch_that_hung_or_was_read_again_changes_the_average_little(monkeypatch, hung, usual, most):
     now = 0.0
     monkeypatch.setattr(gates.time, "perf_counter", lambda: now)
 
@@ -127,7 +127,7 @@ def test_one_that_hung_or_was_read_again_says_little_of_the_next_ones(monkeypatc
     asyncio.run(scenario())
 
 
-async def test_models_that_take_long_keep_none_of_the_others_waiting(monkeypatch):
+async def test_models_with_long_calls_do_not_delay_other_models(monkeypatch):
     monkeypatch.setattr(gates, "LONG_HELD_S", FOR_EVER_S)
     both, never, let_in = Gates(2), asyncio.Event(), 0
 

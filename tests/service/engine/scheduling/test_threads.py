@@ -1,4 +1,4 @@
-"""Threads of the models: as many as are needed, and nothing that a model raises ends more than itself."""
+"""Threads of the models: as many as needed, and an error of a model ends nothing else."""
 
 import asyncio
 import concurrent.futures
@@ -28,14 +28,14 @@ def lane(threads):
 
 def test_a_call_runs_and_its_thread_is_used_again(lane):
     first = lane.submit(threading.get_ident).result(SECONDS)
-    for _ in range(100):  # until it is back among the idle
+    for _ in range(100):  # until the thread is idle again
         again = lane.submit(threading.get_ident).result(SECONDS)
         if again == first:
             break
     assert again == first
 
 
-def test_however_many_calls_wait_those_of_another_model_begin(threads):
+def test_a_models_calls_begin_however_many_calls_of_another_model_wait(threads):
     shared, end = Turns(1), threading.Event()
     waiting = [Lane(threads, shared).submit(end.wait, SECONDS) for _ in range(300)]
     assert Lane(threads, shared).submit(lambda: "done").result(SECONDS) == "done"
@@ -43,7 +43,7 @@ def test_however_many_calls_wait_those_of_another_model_begin(threads):
     assert all(future.result(SECONDS) for future in waiting)
 
 
-def test_a_model_has_no_more_threads_than_its_lane_and_the_rest_can_be_cancelled(lane):
+def test_a_model_has_at_most_its_lanes_threads_and_waiting_calls_can_be_cancelled(lane):
     end = threading.Event()
     running = [lane.submit(end.wait, SECONDS) for _ in range(limits.CALLS_MAX)]
     waits, next_ = lane.submit(lambda: "never"), lane.submit(lambda: "then")
@@ -67,7 +67,7 @@ def test_a_model_has_no_more_threads_than_its_lane_and_the_rest_can_be_cancelled
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_a_model_raises_is_an_error_like_any_other_for_who_waits(lane, error):
+def test_any_exception_of_a_model_reaches_the_caller_as_an_ordinary_error(lane, error):
     def work():
         raise error
 
@@ -80,12 +80,12 @@ def test_whatever_a_model_raises_is_an_error_like_any_other_for_who_waits(lane, 
     assert asyncio.run(main()) == "goes on"
 
 
-def test_an_error_that_one_catches_stays_what_it_is(lane):
+def test_an_ordinary_error_stays_what_it_is(lane):
     with pytest.raises(ZeroDivisionError):
         lane.submit(lambda: 1 / 0).result(SECONDS)
 
 
-def test_a_lane_that_is_given_up_ends_what_computes_what_waits_and_what_comes(lane):
+def test_giving_a_lane_up_ends_running_waiting_and_later_calls(lane):
     began = threading.Event()
 
     def compute():
@@ -102,7 +102,7 @@ def test_a_lane_that_is_given_up_ends_what_computes_what_waits_and_what_comes(la
             future.result(SECONDS)
 
 
-def test_threads_that_are_closed_end_and_take_no_more():
+def test_closed_threads_end_and_take_no_more_calls():
     threads = Threads("test")
     lane = Lane(threads, Turns(1))
     assert lane.submit(lambda: 1).result(SECONDS) == 1

@@ -1,4 +1,4 @@
-"""Who computes next, on real threads: what each does between two rests is decided by the tests alone."""
+"""Turns on real threads: the tests alone decide what each thread does between two rests."""
 
 import random
 import threading
@@ -11,19 +11,19 @@ from hinged.service.engine.scheduling import turns
 from hinged.service.engine.scheduling.turns import BESIDE, Account, Turns, rest_before_work, stand_back
 from hinged.solvers.core.turns import Abandoned, rest
 
-SECONDS = 60  # until a test that hangs is given up
+SECONDS = 60  # until a hanging test fails
 
 
 @pytest.fixture(autouse=True)
 def at_every_rest(monkeypatch):
-    """Look about at every rest, change as soon as somebody has used less at all, and let no call be short."""
+    """Check at every rest, change places at the smallest lead, and let no call be short."""
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
 
 
 class Call:
-    """A call on a thread of its own that does one step each time it is told to, and rests after each."""
+    """A call on a thread of its own that does a step each time it is asked to, and rests after each step."""
 
     def __init__(self, shared, account):
         self.account = account
@@ -52,12 +52,12 @@ class Call:
                 return "done"
 
     def wait(self):
-        """Until it has come through a rest, or to its end."""
+        """Wait until the call has passed a rest, or has ended."""
         assert self._did.acquire(timeout=SECONDS)
         return self
 
     def go(self):
-        """Rest, and come through or not."""
+        """Let the call rest, which may make it wait."""
         self._told.release()
         return self
 
@@ -70,7 +70,7 @@ class Call:
 
 
 def until(condition):
-    """Wait for what other threads do."""
+    """Wait until other threads have made the condition true."""
     reached = threading.Event()
     for _ in range(SECONDS * 100):
         if condition():
@@ -80,14 +80,14 @@ def until(condition):
 
 
 def used(seconds, weight=1.0):
-    """An account that has used so much just now."""
+    """An account that has just used `seconds`."""
     account = Account(weight)
     account.used = turns.math.log(seconds) + turns.time.perf_counter() / turns.MEMORY_S
     return account
 
 
 def long_account():
-    """An account none of whose calls is short."""
+    """An account with only long calls."""
     account = Account()
     account.usual_s = 1e9
     return account
@@ -97,7 +97,7 @@ def waiting(shared):
     return len([call for heap in shared._waiting.values() for *_, call in heap if call.queued])
 
 
-def test_a_call_finds_what_its_function_does_and_rests_alone():
+def test_a_call_returns_its_functions_result_and_rests_alone():
     shared = Turns(1)
 
     def work():
@@ -112,7 +112,7 @@ def test_a_call_finds_what_its_function_does_and_rests_alone():
     assert not shared._holding
 
 
-def test_of_those_who_wait_the_one_that_has_used_the_least_goes_next():
+def test_the_waiting_call_that_has_used_least_goes_next():
     shared = Turns(1)
     first = Call(shared, used(0.001)).wait()
     others = [Call(shared, used(seconds)) for seconds in (30.0, 10.0, 20.0)]
@@ -124,7 +124,7 @@ def test_of_those_who_wait_the_one_that_has_used_the_least_goes_next():
         others[number].end()
 
 
-def test_one_that_computes_gives_its_place_at_a_rest_to_one_that_has_used_less():
+def test_a_computing_call_gives_its_place_at_a_rest_to_a_call_that_has_used_less():
     shared = Turns(1)
     greedy = Call(shared, used(100.0)).wait()
     modest = Call(shared, Account())
@@ -137,23 +137,23 @@ def test_one_that_computes_gives_its_place_at_a_rest_to_one_that_has_used_less()
     assert greedy.end() == "done"
 
 
-def test_a_short_call_waits_for_no_long_one(monkeypatch):
+def test_a_short_call_does_not_wait_for_a_long_call(monkeypatch):
     shared = Turns(1)
     long = Call(shared, Account()).wait()
     monkeypatch.setattr(turns, "SHORT_S", 1e9)
-    # However much its model has used: the long one neither rests nor ends meanwhile.
+    # However much the short call's model has used: the long call neither rests nor ends meanwhile.
     assert Call(shared, used(1e6)).wait().end() == "done"
     assert long.end() == "done"
 
 
-def test_however_many_short_calls_come_a_long_one_has_its_place(monkeypatch):
+def test_a_long_call_has_its_place_however_many_short_calls_come(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 1e8)
     monkeypatch.setattr(turns, "ASIDE_MAX_S", 0.0)
     shared = Turns(1)
     first, second = Call(shared, Account()).wait(), Call(shared, Account()).wait()
     long = Call(shared, long_account())
     until(lambda: waiting(shared) == 1)
-    second.go()  # it had the long one's place while that was not there
+    second.go()  # it had the place of long calls while no long call waited
     long.wait()
     third = Call(shared, Account())
     until(lambda: waiting(shared) == 2)
@@ -165,7 +165,7 @@ def test_however_many_short_calls_come_a_long_one_has_its_place(monkeypatch):
     assert not shared._passing
 
 
-def test_a_model_whose_calls_are_long_has_no_short_ones_until_some_were(monkeypatch):
+def test_a_model_with_long_calls_has_short_calls_again_only_after_some_short_ones(monkeypatch):
     shared, account = Turns(1), Account()
 
     def spin(seconds):
@@ -187,7 +187,7 @@ def test_a_model_whose_calls_are_long_has_no_short_ones_until_some_were(monkeypa
     assert account.usual_s < turns.SHORT_S
 
 
-def test_what_is_done_beside_the_models_is_never_short_and_counts_for_more():
+def test_work_beside_the_models_is_never_short_and_counts_for_more():
     shared = Turns(1)
     first = Call(shared, Account()).wait()
     beside = Call(shared, used(10.0, BESIDE))
@@ -199,7 +199,7 @@ def test_what_is_done_beside_the_models_is_never_short_and_counts_for_more():
     beside.wait().end()
 
 
-def test_what_somebody_asks_for_no_longer_counts_for_more():
+def test_work_that_a_client_waits_for_no_longer_counts_for_more():
     shared = Turns(1)
     first = Call(shared, Account()).wait()
     loads = [Call(shared, used(seconds, BESIDE)) for seconds in (10.0, 20.0)]
@@ -210,7 +210,7 @@ def test_what_somebody_asks_for_no_longer_counts_for_more():
     loads[0].wait().end()
 
 
-def test_one_that_is_given_up_ends_whether_it_computes_or_waits_and_the_others_go_on():
+def test_a_call_that_is_given_up_ends_while_it_computes_or_waits_and_others_go_on():
     shared = Turns(1)
     gone = Account()
     computing = Call(shared, gone).wait()
@@ -229,7 +229,7 @@ def test_one_that_is_given_up_ends_whether_it_computes_or_waits_and_the_others_g
     assert not shared._holding
 
 
-def test_who_waits_for_something_else_leaves_its_place_to_others():
+def test_a_call_that_waits_for_something_else_leaves_its_place():
     shared = Turns(1)
     told, other = threading.Event(), []
 
@@ -245,7 +245,7 @@ def test_who_waits_for_something_else_leaves_its_place_to_others():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_calls_come_all_end_and_no_more_compute_at_once_than_there_are_places(seed):
+def test_all_calls_end_and_no_more_compute_at_once_than_there_are_places(seed):
     rng = random.Random(seed)
     shared = Turns(rng.randint(1, 3))
     accounts = [Account(rng.choice([1.0, BESIDE])) for _ in range(8)]
@@ -290,11 +290,11 @@ def test_whatever_calls_come_all_end_and_no_more_compute_at_once_than_there_are_
 
 
 @pytest.mark.parametrize("places", [1, 2])
-def test_a_long_call_stands_still_while_a_short_one_is_under_way_but_not_all_the_time(monkeypatch, places):
+def test_a_long_call_stands_still_for_short_calls_but_not_all_the_time(monkeypatch, places):
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "LOOK_S", 0.002)
     shared, account, over = Turns(places), Account(), threading.Event()
-    account.usual_s = 1.0  # one that computes for long each time
+    account.usual_s = 1.0  # its calls are usually long
     short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
 
     def compute():
@@ -305,7 +305,7 @@ def test_a_long_call_stands_still_while_a_short_one_is_under_way_but_not_all_the
 
     short.start()
     until(lambda: shared._short == 1)
-    beside = shared.run(account, compute)  # comes to its end, though the short one goes on
+    beside = shared.run(account, compute)  # ends, although the short call goes on
     over.set()
     short.join(SECONDS)
     assert beside < 1.5 / (1.0 + turns.ASIDE / places)
@@ -314,7 +314,7 @@ def test_a_long_call_stands_still_while_a_short_one_is_under_way_but_not_all_the
 
 @pytest.fixture
 def still(monkeypatch):
-    """A long call that stands still for a short one: the turns, the long one's account and call, and what ends it."""
+    """A long call that stands still for a short call: the turns, its account, the call, and a function that ends it."""
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
     monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
@@ -333,13 +333,13 @@ def still(monkeypatch):
     return SimpleNamespace(shared=shared, account=account, long=long, end=end)
 
 
-def test_a_long_call_goes_on_as_soon_as_no_short_one_is_under_way(still):
+def test_a_long_call_goes_on_as_soon_as_no_short_call_computes(still):
     assert still.long.steps == 0
     still.end()
     assert still.long.wait().end() == "done"
 
 
-def test_a_long_call_stands_still_for_no_short_one_that_waits_for_the_store(monkeypatch):
+def test_a_long_call_does_not_stand_still_for_a_short_call_that_waits_for_the_store(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
     monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
@@ -359,7 +359,7 @@ def test_a_long_call_stands_still_for_no_short_one_that_waits_for_the_store(monk
     back.set()
     until(lambda: shared._short == 1)
     long.go()
-    until(lambda: shared._quiet._waiters)  # it computes again
+    until(lambda: shared._quiet._waiters)  # the short call computes again
     over.set()
     short.join(SECONDS)
     assert long.wait().end() == "done"
@@ -372,7 +372,7 @@ def test_a_call_that_stands_still_can_be_given_up(still):
     assert isinstance(still.long.wait().outcome, Abandoned)
 
 
-def test_a_long_call_looks_about_sooner_where_a_request_just_came(monkeypatch):
+def test_a_long_call_checks_sooner_when_a_request_has_just_come(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     for name in ("LOOK_S", "QUIET_S", "ASIDE_MAX_S"):
         monkeypatch.setattr(turns, name, SECONDS)
@@ -380,7 +380,7 @@ def test_a_long_call_looks_about_sooner_where_a_request_just_came(monkeypatch):
     monkeypatch.setattr(turns, "LOOK_ASKED_S", 0.0)
     shared, account = Turns(2), Account()
     account.usual_s = 1.0
-    long = Call(shared, account).wait().go().wait()  # who asks for nothing is looked about for by nobody
+    long = Call(shared, account).wait().go().wait()  # without a request, calls check rarely
     shared.asked()
     long.go()
     until(lambda: shared._quiet._waiters)

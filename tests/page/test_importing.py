@@ -1,4 +1,4 @@
-"""Suspects and files on the page, and what hostile data does to it: nothing."""
+"""Suspects and imported files on the page. Hostile strings in the data must do nothing."""
 
 import csv
 import itertools
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()
-CHARS = 1000  # of a string, at most
+CHARS = 1000  # the longest string that the server takes
 HOSTILE = (
     "<script>document.title = 'owned'</script>", "<img src=x onerror=\"document.title='owned'\">",
     "\u202egnirts sdrawkcab", "'\"`${1}{{7*7}}", "javascript:document.title='owned'",
@@ -32,14 +32,14 @@ def doubtful(client):
     return name
 
 
-def test_a_suspect_is_kept_corrected_or_forgotten_and_not_shown_again(client, server, tab):
+def test_a_suspect_that_was_kept_corrected_or_forgotten_is_not_shown_again(client, server, tab):
     model = doubtful(client)
     page = tab(server.url).open(f"models/{model}/suspects", ".suspect")
     page.get_by_role("article", name="odd0").get_by_role("button", name=re.compile("Keep")).click()
     page.get_by_role("article", name="odd0").wait_for(state="detached")
-    page.get_by_role("article", name="odd1").get_by_role("button", name="It is ham").click()
+    page.get_by_role("article", name="odd1").get_by_role("button", name="Change to ham").click()
     page.get_by_role("article", name="odd1").wait_for(state="detached")
-    page.get_by_role("article", name="odd2").get_by_role("button", name="Forget it").click()
+    page.get_by_role("article", name="odd2").get_by_role("button", name="Forget example").click()
     page.get_by_text("No label looks wrong").wait_for()
     eventually(lambda: not client.model(model)["jobs"])
     assert client.example(model, "odd0")["label"] == "spam"
@@ -47,7 +47,7 @@ def test_a_suspect_is_kept_corrected_or_forgotten_and_not_shown_again(client, se
     assert client.suspects(model)["suspects"] == []
 
 
-def test_what_was_kept_stays_so_over_a_restart(tmp_path):
+def test_a_kept_label_stays_kept_after_a_restart(tmp_path):
     with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
         model = doubtful(client)
         answer = client.correct(model, "odd0", "spam")
@@ -64,7 +64,7 @@ def test_what_was_kept_stays_so_over_a_restart(tmp_path):
 
 @pytest.fixture
 def table(tmp_path):
-    """A CSV of 450 rows with a header, quotes, an empty label, a row that is short, and an id that comes twice."""
+    """A CSV of 450 rows with a header and quotes, and with empty labels, a short row and a repeated id."""
     path = tmp_path / "flowers.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -77,20 +77,20 @@ def table(tmp_path):
     return path
 
 
-def test_a_table_becomes_a_model_in_the_background_and_again_adds_nothing(client, server, tab, table):
+def test_a_table_becomes_a_model_in_the_background_and_a_second_import_adds_nothing(client, server, tab, table):
     one = tab(server.url)
     page = one.open("data", ".drop")
     page.set_input_files("input[type=file]", table)
     page.wait_for_selector(".preview")
-    assert page.get_by_label("What id is").input_value() == "id"
-    assert page.get_by_label("What kind is").input_value() == "label"
-    assert page.get_by_label("What length is").input_value() == "feature"
+    assert page.get_by_label("Role of column id", exact=True).input_value() == "id"
+    assert page.get_by_label("Role of column kind", exact=True).input_value() == "label"
+    assert page.get_by_label("Role of column length", exact=True).input_value() == "feature"
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("445 learned, 5 to the pool").wait_for()
     page.get_by_text("2 refused").wait_for()
-    page.get_by_text("Which were refused, and why").click()
+    page.get_by_text("Show the refused rows").click()
     refused = page.get_by_role("group", name="Refused rows").inner_text()
-    assert "1 cells where 4 were expected" in refused
+    assert "expected 4 cells, got 1" in refused
     assert "was learned with another x or y" in refused
     figures = client.model("flowers")
     assert (figures["examples"], figures["pool"]["size"]) == (445, 5)
@@ -98,9 +98,9 @@ def test_a_table_becomes_a_model_in_the_background_and_again_adds_nothing(client
     assert client.example("flowers", "f1")["x"] == {"length": 2.5, "note": 'red, "dark"\nand more'}
     page.set_input_files("input[type=file]", table)
     page.wait_for_selector(".preview")
-    page.get_by_label("To which model").select_option("flowers")
+    page.get_by_label("Model", exact=True).select_option("flowers")
     page.get_by_role("button", name="Send the rows").click()
-    page.get_by_text("450 there already").wait_for()
+    page.get_by_text("450 already there").wait_for()
     assert client.model("flowers")["examples"] == 445
 
 
@@ -110,8 +110,8 @@ def test_without_a_label_all_rows_go_to_the_pool_and_columns_are_left_out(client
     page = tab(server.url).open("data", ".drop")
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
-    page.get_by_label("What b is").select_option("feature")
-    page.get_by_label("What secret is").select_option("leave")
+    page.get_by_label("Role of column b", exact=True).select_option("feature")
+    page.get_by_label("Role of column secret", exact=True).select_option("leave")
     page.get_by_text("No column is the label").wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("30 to the pool").wait_for()
@@ -135,8 +135,8 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     assert set(map(str, figures["classes"])) == {"-1", "+1"}
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
-    page.get_by_label("To which model").select_option("sparse")
-    page.get_by_role("button", name="Predict them instead").click()
+    page.get_by_label("Model", exact=True).select_option("sparse")
+    page.get_by_role("button", name="Predict instead").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
@@ -154,8 +154,8 @@ def test_a_column_of_sentences_becomes_a_model_of_texts(client, server, tab, tmp
     page = tab(server.url).open("data", ".drop")
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
-    assert page.get_by_label("What said is").input_value() == "text"
-    assert page.get_by_label("What what is").input_value() == "label"
+    assert page.get_by_label("Role of column said", exact=True).input_value() == "text"
+    assert page.get_by_label("Role of column what", exact=True).input_value() == "label"
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("60 learned").wait_for()
     configuration = client.model("flights")["configuration"]
@@ -163,12 +163,12 @@ def test_a_column_of_sentences_becomes_a_model_of_texts(client, server, tab, tmp
     assert client.example("flights", "t7")["x"] == rows[7][1]
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
-    page.get_by_label("To which model").select_option("flights")
-    page.get_by_label("What id is").select_option("feature")
-    page.get_by_role("button", name="Predict them instead").click()
-    page.get_by_text("flights takes one text, 2 columns are chosen").wait_for()
-    page.get_by_label("What id is").select_option("id")
-    page.get_by_role("button", name="Predict them instead").click()
+    page.get_by_label("Model", exact=True).select_option("flights")
+    page.get_by_label("Role of column id", exact=True).select_option("feature")
+    page.get_by_role("button", name="Predict instead").click()
+    page.get_by_text("flights takes one column of text; 2 columns are chosen").wait_for()
+    page.get_by_label("Role of column id", exact=True).select_option("id")
+    page.get_by_role("button", name="Predict instead").click()
     page.get_by_text("60 predictions").wait_for()
 
 
@@ -184,17 +184,17 @@ def test_texts_beside_other_columns_are_named_features(client, server, tab, tmp_
     page = tab(server.url).open("data", ".drop")
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
-    assert page.get_by_label("What age is").locator("option").all_inner_texts() == [
+    assert page.get_by_label("Role of column age", exact=True).locator("option").all_inner_texts() == [
         "feature", "label", "id", "leave out",
     ]  # fmt: skip
-    page.get_by_label("What more is").select_option("feature")
+    page.get_by_label("Role of column more", exact=True).select_option("feature")
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("40 to the pool").wait_for()
     features = client.model("notes")["configuration"]["features"]
     assert (features["type"], features["columns"]) == ("named", {"note": {"type": "text"}})
 
 
-def test_an_upload_is_stopped_and_goes_on_where_it_was(client, server, tab, tmp_path):
+def test_a_stopped_upload_resumes_where_it_stopped(client, server, tab, tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("a,b,label\n" + "".join(f"{k},{k % 7},{'x' if k % 2 else 'y'}\n" for k in range(1000)))
     page = tab(server.url).open("data", ".drop")
@@ -212,9 +212,9 @@ def test_an_upload_is_stopped_and_goes_on_where_it_was(client, server, tab, tmp_
     eventually(lambda: page.wait_for_timeout(20) or len(asked) == 3)
     page.get_by_role("button", name="Stop").click()
     asked[2].continue_()
-    page.get_by_role("button", name="Go on").wait_for()
+    page.get_by_role("button", name="Resume").wait_for()
     assert client.model("long")["examples"] == 300
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     page.get_by_text("1,000 learned").wait_for()
     assert client.model("long")["examples"] == 1000
 
@@ -240,7 +240,7 @@ def test_hostile_strings_are_shown_as_text(client, server, tab):
         assert page.locator(".question a").get_attribute("href") == links["good"]
         assert page.locator(".question img, .question script").count() == 0
         page.keyboard.press("w")
-        page.wait_for_selector("section[aria-label='Why this one'] .neighbours")
+        page.wait_for_selector("section[aria-label='Why this question'] .neighbours")
         page.keyboard.press(str(k + 1))
         one.until("was => document.querySelector('.question').innerText !== was", seen[-1])
     for text in HOSTILE:
@@ -249,7 +249,7 @@ def test_hostile_strings_are_shown_as_text(client, server, tab):
     assert page.title() == f"{model}: hinged"
 
 
-def test_ten_thousand_characters_and_hundreds_of_numbers_stay_in_their_places(client, server, tab, tmp_path):
+def test_long_strings_and_hundreds_of_numbers_do_not_overflow(client, server, tab, tmp_path):
     model = f"m{next(NUMBERS)}"
     client.create_model(model, kernel={"type": "rbf", "gamma": 1.0}, features={"type": "dense", "dim": 400})
     client.learn(model, [{"x": [k / 400] * 400, "y": "<b>" * 80 + str(k)} for k in range(2)])
@@ -260,7 +260,7 @@ def test_ten_thousand_characters_and_hundreds_of_numbers_stay_in_their_places(cl
     client.offer(texts, [{"id": "t", "x": {"text": "<i>x" * (CHARS // 4)}}])
     one = tab(server.url, viewport={"width": 400, "height": 700})
     page = one.label(model, "a" * 200)
-    page.get_by_text("200 features more").wait_for()
+    page.get_by_text("200 more features").wait_for()
     assert page.locator(".answers b").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page = tab(server.url, viewport={"width": 400, "height": 700}).label(texts, "ann")
@@ -272,8 +272,8 @@ def test_ten_thousand_characters_and_hundreds_of_numbers_stay_in_their_places(cl
     page.set_input_files("input[type=file]", path)
     page.get_by_text("<script>x").wait_for()
     page.get_by_role("button", name="Send the rows").click()
-    page.get_by_text("1 refused").wait_for()  # too long for the server, which says so
-    page.get_by_text("Which were refused, and why").click()
+    page.get_by_text("1 refused").wait_for()  # the server refuses so long a string
+    page.get_by_text("Show the refused rows").click()
     assert "1000" in page.get_by_role("group", name="Refused rows").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -285,10 +285,10 @@ def brought(tab, server, path):
     return page
 
 
-def test_a_model_of_a_file_is_what_the_server_makes_of_one_that_says_nothing(client, server, tab, table, tmp_path):
+def test_a_model_made_from_a_file_has_the_servers_default_configuration(client, server, tab, table, tmp_path):
     client.create_model("silent", kernel={"type": "rbf"}, features={"type": "named"})
     page = brought(tab, server, table)
-    page.get_by_label("named").fill("by-the-page")
+    page.get_by_label("Name", exact=True).fill("by-the-page")
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("445 learned, 5 to the pool").wait_for()
     made, silent = (client.model(name)["configuration"] for name in ("by-the-page", "silent"))
@@ -298,16 +298,16 @@ def test_a_model_of_a_file_is_what_the_server_makes_of_one_that_says_nothing(cli
     for name, text in {"x.libsvm": "1 1:2\n-1 2:1\n" * 20, "notes.csv": notes}.items():
         (tmp_path / name).write_text(text)
         page = brought(tab, server, tmp_path / name)
-        page.get_by_label("named").fill(f"by-{name}")
+        page.get_by_label("Name", exact=True).fill(f"by-{name}")
         page.get_by_role("button", name="Send the rows").click()
         page.get_by_text("40 learned").wait_for()
         assert client.model(f"by-{name}")["configuration"]["solver"] == "auto"
 
 
-def test_the_preview_says_what_the_server_takes_a_column_for_and_afterwards_what_it_warns_of(
+def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_servers_warnings(
     client, server, tab, tmp_path
 ):
-    """One row for each form of a day or a time that the server knows, beside what are none."""
+    """Import days and times in every form that the server knows, beside columns of other texts."""
     forms = ["{0}", "{0}T07:30", "{0} 07:30:15", "{0}T07:30:15.25Z", "{0} 07:30+02:00", "{0}t07:30:15,5-0330"]
     path = tmp_path / "all.csv"
     with path.open("w", newline="") as file:
@@ -329,7 +329,7 @@ def test_the_preview_says_what_the_server_takes_a_column_for_and_afterwards_what
     features = client.model("all")["features"]
     assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day"}
     assert len(features["warnings"]) >= 2
-    warnings = page.get_by_role("list", name="About the columns")
+    warnings = page.get_by_role("list", name="Warnings about columns")
     for warning in features["warnings"]:
         warnings.get_by_text(warning).wait_for()
     page.goto(f"{server.url}/ui#/models/all")
@@ -345,15 +345,15 @@ def test_the_preview_says_what_the_server_takes_a_column_for_and_afterwards_what
             None,
             'it is Parquet, which the page does not read. In a terminal "hinged replay rows.parquet',
         ),
-        ("rows.csv", None, "it is Parquet"),  # whatever it is called
+        ("rows.csv", None, "it is Parquet"),  # whatever the name of the file
         ("rows.arrow", b"ARROW1\0\0" + bytes(100), "it is Arrow"),
         ("rows.xlsx", b"PK\x03\x04" + bytes(100), "it is a ZIP archive or a spreadsheet"),
         ("rows.csv.gz", b"\x1f\x8b\x08" + bytes(100), "it is compressed with gzip"),
-        ("rows.csv", "a,b\n1,2\n".encode("utf-16"), "it is no text in UTF-8; the page reads CSV, JSONL and LIBSVM"),
-        ("rows.csv", bytes(range(256)) * 10, "it is no text in UTF-8"),
+        ("rows.csv", "a,b\n1,2\n".encode("utf-16"), "it is not UTF-8 text; the page reads CSV, JSONL and LIBSVM"),
+        ("rows.csv", bytes(range(256)) * 10, "it is not UTF-8 text"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused_with_the_way_to_bring_it(server, tab, tmp_path, name, content, says):
+def test_a_binary_file_is_refused_with_the_command_that_reads_it(server, tab, tmp_path, name, content, says):
     path = tmp_path / name
     if content is None:
         parquet = pytest.importorskip("pyarrow.parquet")
@@ -367,7 +367,7 @@ def test_a_file_that_is_no_text_is_refused_with_the_way_to_bring_it(server, tab,
     assert page.get_by_role("button", name="Send the rows").count() == 0
 
 
-def test_predictions_of_rows_outside_of_what_was_learned_say_so(server, tab, tmp_path):
+def test_predictions_name_columns_outside_of_what_was_learned(server, tab, tmp_path):
     path = tmp_path / "known.csv"
     path.write_text("a,b,label\n" + "".join(f"{k % 10},{'uv'[k % 2]},{'xy'[k % 2]}\n" for k in range(60)))
     page = brought(tab, server, path)
@@ -376,9 +376,9 @@ def test_predictions_of_rows_outside_of_what_was_learned_say_so(server, tab, tmp
     path = tmp_path / "strange.csv"
     path.write_text("a,b\n3,u\n900,u\n3,w\n800,w\n")
     page = brought(tab, server, path)
-    page.get_by_label("What b is").select_option("feature")
-    page.get_by_label("To which model").select_option("known")
-    page.get_by_role("button", name="Predict them instead").click()
+    page.get_by_label("Role of column b", exact=True).select_option("feature")
+    page.get_by_label("Model", exact=True).select_option("known")
+    page.get_by_role("button", name="Predict instead").click()
     page.get_by_text("Outside of what the model has learned: a in 2 rows, b in 2 rows.").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()

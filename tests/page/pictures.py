@@ -1,0 +1,97 @@
+"""Make the pictures of the page in docs/pictures, from scikit-learn's digits.
+
+    python -m tests.page.pictures [FOLDER]
+
+Writes page-model.png, page-accuracy.png (a part of page-model.png) and page-label.png. Run it after a change of the
+page that the pictures show, and look at them. Needs chromium, like the tests of the page.
+"""
+
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from hinged import Client
+from tests.helpers.browser import ARGUMENTS, Tab, executable
+from tests.helpers.server import ROOT, RunningServer
+
+MODEL = "demo-digits"
+WIDTH, HEIGHT = 1180, 640
+# Pixels of page-model.png: the figures and the first two charts, without the header.
+ACCURACY = {"x": 0, "y": 60, "width": WIDTH, "height": 354}
+STREAMED = 1100
+TO_LABEL = 200
+BATCH = 4  # examples of a request, so that the curves have many points
+
+
+def digits():
+    """The rows and labels of the digits, pixels in [0, 1], in the order of a fixed seed."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+
+    X, y = load_digits(return_X_y=True)
+    order = list(range(len(y)))
+    random.Random(0).shuffle(order)
+    return [((X[k] / 16).tolist(), int(y[k])) for k in order]
+
+
+def teach(client, rows):
+    """Stream the digits into a model, with a challenger, a changed C and a finishing step on the way."""
+    client.create_model(
+        MODEL,
+        kernel={"type": "rbf", "gamma": 0.05},
+        C=10,
+        features={"type": "dense", "dim": 64},
+        show={"image": [8, 8]},
+    )
+    pool = rows[STREAMED : STREAMED + TO_LABEL]
+    client.offer(MODEL, [{"id": f"unlabelled-{k}", "x": x} for k, (x, _) in enumerate(pool)])
+    for at in range(0, STREAMED, BATCH):
+        if at == 400:
+            client.wait(client.change_model(MODEL, C=5.0))
+            client.wait(client.challenge(MODEL, "softer", C=0.1))
+        if at == 900:
+            client.finish(MODEL)
+        client.learn(MODEL, [{"id": f"digit-{k}", "x": rows[k][0], "y": rows[k][1]} for k in range(at, at + BATCH)])
+    return {f"unlabelled-{k}": y for k, (_, y) in enumerate(pool)}
+
+
+def picture_model(tab, folder):
+    page = tab.open(f"models/{MODEL}", ".chart canvas")
+    page.get_by_text("live", exact=True).wait_for()
+    page.wait_for_timeout(500)  # until the charts have their widths
+    page.screenshot(path=folder / "page-model.png")
+    page.screenshot(path=folder / "page-accuracy.png", clip=ACCURACY)
+
+
+def picture_label(tab, folder, labels):
+    page = tab.label(MODEL, "ann")
+    for _ in range(4):
+        tab.answer(str(labels[tab.question()]))
+    page.get_by_text("predictions in the pool.").wait_for()
+    page.keyboard.press("w")
+    page.wait_for_selector(".neighbours canvas")
+    page.wait_for_timeout(500)  # until the last answer is in the list
+    page.screenshot(path=folder / "page-label.png")
+
+
+def main(folder):
+    with (
+        tempfile.TemporaryDirectory() as data,
+        RunningServer(Path(data) / "data") as server,
+        sync_playwright() as playwright,
+    ):
+        with Client(server.url) as client:
+            labels = teach(client, digits())
+        browser = playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
+        tab = Tab(browser, server.url, viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        picture_model(tab, folder)
+        picture_label(tab, folder, labels)
+        tab.close()
+        browser.close()
+        assert tab.wrong == []
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "pictures")
