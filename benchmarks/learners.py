@@ -27,7 +27,7 @@ BATCH, EVERY, HELD, FEATURES, WARM = 50, 500, 5000, 500, 1000
 
 
 class Found:
-    """What a learner predicted: classes, and probabilities if it gave some."""
+    """The classes that a learner predicted, and its probabilities, NaN where it gives none."""
 
     def __init__(self, n, classes):
         self.predicted, self.probabilities = np.full(n, -1), np.full((n, classes), np.nan)
@@ -44,7 +44,7 @@ class Found:
 
 
 def told_nothing(X, y, classes):
-    """A model of the server that was told the kernel's name and the form of x."""
+    """A model of the server that a client creates with the kernel's name and the form of x, nothing else."""
     configuration, rows, events, learner, scores, settings = map(
         importlib.import_module,
         (
@@ -76,7 +76,7 @@ def told_nothing(X, y, classes):
 
 
 def best_arm(X, y, classes):
-    """The same with one arm alone, for each first arm of a race; the arm that was right most often."""
+    """The same with one arm alone: the arm that was right most often, of all first arms of a race."""
     mock = importlib.import_module("unittest.mock")
     race, arms = (importlib.import_module(f"hinged.solvers.race.{name}") for name in ("race", "arms"))
     found = []

