@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-BATCH, EVERY, HELD, FEATURES, WARM = 50, 500, 5000, 500, 1000
+BATCH, EVERY, HELD, FEATURES, WARM = 50, 500, 5000, 500, 5000
 
 
 class Found:
