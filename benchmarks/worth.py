@@ -5,10 +5,11 @@
 
 Every learner predicts each example, then learns it: the same streams in the same order, a process for each learner, one
 after another. A learner or stream whose package is not installed is left out. hinged is a model as a client creates it
-with a kernel's name and the width of x, nothing else. Peers have their defaults, except for the number of trees that
-a name says; River's ensembles have ten. hinged, CapyMOA, River and the AutoML get raw numbers, SVC and SGD features that are standardised by
-the first 500 examples. SVC is refitted with C = 1 and gamma = 1 / d after 50, 100, 200, 350 and each 500 examples, on
-the newest 5,000. no-change predicts the last class again; kappa-t is the part of its errors that hinged avoids.
+with a kernel's name and the width of x, nothing else. Peers have their defaults, except for the number of trees in
+their names; River's ensembles have ten trees. hinged, CapyMOA, River and the AutoML get raw numbers, SVC and SGD
+features that are standardised by the first 500 examples. SVC is refitted with C = 1 and gamma = 1 / d after 50, 100,
+200, 350 and each 500 examples, on the newest 5,000. no-change predicts the last class again; kappa-t is the part of its
+errors that hinged avoids.
 
 Balanced accuracy is the mean of the classes' recalls. Log loss is of probabilities that are mixed with 1 % of equal
 chances, because the votes of forests are often exactly 0. Examples a second are of CPU time, user and system, of all
