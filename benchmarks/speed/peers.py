@@ -160,8 +160,8 @@ def main():
     options = parser.parse_args()
     chosen = options.sets or [name for name in SETS if options.full or name not in FULL]
     heads = "CPU, s", "wall, s", "accuracy, %", "support vectors", "dual objective below the largest"
-    table = Table("set", "program", "runs", *heads)
-    for name in chosen:
+    for number, name in enumerate(chosen):
+        table = Table("set", "program", "runs", *heads, head=number == 0)
         found = raced(name, options)
         # Each run has an order of its own, and all orders have the same optimum.
         largest = max(run.dual for runs in found.values() for run in runs)
@@ -170,7 +170,7 @@ def main():
             seconds, wall, right, vectors, dual = figures
             below = f"{(largest - dual) / largest:.1e}"
             table.add(name, title, len(runs), f"{seconds:.2f}", f"{wall:.2f}", f"{right:.2f}", f"{vectors:,.0f}", below)
-    keep("speed-peers", table, packages=PACKAGES)
+        keep(f"speed-peers-{name}", table, packages=PACKAGES)
 
 
 if __name__ == "__main__":
