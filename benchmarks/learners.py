@@ -2,7 +2,7 @@
 
     python benchmarks/learners.py NAME FOLDER STREAM.npz ...
 
-A stream has X (n, d), y (n,) int64 and the number of classes K. FOLDER gets a file for each stream: predictions (n,),
+A stream has X (n, d), y (n,) int64, the number of classes K and a digest. FOLDER gets a file for each stream: predictions (n,),
 -1 where the learner knows nothing; probabilities (n, K), NaN where it gives none; CPU seconds of all threads of this
 process; memory before the first stream and at most so far, MiB. A copy of the learner learns the first 1,000 examples
 before, so that the seconds do not include imports, the start of Java's virtual machine or the loading of compiled code.
@@ -258,7 +258,7 @@ def main():
         np.savez(
             Path(folder) / f"{name}, {Path(file).stem}.npz",
             predicted=found.predicted, probabilities=found.probabilities,
-            seconds=used, started=started, peak=memory()[1],
+            seconds=used, started=started, peak=memory()[1], digest=stream["digest"],
         )  # fmt: skip
 
 
