@@ -2,11 +2,11 @@
 
     python benchmarks/learners.py NAME FOLDER STREAM.npz ...
 
-A stream has X (n, d), y (n,) int64, the number of classes K and a digest. FOLDER gets a file for each stream: predictions (n,),
--1 where the learner knows nothing; probabilities (n, K), NaN where it gives none; CPU seconds of all threads of this
-process; memory before the first stream and at most so far, MiB. A copy of the learner learns the first 1,000 examples
-before, so that the seconds do not include imports, the start of Java's virtual machine or the loading of compiled code.
-With the name of a generator the program writes a stream: `learners.py SEA FILE.npz ROWS`.
+A stream has X (n, d), y (n,) int64, the number of classes K, and a digest. FOLDER gets a file for each stream:
+predictions (n,), -1 where the learner knows nothing; probabilities (n, K), NaN where the learner gives none; CPU
+seconds of all threads of this process; memory before the first stream and at most so far, MiB. A copy of the learner
+learns the first 5,000 examples before, so that the seconds do not include imports, the start of Java's virtual machine,
+or most of its compilation. With the name of a generator the program writes a stream: `learners.py SEA FILE.npz ROWS`.
 """
 
 import os
