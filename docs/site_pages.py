@@ -1,6 +1,6 @@
-"""The site of docs/ (mkdocs.yml): documents that stand beside docs/ become pages, and links lead to those pages.
+"""The site of docs/ (mkdocs.yml). Documents outside of docs/ become pages too, and links lead to these pages.
 
-In the repository, and on GitHub, the links are those of the files as they stand.
+In the repository, and on GitHub, links lead to the files themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of the documents that follow from the code: `python docs/tables.py` writes them anew."""
+"""The tables of documents that follow from the code. Run `python docs/tables.py` after a change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = "| parameter | solvers | default | allowed | meaning |\n|---|---|---|---|
 
 
 def parameters() -> str:
-    """What each solver's parameters are, a row for those that are the same."""
+    """Return the table of all parameters, with one row for solvers that share a declaration."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for name, entry in SOLVERS.items():
         for each in entry.parameters.values():
@@ -27,7 +27,7 @@ def parameters() -> str:
 
 
 def kernels() -> str:
-    """Each kernel's formula."""
+    """Return the table of the kernels' formulas."""
     signs = {"|": "\\|", "^2": "²", "_1": "₁"}
     rows = (
         (name, reduce(lambda text, sign: text.replace(*sign), signs.items(), family.formula))
@@ -37,7 +37,7 @@ def kernels() -> str:
 
 
 def written(page: str) -> str:
-    """The page with its tables as they should be."""
+    """Return the page with its tables up to date."""
     for head, table in ((HEAD, parameters()), (KERNELS_HEAD, kernels())):
         before, _, after = page.partition(head.splitlines()[0])
         page = before + table + after.partition("\n\n")[2].join(["\n", ""])

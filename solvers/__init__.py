@@ -1,4 +1,4 @@
 """Kernel machines that learn one example at a time: arrays in, arrays out, no I/O."""
 
-if __name__ != "hinged.solvers":  # a second name would make every class of it twice
+if __name__ != "hinged.solvers":  # under a second name Python would make every class twice
     raise ImportError("this folder is imported as hinged.solvers")

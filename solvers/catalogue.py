@@ -1,4 +1,4 @@
-"""Every solver by its name: what a model, an estimator or a benchmark asks for."""
+"""Every solver by name; models, estimators and benchmarks look it up here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hinged.solvers.race.race import Race
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A solver: its class, what its name fixes among the parameters, and small ones for a trial."""
+    """A solver: its class, the parameters that its name fixes, and small parameters for a trial."""
 
     make: type[Solver]
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class Entry:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """Those that a model of this solver may say, by name: its own, and C where that bounds its coefficients."""
+        """The parameters that a model of this solver may set, by name: its own, and C where it bounds coefficients."""
         hidden = {*self.fixed, *(declared(Solver).keys() - ({"C"} if self.make.bounded else set()))}
         found = {name: each for name, each in declared(self.make).items() if each.is_served and name not in hidden}
         return dict(
             sorted(found.items(), key=lambda each: (each[0] != "budget", each[0] != "C"))
-        )  # as states have them
+        )  # the order that stored configurations have
 
 
 _CLEANED = {"idle_max": 0, "clean_every": 1}
@@ -86,7 +86,7 @@ SOLVERS: Mapping[str, Entry] = {
 
 
 def make_solver(name: str, kernel: Kernel, dim: int, **parameters: Any) -> Solver:
-    """An untaught solver. ValueError where the name is unknown or a parameter is not allowed."""
+    """Make an untaught solver. ValueError where the name is unknown or a parameter is not allowed."""
     if name not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
     entry = SOLVERS[name]

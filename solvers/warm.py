@@ -1,6 +1,6 @@
 """Compiles what a model needs before the first request needs it.
 
-What the cache lacks is compiled into it by processes beside this one (jit/crew.py), which then loads it.
+Processes beside this process (jit/crew.py) compile what the cache lacks; this process then loads it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from hinged.solvers.scores.tally import Tally, losses_of
 
 log = logging.getLogger(__name__)
 
-POINTS_MAX = 64  # more than there are examples
-LOADED_S = 3.0  # in which another thread has loaded a solver, if it need not compile it
+POINTS_MAX = 64  # more than there are examples here
+LOADED_S = 3.0  # seconds to wait for another thread that loads the solver; compiling takes longer
 
 
 def kin_of(name: str) -> str:
-    """Another solver that shares much code with this one: a second process compiles that code meanwhile.
+    """Another solver that shares much code with this solver: a second process compiles that code meanwhile.
 
-    On two idle cores a first model of `auto` waits 11 s instead of 16, one of `bsca` 11 instead of 16.
+    On two idle cores a first model of `auto` waits 11 s instead of 16, and a first model of `bsca` 11 instead of 16.
     """
     return "smo" if name != "smo" else "lasvm"
 
@@ -48,21 +48,21 @@ X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 
 Y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
 
 LEARN, SERVE, FINISH, FORGET = "learn", "serve", "finish", "forget"
-"""What a solver is run through: learning and predictions; what every model runs beside that; the finishing step;
-dropping points, those that make way included, learning again, and letting all fade."""
+"""Parts of a solver that are run: learning and predictions; what every model runs beside that; the finishing step; and
+dropping points (also points that make way), learning again, and fading."""
 FIRST, EVERYTHING = (LEARN, SERVE), (LEARN, SERVE, FINISH, FORGET)
-"""What a model runs from its first example on, and all that it ever does."""
+"""The parts that a model runs from its first example on, and all parts."""
 
 _ready: defaultdict[tuple[str, type], frozenset[str]] = defaultdict(frozenset)
 """The parts of a solver that are loaded."""
 _rest: set[tuple[str, type]] = set()
-"""Solvers whose other parts are compiled beside what follows."""
+"""Solvers whose other parts are being compiled in the background."""
 _locks: defaultdict[tuple[type, type], threading.Lock] = defaultdict(threading.Lock)
-"""Of each class of solvers: two names of one class run the same code. Others are loaded and compiled meanwhile."""
+"""A lock per class of solvers, because two names of one class run the same code. Other classes go on meanwhile."""
 _ended = 0
-"""How often `end_compiling` was called."""
+"""Number of calls of `end_compiling`."""
 before_waiting: list[Callable[[], None]] = []
-"""Called on a thread that is to wait for another that loads or compiles, or for processes that do."""
+"""Called on a thread before it waits for another thread that loads or compiles, or for compiling processes."""
 
 
 class Ended(Abandoned):
@@ -72,9 +72,9 @@ class Ended(Abandoned):
 def warm_up(
     name: str, dtype: type = np.float32, parts: Sequence[str] = EVERYTHING, watch: Callable[[], None] = lambda: None
 ) -> None:
-    """Load all that these parts of a solver run, and compile it first if need be; at once from the second call on.
+    """Load all that these parts of a solver run, and compile it first if need be. Later calls return at once.
 
-    watch: called again and again while processes compile. Ended if `end_compiling` was called meanwhile.
+    watch: called again and again while processes compile. Raises Ended if `end_compiling` was called meanwhile.
     """
     began = _ended
 
@@ -90,13 +90,13 @@ def warm_up(
         is_there = partial(_loads, name, dtype, parts)
         problem = compile_beside(programs, is_there, meanwhile, beside=any([*_ready.values()]))
         if problem:
-            log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
+            log.warning("the process that compiles %s failed; this process compiles instead: %s", name, problem)
         exercise(name, dtype, parts)
         _ready[name, dtype] |= {*parts}
 
 
 def warm_up_first(name: str, dtype: type = np.float32, watch: Callable[[], None] = lambda: None) -> None:
-    """The same of what a new model runs; what it needs later may still be compiled then, see `wait_for_rest`."""
+    """Load what a new model runs, and compile it first if need be; the rest may come later (`wait_for_rest`)."""
     if load(name, dtype):
         return
 
@@ -111,15 +111,15 @@ def warm_up_first(name: str, dtype: type = np.float32, watch: Callable[[], None]
 
 
 def wait_for_rest(name: str, dtype: type) -> None:
-    """Wait until all that the solver runs is there, where that is under way."""
+    """Wait until all that the solver runs is loaded, if that is under way."""
     if (name, dtype) in _rest:
         warm_up(name, dtype)
 
 
 def load(name: str, dtype: type = np.float32) -> bool:
-    """Load what a new model of this solver runs, if all of it is compiled: whether it is. It takes a second at most.
+    """Load what a new model of this solver runs if all of it is compiled; return whether it is. Takes at most 3 s.
 
-    False as well where others load or compile it and are not soon done.
+    Also false if another thread loads or compiles it and does not finish soon.
     """
     if _ready[name, dtype] >= {*FIRST}:
         return True
@@ -128,21 +128,21 @@ def load(name: str, dtype: type = np.float32) -> bool:
 
 
 def end_compiling() -> None:
-    """End the processes that compile now: whoever waits for them in `warm_up` gets Ended."""
+    """End the processes that compile now: `warm_up` raises Ended in the threads that wait for them."""
     global _ended  # noqa: PLW0603  it counts
     _ended += 1
 
 
 @contextmanager
 def _alone(name: str, dtype: type, parts: Sequence[str], seconds: float = -1) -> Iterator[bool]:
-    """Whether this thread alone loads or compiles the solver meanwhile, where somebody still has to."""
+    """Whether this thread alone loads or compiles the solver, and whether that is still needed."""
     if _ready[name, dtype] >= {*parts}:
         yield False
         return
     for tell in before_waiting:
         tell()
     lock = _locks[SOLVERS[name].make, dtype]
-    # Whoever rests with a lock may wait for those who wait for the lock.
+    # A caller that rests while it holds a lock may wait for threads that wait for this lock.
     with resting(lambda: None):
         found = lock.acquire(timeout=seconds)
         try:
@@ -153,7 +153,7 @@ def _alone(name: str, dtype: type, parts: Sequence[str], seconds: float = -1) ->
 
 
 def _loads(name: str, dtype: type, parts: Sequence[str]) -> bool:
-    """Load what these parts of a solver run: False if something is not compiled."""
+    """Load what these parts of a solver run; false if something is not compiled."""
     try:
         with only_loading():
             exercise(name, dtype, parts)
@@ -163,24 +163,24 @@ def _loads(name: str, dtype: type, parts: Sequence[str]) -> bool:
     return True
 
 
-# -- what is run ------------------------------------------------------------------------------------------------------
+# -- the runs ---------------------------------------------------------------------------------------------------------
 
 
 def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
-    """Run once what a model runs, here; the learning always."""
+    """Run once, in this process, what these parts of a model run; the learning always."""
     solver = _new_solver(name, dtype, POINTS_MAX)
     rows = _teach(solver)
     solver.decision(rows)
     if SERVE in parts:
         warm_up_metrics()
-        solver.certificate()  # learning curves have it
+        solver.certificate()  # learning curves need it
     if FINISH in parts:
         solver.finish()
         warm_up_ones(solver.dtype)
         if any(isinstance(one, LASVM) for one in getattr(solver, "machines", [solver])):
             warm_up_together(solver.dtype)
     if FORGET in parts:
-        # An arm of few examples, too, has points without a coefficient that go.
+        # Arms of a race, too, must have points without a coefficient that go, though they see few examples.
         full = _new_solver(name, dtype, len(X), **({"idle_max": 0} if name == "auto" else {}))
         _teach(full)
         full.learn(rows, Y, np.arange(len(X)), again=True)
@@ -194,13 +194,13 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
 
 
 def warm_up_ones(dtype: type) -> None:
-    """Run once what only points of ones need, when they are loaded and when they move."""
+    """Run once the code for points whose values are all 1: loading them, and moving them."""
     points = points_from_rows(rows_from_dense(np.ones((1, 2)), KERNEL, 2, dtype), 2)
     compacted(points, np.arange(1), 2, 2, 2)
 
 
 def warm_up_together(dtype: type) -> None:
-    """Run once what only rows need that are computed together, which many points are worth."""
+    """Run once the code that computes rows together, which solvers use only with many points."""
     rows = rows_from_dense(X, KERNEL, 2, dtype)
     points = points_from_rows(rows, 2)
     features = features_of(rows.indptr, rows.indices, rows.values, 2)
@@ -247,7 +247,7 @@ def _teach(solver: Solver) -> Rows:
     return rows
 
 
-if __name__ == "__main__":  # a process of a crew
+if __name__ == "__main__":  # a compiling process
     begin()
     solver, precision, *parts_of_it = sys.argv[1:]
     exercise(solver, np.dtype(precision).type, parts_of_it)

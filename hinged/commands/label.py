@@ -323,7 +323,7 @@ class Person:
         )
         label = self.label_of(self.keys.next())
         if label is None or same(label, answered.label):
-            self.screen.print(f"left as {given}", markup=False)
+            self.screen.print(f"still {given}", markup=False)
             return
         try:
             anew = "job" in self.session.change(answered, label)

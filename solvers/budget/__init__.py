@@ -1,1 +1,1 @@
-"""Solvers on a budget of support vectors: BSGD and BSCA, and how a point is merged, projected or removed."""
+"""Solvers with at most `budget` support vectors, BSGD and BSCA: how points are merged, projected or removed."""

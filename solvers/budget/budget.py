@@ -1,29 +1,29 @@
 """BSCA and BSGD, kernel SVMs of at most B points (Qaadan, Schueler and Glasmachers, ICPRAM 2019; without a bias).
 
-BSCA (algorithm 2) ascends in each column the dual W(alpha) = alpha.y - 1/2 alpha.K.alpha in the box (0, C w_class) for
-y = +1, (-C w_class, 0) for y = -1, one example at a time:
+BSCA (algorithm 2) ascends the dual of each column, one example at a time. It maximises
+W(alpha) = alpha.y - 1/2 alpha.K.alpha in the box (0, C w_class) for y = +1, (-C w_class, 0) for y = -1:
 
     alpha_i <- clip(alpha_i + (y_i - f(x_i)) / K_ii),   f = sum_s beta_s k(x_s, .),
 
-and the change of alpha_i is added to f as the coefficient of a further point x_i.
+and adds the change of alpha_i to f as the coefficient of a further point x_i.
 
 BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) descends lambda / 2 |w|^2 + the mean hinge loss with the
-rate 1 / (lambda t): beta <- (1 - 1/t) beta, and y_i / (lambda t) more at x_i where y_i f(x_i) < 1.
+rate 1 / (lambda t): beta <- (1 - 1/t) beta, and beta_i grows by y_i / (lambda t) where y_i f(x_i) < 1.
 
-Both keep f on at most B points: where one more would come, two are merged into one (merging.py), or one goes
-and is projected onto the others (factor.py) or forgotten. The coefficients beta of the points are `alpha`
-of solvers/core/coefficients.py; those of the examples, which the box bounds, stand in memory.py.
+Both keep f on at most B points. Where a point more would come, two points are merged (merging.py), or one point is
+projected onto the rest (factor.py) or removed. The coefficients beta of the points are `alpha` of coefficients.py. The
+coefficients alpha of the examples, which the box bounds, are in memory.py.
 
-Where this differs from the paper, since as printed BSCA's accuracy swings from one example to the next and falls from
-pass to pass, and BSGD's swings too; the first two can be switched off:
+Differences from the paper. As printed, BSCA's accuracy swings from one example to the next and falls from pass to pass,
+and BSGD's swings too. The first two differences can be switched off:
 
-- A step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long at the t-th example. Where
-  kernel values are all alike, one example's whole step moves f everywhere, and only long after does C bound it.
-- What predicts is `smooth`, a running average of beta over about `averaging` examples, which is merged and projected
-  along with beta; what it loses in a merge goes to the nearest points (remainder.py). Its weights are those of
-  Shamir and Zhang, ICML 2013, section 4, with eta = 3, until the window is full, and exponential from then on.
-- An example at the very place of a point of its class adds to its coefficient instead of coming in a second time: what
-  algorithm 2 needs for points visited again, and what a merge would do without any degradation.
+- At the t-th example, a step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long. Where
+  kernel values are all alike, the whole step of one example moves f everywhere, long before C bounds it.
+- `smooth` predicts: a running average of beta over about `averaging` examples, merged and projected along with beta.
+  Its loss in a merge goes to the nearest points (remainder.py). Its weights are those in Shamir and Zhang, ICML
+  2013, section 4, with eta = 3, until the window is full, and exponential from then on.
+- An example at exactly the place of a point of its class adds to the point's coefficient instead of entering again.
+  Algorithm 2 needs this for points visited again, and a merge would do the same without any degradation.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ Array = np.ndarray[Any, Any]
 
 
 class BudgetExpansion(CoefficientExpansion):
-    """What solvers on a budget have in common. Other parameters: solvers/core/solver.py.
+    """The base of the solvers on a budget. Other parameters: see `Solver`.
 
-    budget: points held after any example, from 2 to points_max, 100,000 at most, or 5,000 with projection. maintenance:
-    what makes way for a point more: "merge" (RBF only), "project" or "remove"; None for "merge" with the RBF kernel,
-    else "project". merging: how the place of a merged point is found, by "table" or "golden" section.
-    averaging: examples that the running average spans whose coefficients predict, > 0; None to predict with the sharp
-    ones. nearest: points that take over what a merge takes from the average, besides the merged one, from 1 to 200.
-    More than 3 are about as many. None: 19 with a budget of up to 200, else 3.
+    budget: points held after any example, from 2 to points_max; at most 100,000, or 5,000 with projection. maintenance:
+    how the budget is kept: "merge" (rbf only), "project" or "remove"; None for "merge" with rbf, else "project".
+    merging: how the place of a merged point is found, by "table" or "golden" section. averaging: examples that the
+    running average spans, > 0; the averaged coefficients predict. None: the present coefficients predict. nearest:
+    points that take over what a merge takes from the average, besides the merged point, from 1 to 200; above 3 the
+    number is approximate. None: 19 with a budget of up to 200, else 3.
     """
 
     bounded = True
@@ -102,27 +102,27 @@ class BudgetExpansion(CoefficientExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "points, at most; the least useful make way"] = 500,
+        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; the least useful make way"] = 500,
         maintenance: Annotated[
             Literal["merge", "remove", "project"] | None,
-            "what keeps the budget; null: `merge` for the rbf kernel, else `project`",
+            "how the budget is kept; null: `merge` for the rbf kernel, else `project`",
         ] = None,
         merging: Annotated[
-            Literal["table", "golden"], "where a merged point lies: from a table, or by `golden` section"
+            Literal["table", "golden"], "how the place of a merged point is found: by a table or by golden section"
         ] = "table",
         averaging: Annotated[
             int | None,
             Ge(1),
             Lt(2**31),
-            "examples that the running average spans whose coefficients predict; null: the sharp ones predict",
+            "examples that the running average spans; its coefficients predict; null: the present coefficients predict",
         ] = 1000,
         nearest: Annotated[
             int | None,
             Ge(1),
             Le(NEAREST_MAX),
             Since(3),
-            "points that take over what a merge takes from the average, besides the merged one; null: 19 with a budget "
-            "of up to 200, else 3",
+            "points that take over what a merge takes from the average, besides the merged point; null: 19 with a "
+            "budget of up to 200, else 3",
         ] = None,
         **shared: Any,
     ) -> None:
@@ -130,7 +130,7 @@ class BudgetExpansion(CoefficientExpansion):
         if maintenance is None:
             maintenance = "merge" if kernel.code == RBF else "project"
         if maintenance == "merge" and kernel.code != RBF:
-            raise ValueError("points can be merged with the rbf kernel only; others take maintenance project or remove")
+            raise ValueError("points can be merged with the rbf kernel only; other kernels need project or remove")
         most = min(self.points_max, BUDGET_MAX if maintenance != "project" else PROJECTED_MAX)
         if not 2 <= budget <= most:
             raise ValueError(f"budget must be from 2 to {most} here, got {budget}")
@@ -155,12 +155,12 @@ class BudgetExpansion(CoefficientExpansion):
 
     @property
     def merges(self) -> int:
-        """How often two points were merged, or one was projected or removed."""
+        """How often two points were merged, or a point was projected or removed."""
         return int(self.upkeep.counts[MAINTAINED])
 
     @property
     def room(self) -> int:
-        """Examples that may come: points make way by themselves."""
+        """Examples that may come: any number, because points make way by themselves."""
         return UNBOUNDED
 
     @property
@@ -176,12 +176,12 @@ class BudgetExpansion(CoefficientExpansion):
         return self.machine.smooth if self.parameters.window > 0 else self.machine.alpha
 
     def _spread(self) -> Array:
-        """Zeros to spread a row over, as long as one where that is needed."""
+        """Zeros to spread a row over, where that is needed."""
         needed = self.points.columns.shape[0] == 0 or self.upkeep.maintenance == MERGE
         return np.zeros(self.dim if needed else 1, self.dtype)
 
     def make_room(self, nnz: int) -> None:
-        """Grow the arrays so that two rows of nnz non-zeros in all fit. Slots stay what they are."""
+        """Grow the arrays so that two rows of nnz non-zeros in all fit. Points keep their slots."""
         cap, pool = self.points.start.size, self.points.indices.size
         cap = cap * 2 if self.slots + 2 > cap else cap
         needed = int(self.points.used[POOL_USED]) + nnz
@@ -189,7 +189,7 @@ class BudgetExpansion(CoefficientExpansion):
         self._move(np.arange(self.slots), cap, pool)
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Visit a batch in order (Solver.learn); with `again`, what is remembered of an example is taken up."""
+        """Visit a batch in order (Solver.learn); with `again`, go on from the remembered coefficients of an example."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
@@ -223,8 +223,9 @@ class BudgetExpansion(CoefficientExpansion):
     def drop(self, keys: Array) -> None:
         """Take the points of these examples out, and what is remembered of them (Solver.drop).
 
-        BSCA then makes some further steps on points held, and the average begins anew: it would remember for long what
-        f was right after they went. What an older example has brought into a merged point goes with the younger one.
+        BSCA then makes some further steps on points held, and the average starts again: otherwise it would long
+        remember what f was just after they went. The part of an older example in a merged point goes with the younger
+        example.
         """
         self.memory = mem.without(self.memory, np.asarray(keys, np.int64))
         super().drop(keys)
@@ -257,11 +258,11 @@ class BudgetExpansion(CoefficientExpansion):
         return super().certificate() | {"weight_degradation": float(self.upkeep.degradation[0])}
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients and what is remembered of examples, bytes."""
+        """Memory of points, coefficients and what is remembered of examples, in bytes."""
         return super().memory_bytes() + mem.bytes_of(self.memory) + self.upkeep.factor.nbytes
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
         m = self.live if self.upkeep.factor.size else 0
         return (
             super().state()
@@ -274,7 +275,7 @@ class BudgetExpansion(CoefficientExpansion):
         )
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         seen, weights = self._read_seen(checked)
         memory = mem.read_memory(
@@ -300,7 +301,7 @@ class BudgetExpansion(CoefficientExpansion):
             raise ValueError("factor must have a positive diagonal")
         degradation = checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)
         upkeep_counts = checked.take("upkeep_counts", np.int64, (2,), 0, COUNT_MAX)
-        # The memory grows as long as it may and examples come; it must not have to make up for what it has missed.
+        # The memory grows while examples come, up to its limit. A loaded memory must not be smaller than that.
         if memory.key.size < self.places_max and counts[LEARNED] > memory.key.size:
             raise ValueError(f"memory_key has {memory.key.size} places for {counts[LEARNED]} examples")
         if upkeep_counts[VISITED] < counts[LEARNED]:
@@ -310,7 +311,7 @@ class BudgetExpansion(CoefficientExpansion):
         self.upkeep = self.upkeep._replace(factor=factor, degradation=degradation, counts=upkeep_counts)
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine): `factor` is that of the kernel matrix."""
+        """Refuse a state that learning cannot reach (Solver.examine): `factor` must be the kernel matrix's factor."""
         super().examine()
         if not self.upkeep.factor.size:
             return
@@ -319,10 +320,10 @@ class BudgetExpansion(CoefficientExpansion):
         upper, columns = np.triu(self.upkeep.factor[: live.size, : live.size]), np.searchsorted(live, sampled)
         size = np.sqrt(self.points.selves[live][:, None].astype(np.float64) * self.points.selves[sampled])
         if not (np.abs(upper.T @ upper[:, columns] - rows[:, live].T) <= FACTOR_TOL * size).all():
-            raise ValueError("factor must be that of the kernel values between the points")
+            raise ValueError("factor must be the factor of the kernel values between the points")
 
     def known(self) -> Array:
-        """Numbers of the points' examples, and of those that are remembered."""
+        """Numbers of the points' examples, and of the remembered examples."""
         rows = self.memory.number[: self.memory.rows.used[USED]]
         return np.unique(np.concatenate((self.keys(), self.memory.key[self.memory.key != NONE], rows)))
 
@@ -332,10 +333,10 @@ class BSCA(BudgetExpansion):
 
     With averaging=None and step_max=None it is the paper's plain form.
 
-    step_max: the longest step at the beginning, in units of 1 / k(x, x), > 0, or None for no bound. step_decay:
-    examples after which it has shrunk to 1 / sqrt(2), > 0, or infinity for a bound that stays. step_least: what it
-    shrinks to, >= 0. extra_steps: further steps at each example, on one of the last `reservoir` ones, drawn uniformly.
-    remembered: examples whose alpha is known again in a further epoch (memory.py), at least `reservoir`.
+    step_max: the longest step at first, in units of 1 / k(x, x), > 0, or None for no bound. step_decay: examples after
+    which the bound has shrunk to 1 / sqrt(2), > 0, or infinity for a constant bound. step_least: the bound's lower
+    limit, >= 0. extra_steps: further steps after each example, each on one of the last `reservoir` examples, drawn
+    uniformly. remembered: examples whose alpha is still known in a further epoch (memory.py), at least `reservoir`.
     """
 
     fades = True
@@ -349,11 +350,11 @@ class BSCA(BudgetExpansion):
             float | None, Gt(0), "longest step at first, in units of 1 / k(x, x); null: no bound"
         ] = 2.0,
         step_decay: Annotated[float, Gt(0), "examples after which that bound has shrunk to 1 / sqrt(2)"] = 1000.0,
-        step_least: Annotated[float, Ge(0), "what that bound shrinks to"] = 0.25,
-        extra_steps: Annotated[int, Ge(0), Le(1000), "further steps at each example, on recent ones"] = 0,
+        step_least: Annotated[float, Ge(0), "lower limit of that bound"] = 0.25,
+        extra_steps: Annotated[int, Ge(0), Le(1000), "further steps after each example, on recent examples"] = 0,
         reservoir: Annotated[int, Ge(1), Le(2**24), "recent examples kept for these steps"] = 1000,
         remembered: Annotated[
-            int, Ge(1), Le(2**30), "examples whose coefficients are known again in a further epoch"
+            int, Ge(1), Le(2**30), "examples whose coefficients are still known in a further epoch"
         ] = 2**17,
         **shared: Any,
     ) -> None:
@@ -371,7 +372,7 @@ class BSCA(BudgetExpansion):
         self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
 
     def check_weights(self, weights: Array, count: int) -> Array:
-        """The weights of so many examples (Solver.check_weights). Further steps know none of the example they visit."""
+        """Check the weights of `count` examples (Solver.check_weights); extra steps do not know these weights."""
         if self.parameters.extra_steps:
             raise ValueError(
                 f"extra_steps must be 0 where examples have weights of their own, got {self.parameters.extra_steps}"
@@ -379,7 +380,7 @@ class BSCA(BudgetExpansion):
         return super().check_weights(weights, count)
 
     def fade(self, factor: float) -> None:
-        """Let all that has been learned count less (Solver.fade): f, its average, and what examples brought into it."""
+        """Let all that has been learned count less (Solver.fade): f, its average, and the examples' coefficients."""
         check_fade(factor, fades=self.fades)
         for alpha in (self.machine.alpha, self.machine.smooth, self.memory.alpha):
             np.multiply(alpha, factor, out=alpha)
@@ -388,8 +389,8 @@ class BSCA(BudgetExpansion):
 class BSGD(BudgetExpansion):
     """Budgeted stochastic gradient descent (Pegasos on a budget). Other parameters: `BudgetExpansion`.
 
-    lambda is 1 / (C examples), or `regularization` where that is given. examples: the declared n. The weight of a class
-    multiplies its loss.
+    lambda is 1 / (C examples), or `regularization` if that is given. examples: the expected number of examples n. The
+    weight of a class multiplies its loss.
     """
 
     def __init__(
@@ -397,8 +398,8 @@ class BSGD(BudgetExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        examples: Annotated[int, Ge(1), Lt(2**53), "n in lambda = 1 / (C n)"] = 10_000,
-        regularization: Annotated[float | None, Gt(0), "lambda; null: from C and examples"] = None,
+        examples: Annotated[int, Ge(1), Lt(2**53), "n in lambda = 1 / (C n): the expected number of examples"] = 10_000,
+        regularization: Annotated[float | None, Gt(0), "lambda; null: 1 / (C examples)"] = None,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

@@ -1,9 +1,9 @@
-"""Budget maintenance by projection: a point goes, and the rest take over what they can of it.
+"""Budget maintenance by projection: a point goes, and the remaining points take over what they can of it.
 
-Wang, Crammer and Vucetic, JMLR 13, 2012, section 5.2. Of the points held, in the order of their slots, K = U'U is the
-kernel matrix with a small ridge, and U (m, m) float64 upper triangular is the factor kept here. With u the column of
-K^-1 of the point that goes, the projection of phi(x) onto the others has the coefficients -u_s / u_x, and the squared
-distance to it is 1 / u_x: two triangular solves, O(m^2), as are a point's coming and going.
+Wang, Crammer and Vucetic, JMLR 13, 2012, section 5.2. K = U'U is the kernel matrix of the points held, in the order of
+their slots, with a small ridge; U (m, m) float64, upper triangular, is the factor kept here. With u the column of K^-1
+of the point that goes, the projection of phi(x) onto the other points has the coefficients -u_s / u_x, and the squared
+distance to it is 1 / u_x: two triangular solves, O(m^2). Adding and deleting a point also cost O(m^2).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hinged.solvers.core.counts import NONE
 from hinged.solvers.jit.compiled import compiled
 
 RIDGES = {np.float32: 1e-5, np.float64: 1e-10}
-"""The ridge, as a part of k(x, x), by the precision of kernel values: what their rounding may add up to."""
+"""The ridge, relative to k(x, x), by the precision of kernel values: the most their rounding errors may add up to."""
 
 
 @compiled
 def factor_append(factor, m, row, class_of, n, self_value, ridge):
-    """A point behind the m held comes; row (n,) are its kernel values with the slots before it."""
+    """Append a point behind the m points held; row (n,): its kernel values with the slots before it."""
     column = np.empty(m + 1)
     k = 0
     for s in range(n):
@@ -36,7 +36,7 @@ def factor_append(factor, m, row, class_of, n, self_value, ridge):
         rest -= v * v
         for s in range(r + 1, m):
             column[s] -= v * upper[s]
-    # What rounding leaves of a point that depends on the others is no distance.
+    # For a point that depends on the points held, the remainder is rounding, not a distance.
     column[m] = math.sqrt(max(rest, ridge * self_value))
     for r in range(m + 1):
         factor[r, m] = column[r]
@@ -44,7 +44,7 @@ def factor_append(factor, m, row, class_of, n, self_value, ridge):
 
 @compiled
 def inverse_column(factor, m, r):
-    """u (m,), the column r of K^-1."""
+    """u (m,), column r of K^-1."""
     u = np.zeros(m)
     u[r] = 1.0
     for i in range(r, m):
@@ -63,7 +63,7 @@ def inverse_column(factor, m, r):
 
 @compiled
 def factor_delete(factor, m, r):
-    """The point of rank r of m goes: its row's part behind the diagonal goes into the rows below by rotations."""
+    """Delete the point of rank r of m: rotations move the part of its row behind the diagonal into the rows below."""
     gone = factor[r, :m].copy()
     for i in range(r):
         upper = factor[i]
@@ -86,9 +86,9 @@ def factor_delete(factor, m, r):
 
 @compiled
 def project(factor, machine, i, n):
-    """Give the coefficients of slot i to the other slots held of 0..n; returns the weight degradation.
+    """Give the coefficients of slot i to the other slots held of 0..n; return the weight degradation.
 
-    The slot keeps its coefficients, and goes out of the factor.
+    The slot keeps its coefficients and leaves the factor.
     """
     m, r = 0, 0
     for s in range(n):

@@ -1,9 +1,9 @@
-"""Budget maintenance: one point less, at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
+"""Budget maintenance: remove one point at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
 
-The point with the smallest coefficients goes. "merge": into one with a partner of its class and side
-(merging.py), or onto the nearest of its class where there is none, and its part of the average to the nearest
-points (remainder.py); "project": onto all others (factor.py); "remove": without a trace. What that
-changes the vector w of each column by, squared and summed, is the weight degradation.
+The point with the smallest coefficients goes. "merge": it is merged with a partner of its class and sign (merging.py),
+or projected onto the nearest point of its class where there is no partner; its part of the average goes to the nearest
+points (remainder.py). "project": onto all remaining points (factor.py). "remove": without a trace. The squared change
+of the vector w of each column, summed, is the weight degradation.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ VISITED, MAINTAINED = range(2)  # places in Upkeep.counts
 
 @handed
 class Upkeep(NamedTuple):
-    """What budget maintenance keeps besides the points, and how it goes about it.
+    """The data of budget maintenance besides the points.
 
-    maintenance  MERGE, PROJECT or REMOVE
-    nearest      points that take over what a merge takes from the average (remainder.py)
-    table        (GRID + 1, GRID + 1, 2) float64, or (0, 0, 2)  of a merge (merging.py)
-    factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (factor.py)
-    degradation  (1,) float64                              weight degradation, summed over all maintenance
-    counts       (2,) int64                                examples visited (t of the papers), points made way
+    maintenance  MERGE, PROJECT or REMOVE.
+    nearest      points that take over what a merge takes from the average (remainder.py).
+    table        (GRID + 1, GRID + 1, 2) float64, or (0, 0, 2)  of a merge (merging.py).
+    factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (factor.py).
+    degradation  (1,) float64                              weight degradation, summed over all maintenance.
+    counts       (2,) int64                                examples visited (t of the papers), points made way.
     """
 
     maintenance: int
@@ -68,7 +68,7 @@ class Upkeep(NamedTuple):
 
 
 def empty_upkeep(budget: int, maintenance: str, merging: str, nearest: int) -> Upkeep:
-    """For an expansion of `budget` points, none yet."""
+    """The data for an expansion of `budget` points, without points yet."""
     side = budget + 1 if maintenance == "project" else 0
     return Upkeep(
         MAINTENANCE.index(maintenance),
@@ -82,9 +82,9 @@ def empty_upkeep(budget: int, maintenance: str, merging: str, nearest: int) -> U
 
 @compiled
 def smallest(points, machine, n, passed):
-    """The slot of 0..n, none of those `passed`, with the least |alpha|^2 k(x, x) over the columns, and that; or NONE.
+    """(slot, size) with the least |alpha|^2 k(x, x) over the columns, among 0..n without `passed`; or (NONE, inf).
 
-    Of equals the oldest: in BSGD all points that were never merged are equal but for rounding.
+    Among equal sizes the oldest point is taken: in BSGD all points that were never merged are equal up to rounding.
     """
     sizes = np.empty(n)
     for s in range(n):
@@ -102,15 +102,15 @@ def smallest(points, machine, n, passed):
 
 @in_place
 def merged_key(i, j):
-    """The key of a merged point, from those of its parts: -2 - the number of the younger example in it."""
+    """The key of a merged point, from the keys of its parts: -2 - (the number of the younger example in it)."""
     return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
 
 
 @in_place
 def merge(kernel, points, machine, upkeep, i, j, near, row, spread):
-    """Replace points i and j by their best single one; returns the weight degradation. There must be room.
+    """Replace points i and j by the single point that fits best; return the weight degradation. There must be room.
 
-    row (n,) holds k(x_i, .), near (m,) the nearest points.
+    row (n,): k(x_i, .). near (m,): the nearest points.
     """
     kappa = float(row[j])
     aa, bb, ab = products(machine.alpha, i, j)
@@ -118,7 +118,7 @@ def merge(kernel, points, machine, upkeep, i, j, near, row, spread):
     log_kappa = log(max(kappa, KAPPA_LEAST))
     p, q = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
     first = points.used[POOL_USED]
-    # The new row is written where it will stand.
+    # The new row is written directly to its place in the pool.
     size = join(points, i, j, h, points.indices[first:], points.values[first:])
     indices, values = points.indices[first : first + size], points.values[first : first + size]
     norm = values.dtype.type(0.0)
@@ -151,7 +151,7 @@ def nearest_of_class(class_of, row, n, i, near):
 
 @in_place
 def absorb(machine, i, j, kappa):
-    """Project the coefficients of point i, which is about to go, onto point j; returns the weight degradation."""
+    """Project the coefficients of point i, which is about to go, onto point j; return the weight degradation."""
     for c in range(machine.alpha.shape[0]):
         machine.alpha[c, j] += kappa * machine.alpha[c, i]
     machine.key[j] = merged_key(machine.key[i], machine.key[j])
@@ -160,7 +160,7 @@ def absorb(machine, i, j, kappa):
 
 @in_place
 def go(kernel, points, machine, upkeep, i, near, row, spread):
-    """Point i leaves, but for its part in the average."""
+    """Remove point i; its part in the average goes to the nearest points."""
     if is_averaged(machine.smooth, i, NONE):
         hand_on(kernel, points, machine, i, NONE, NONE, near, upkeep.nearest, row, spread)
     leave(machine, i)
@@ -168,7 +168,7 @@ def go(kernel, points, machine, upkeep, i, near, row, spread):
 
 @compiled
 def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
-    """Merge point i, the smallest, or the next larger one that is not the only point of its class.
+    """Merge point i, the smallest, or the next larger point that is not the only point of its class.
 
     Returns the weight degradation.
     """
@@ -183,7 +183,7 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
             return merge(kernel, points, machine, upkeep, i, j, near[:m], row, spread)
         j = nearest_of_class(machine.class_of, row, n, i, near[:m])
         if j != NONE:
-            # A step back from an example that was merged pulls against all others of its class.
+            # No partner of its sign: such a step back, if merged, would pull against all other points of its class.
             degradation = absorb(machine, i, j, float(row[j]))
             go(kernel, points, machine, upkeep, i, near[:m], row, spread)
             return degradation
@@ -197,9 +197,9 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
 
 @compiled
 def make_way(kernel, points, machine, upkeep, known, spread, row):
-    """Budget maintenance (algorithm 1): one point less, at the cost of some weight degradation.
+    """Budget maintenance (algorithm 1): remove one point, at the cost of some weight degradation.
 
-    row (cap,) is scratch, and holds the kernel row of slot `known` to begin with, if that is not NONE.
+    row (cap,) is scratch. At first it holds the kernel row of slot `known`, if `known` is not NONE.
     """
     n = points.used[USED]
     i, size = smallest(points, machine, n, np.empty(0, np.int64))
@@ -208,7 +208,7 @@ def make_way(kernel, points, machine, upkeep, known, spread, row):
         upkeep.degradation[0] += merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row)
         return
     if upkeep.maintenance == MERGE and is_averaged(machine.smooth, i, NONE):
-        # What has nothing more to say to learning may still predict.
+        # A point that no longer matters to learning may still matter to predictions.
         if i != known:
             point_row(kernel, points, i, points, 0, n, spread, row)
             machine.counts[VALUES] += n

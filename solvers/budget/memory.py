@@ -1,17 +1,17 @@
-"""What a dual solver on a budget must remember of examples besides its points: their own alpha, and the last rows.
+"""The memory of a dual solver on a budget, besides its points: the examples' own alpha, and the last rows.
 
-alpha by key: the example of number k stands at place k modulo T, where a younger one takes its place. Numbers that
-count up make it the memory of the last T examples. An example without a place has alpha = 0.
+alpha by key: example number k has place k modulo T, where a younger example overwrites it. With consecutive numbers it
+is the memory of the last T examples. An example without a place has alpha = 0.
 
-key      (T,) int64       number of the example, NONE where nothing stands
-alpha    (K, T) float64   signed, within the box of the example's class
+key      (T,) int64       number of the example, NONE for an empty place.
+alpha    (K, T) float64   signed, within the box of the example's class.
 
-The last rows, for further steps on them: a store of sparse points without columns (core/points.py), of twice as many
-slots as rows are wanted, whose older half goes when it is full.
+The last rows, for further steps on them: a store of sparse points without columns (core/points.py). It has twice as
+many slots as rows are wanted; when it is full, its older half goes.
 
-rows      Points
+rows      Points.
 class_of  (2 R,) int32
-number    (2 R,) int64    the examples' numbers
+number    (2 R,) int64    the examples' numbers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 PLACES_MIN = 1024
-NO_COLUMNS = 2**31  # a dim for which a point store keeps no columns
+NO_COLUMNS = 2**31  # a dim so large that a point store keeps no columns
 
 
 @handed
 class Memory(NamedTuple):
-    """The arrays, as compiled code takes them; see the module's docstring."""
+    """The arrays as compiled code takes them; see the module's docstring."""
 
     key: Array
     alpha: Array
@@ -51,7 +51,7 @@ class Memory(NamedTuple):
 
 
 def empty_memory(columns: int, places: int, recent: int, dtype: type) -> Memory:
-    """A memory of so many places, and of the last `recent` rows."""
+    """A memory of `places` places, and of the last `recent` rows."""
     rows = pts.empty_points(NO_COLUMNS, dtype, 2 * recent)
     slots = rows.start.size
     return Memory(
@@ -72,7 +72,7 @@ def place_of(memory, key):
 
 @in_place
 def take_place(memory, key):
-    """Give the example a place, with alpha = 0; whoever stood there is forgotten."""
+    """Give the example a place, with alpha = 0. The example that stood there is forgotten."""
     at = key % memory.key.shape[0]
     memory.key[at] = key
     for c in range(memory.alpha.shape[0]):
@@ -89,7 +89,7 @@ def keep_row(memory, own, key, indices, values, norm, self_value):
 
 
 def with_places(memory: Memory, places: int) -> Memory:
-    """The same with more places."""
+    """The memory with more places."""
     columns = memory.alpha.shape[0]
     key, alpha = np.full(places, NONE, np.int64), np.zeros((columns, places))
     taken = np.flatnonzero(memory.key != NONE)
@@ -100,7 +100,7 @@ def with_places(memory: Memory, places: int) -> Memory:
 
 
 def with_columns(memory: Memory, classes: int) -> Memory:
-    """The same for `classes` classes: see Solver._add_columns."""
+    """The memory for `classes` classes: see Solver._add_columns."""
     columns, places = memory.alpha.shape
     if columns == 0 or classes < 3:
         return memory._replace(alpha=np.zeros((min(classes, 1), places)))
@@ -113,7 +113,7 @@ def with_columns(memory: Memory, classes: int) -> Memory:
 
 
 def without(memory: Memory, keys: Array) -> Memory:
-    """The same that remembers nothing of the examples of these numbers."""
+    """The memory without anything of the examples with these numbers."""
     at = keys % memory.key.size
     at = at[memory.key[at] == keys]
     memory.key[at], memory.alpha[:, at] = NONE, 0.0
@@ -128,7 +128,7 @@ def without(memory: Memory, keys: Array) -> Memory:
 
 
 def with_room(memory: Memory, recent: int, nnz: int) -> Memory:
-    """The last `recent` rows moved to the front, with room for one more of nnz non-zeros."""
+    """The memory with its last `recent` rows at the front, and room for another row of nnz non-zeros."""
     used = int(memory.rows.used[USED])
     kept = np.arange(max(used - recent, 0), used) if used == memory.rows.start.size else np.arange(used)
     needed = int(memory.rows.length[kept].sum()) + nnz
@@ -166,7 +166,7 @@ def read_memory(
     recent: int,
     bound: float,
 ) -> Memory:
-    """The checked memory of a state, for a solver of at most `places` places and `recent` rows; bound: of any alpha."""
+    """Check the memory of a state, for a solver of at most `places` places and `recent` rows; bound: of any alpha."""
     key = checked.take("memory_key", np.int64, (None,), NONE, COUNT_MAX)
     if not 0 < key.size <= places:
         raise ValueError(f"memory_key must have from 1 to {places} places, got {key.size}")
@@ -190,5 +190,5 @@ def read_memory(
 
 
 def bytes_of(memory: Memory) -> int:
-    """Memory of all arrays, bytes."""
+    """Memory of all arrays, in bytes."""
     return pts.bytes_of(memory.rows) + int(sum(a.nbytes for a in (memory.key, memory.alpha, memory.class_of)))

@@ -1,19 +1,19 @@
 """Budget maintenance by merging two points into one, for the RBF kernel.
 
-Wang, Crammer and Vucetic, JMLR 13, 2012, section 5.3; Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1; the
-table is that of Glasmachers and Qaadan, "Speeding up Budgeted Stochastic Gradient Descent SVM Training with
-Precomputed Golden Section Search", LOD 2018.
+Wang, Crammer and Vucetic, JMLR 13, 2012, section 5.3; Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1; for
+the table Glasmachers and Qaadan, "Speeding up Budgeted Stochastic Gradient Descent SVM Training with Precomputed Golden
+Section Search", LOD 2018.
 
-The points x_min and x, of coefficients a and b (K,) over the columns, become z = h x_min + (1 - h) x, 0 <= h <= 1, of
-the coefficients that fit best, a p + b q with p = k(x_min, z) = kappa^((1 - h)^2) and q = k(x, z) = kappa^(h^2), where
+The points x_min and x, with coefficients a and b (K,) over the columns, become z = h x_min + (1 - h) x, 0 <= h <= 1.
+The coefficients that fit best are a p + b q, where p = k(x_min, z) = kappa^((1 - h)^2), q = k(x, z) = kappa^(h^2) and
 kappa = k(x_min, x). The weight degradation, summed over the columns, is
 
     |a phi(x_min) + b phi(x) - (a p + b q) phi(z)|^2 = |a|^2 + |b|^2 + 2 kappa a.b - |a p + b q|^2,
 
-so h maximises |a p + b q|^2. (Algorithm 1 prints the two powers of kappa interchanged.) In one column that depends on
-kappa and m = b / (a + b) alone; with |a| <= |b| the maximum lies in h <= 1/2 and is the only one there, while for
-kappa < exp(-2) there may be a lower one above. The table holds h, to merge by, and the weight degradation in units of
-|a|^2 (1 - kappa)^2, to choose the partner by: in these units it is of one size everywhere.
+so h maximises |a p + b q|^2. (Algorithm 1 prints the two powers of kappa interchanged.) In one column this depends only
+on kappa and m = b / (a + b). With |a| <= |b| the maximum lies in h <= 1/2 and is the only maximum there; for
+kappa < exp(-2) there may be a lower maximum above. The table holds h, for merging, and the weight degradation in units
+of |a|^2 (1 - kappa)^2, for choosing the partner: in these units it has one size everywhere.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from hinged.solvers.jit.compiled import in_place
 
 Array = np.ndarray[Any, Any]
 
-PLACE, DEGRADATION = range(2)  # what the table holds
+PLACE, DEGRADATION = range(2)  # entries of the table
 GRID = 256  # steps of the table in either direction
-KAPPA_LEAST = 1e-30  # points further apart are merged as if they were this near
-BLOCK = 32  # points that are passed over at once
-LEAST_SHARE = 1e-4  # of |a| in |a| + |b|: where m = 1 stands in the table for what m tends to
-NEAREST_KAPPA = 0.999  # the same of kappa = 1
+KAPPA_LEAST = 1e-30  # points farther apart than this kernel value are merged as if they had it
+BLOCK = 32  # points of a block that is skipped at once if none is near enough
+LEAST_SHARE = 1e-4  # share of |a| in |a| + |b| that replaces 0 at m = 1, for the limit of the table's entries
+NEAREST_KAPPA = 0.999  # replaces kappa = 1 in the same way
 GOLDEN = 0.6180339887498949
 GOLDEN_STEPS = 40  # 0.5 * GOLDEN^40 is 2e-9
-BIFURCATION = 0.7991528017874561  # 2 (1 - 1 / e)^2: weight degradation of equal coefficients 1 at kappa = exp(-2)
+BIFURCATION = 0.7991528017874561  # 2 (1 - 1 / e)^2: weight degradation of two coefficients of 1 at kappa = exp(-2)
 
 
 @in_place
@@ -68,7 +68,7 @@ def golden_section(aa, bb, ab, log_kappa, low, high):
 
 @in_place
 def best_place(aa, bb, ab, log_kappa):
-    """The h in 0..1 where `fit` is largest: the better one of the maxima in the two halves."""
+    """The h in 0..1 where `fit` is largest: the better of the maxima in the two halves."""
     best, most = 0.0, -1.0
     for half in (0.0, 0.5):
         h = golden_section(aa, bb, ab, log_kappa, half, half + 0.5)
@@ -108,7 +108,7 @@ def fill_table(table):
 
 @cache
 def table_of(merging: str) -> Array:
-    """The table for merging "table"; an empty one for "golden"."""
+    """The table for merging "table"; an empty table for "golden"."""
     if merging == "golden":
         return np.zeros((0, 0, 2))
     table = np.empty((GRID + 1, GRID + 1, 2))
@@ -142,7 +142,7 @@ def products(alpha, i, j):
 
 @in_place
 def are_parallel(aa, bb, ab):
-    """Whether the coefficients of two points differ by a factor alone, as they always do in one column."""
+    """Whether the coefficients of two points differ only by a factor, as they always do in one column."""
     return ab * ab >= (1.0 - 1e-9) * (aa * bb)
 
 
@@ -162,8 +162,8 @@ def place(table, aa, bb, ab, kappa):
 def rank(table, aa, bb, ab, kappa):
     """The weight degradation of a merge with |a| <= |b|, near enough to choose the partner by.
 
-    With a table and several columns it is that at the h of one column with coefficients |a| and |b|: never better than
-    what the partner then gets.
+    With a table and several columns, h is taken from one column with coefficients |a| and |b|. The result is then never
+    better than the actual merge.
     """
     if table.shape[0] == 0:
         return place(table, aa, bb, ab, kappa)[1]
@@ -177,13 +177,13 @@ def rank(table, aa, bb, ab, kappa):
 
 @in_place
 def may_merge(alpha, class_of, i, j):
-    """Whether two points are of one class and pull to the same side."""
+    """Whether two points are of one class and their coefficients have one direction."""
     return j != i and class_of[i] == class_of[j] and products(alpha, i, j)[2] > 0.0
 
 
 @in_place
 def has_mate(alpha, class_of, i, n):
-    """Whether point i may merge with one of 0..n; with several columns, whether it perhaps may."""
+    """Whether point i may merge with one of 0..n; with several columns, whether it possibly may."""
     a, own, found = alpha[0, i], class_of[i], alpha.shape[0] > 1
     for j in range(n):
         found |= (class_of[j] == own) & (j != i) & (a * alpha[0, j] > 0.0)
@@ -192,14 +192,14 @@ def has_mate(alpha, class_of, i, n):
 
 @in_place
 def find_partner(table, alpha, class_of, i, row, n, near):
-    """The partner of point i whose merge degrades least, or NONE; row (n,) holds k(x_i, .), near (m,) points near it.
+    """The partner of point i whose merge degrades least, or NONE; row (n,): k(x_i, .), near (m,): points near it.
 
-    At a given kappa a merge degrades least if both coefficients are equal and parallel, by 2 |a|^2 (1 - sqrt(kappa))^2
-    while kappa >= exp(-2). So from the best merge so far follows how near a better partner must be.
+    At a given kappa, a merge degrades least if both coefficients are equal and parallel, by 2 |a|^2 (1 - sqrt(kappa))^2
+    while kappa >= exp(-2). So the best merge so far determines how near a better partner must be.
     """
     kind = row.dtype.type
     first, best, least, enough = NONE, NONE, np.inf, kind(0.0)
-    # A near one first: few others are near enough then.
+    # Try a near point first: then few other points are near enough.
     for t in range(near.shape[0]):
         if first == NONE and may_merge(alpha, class_of, i, near[t]):
             first = near[t]
@@ -213,7 +213,7 @@ def find_partner(table, alpha, class_of, i, row, n, near):
         end, found = min(begin + BLOCK, n), False
         block = row[begin:end]
         for k in range(end - begin):
-            found |= block[k] >= enough  # mostly not: without a branch, so that vector instructions find out
+            found |= block[k] >= enough  # hardly ever true; without a branch the loop becomes vector instructions
         for j in range(begin, end if found else begin):
             if row[j] >= enough and j != first and may_merge(alpha, class_of, i, j):
                 aa, bb, ab = products(alpha, i, j)

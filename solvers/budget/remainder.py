@@ -1,8 +1,8 @@
-"""What a merge takes from the average, handed on to the nearest points.
+"""Hands what a merge takes from the average on to the nearest points.
 
-The place of a merged point z is chosen for the coefficients alpha that learn (merging.py), and each merge moves
-it a little. For them the next steps make good; the averaged ones, `smooth`, would ride along and come to stand for
-another function than the average of f. So what they lose in a merge of x_i and x_j,
+The place of a merged point z is chosen for the coefficients alpha that learn (merging.py), and each merge moves f a
+little. The next steps correct that for alpha. The averaged coefficients, `smooth`, are not corrected, and would come to
+represent another function than the average of f. So their loss in a merge of x_i and x_j,
 
     r = s_i phi(x_i) + s_j phi(x_j) - s_z phi(z),      s_z = p s_i + q s_j,
 
@@ -24,24 +24,24 @@ from hinged.solvers.core.simd.vectors import elementwise
 from hinged.solvers.jit.compiled import compiled, in_place
 
 NEAREST, SMALL_BUDGET = 19, 200
-"""Points that take over what a merge takes from the average, beside the merged one, with budgets up to this one.
+"""With budgets up to SMALL_BUDGET, NEAREST points besides the merged point take over the average's loss in a merge.
 
-With fewer the average comes off what it stands for where rows have more than two columns; with more merges take longer.
-Larger budgets have FEW: there a merge moves the average less.
+With fewer points the average drifts where rows have more than two columns; with more points merges take longer. Larger
+budgets use FEW points: there a merge moves the average less.
 """
 
 NEAREST_MAX = 200
 
-FEW = 3  # up to so many are found in order
-HALVINGS = 24  # of kernel values, for one that about as many are above as are to be found
+FEW = 3  # up to this many nearest points are found in order
+HALVINGS = 24  # bisections in search of a kernel value that about the wanted number of points exceeds
 
-WIDTH = 8  # numbers that rows of kernel values are rounded up to: they fill vectors
-RIDGE = 1e-3  # keeps points that nearly coincide from taking large coefficients against each other
+WIDTH = 8  # rows of kernel values are rounded up to a multiple of this, so that they fill vectors
+RIDGE = 1e-3  # keeps nearly coinciding points from taking large coefficients against each other
 
 
 @in_place
 def nearest_points(class_of, row, n, i, near):
-    """The slots of 0..n but i with the largest values in row (n,), largest first, to near (m,); how many."""
+    """Fill near (m,) with the slots of 0..n, except i, of the largest values in row (n,), in order; return how many."""
     count, enough = 0, row.dtype.type(-1.0)
     for s in range(n):
         if row[s] > enough and class_of[s] != NONE and s != i:
@@ -58,7 +58,7 @@ def nearest_points(class_of, row, n, i, near):
 
 @in_place
 def count_above(class_of, row, n, i, j, least):
-    """Of the points 0..n but i and j, how many have a larger value in row (n,) than this one."""
+    """How many of the points 0..n without i and j have a value in row (n,) above `least`."""
     count = 0
     for s in range(n):
         count += (row[s] > least) & (class_of[s] != NONE) & (s != i) & (s != j)
@@ -67,10 +67,10 @@ def count_above(class_of, row, n, i, j, least):
 
 @in_place
 def near_points(class_of, row, n, i, j, near):
-    """The slots of 0..n but i and j with the largest values in row (n,), to near (m + 1,); how many.
+    """Write the slots of 0..n without i and j with the largest values in row (n,) to near (m + 1,); return how many.
 
-    They are those above a value that is found by halving, so that no branch hangs on any of them: at most m, and three
-    quarters of m where there are more and no values are equal.
+    They are the points above a value found by halving, so that no branch depends on a single point. There are at most
+    m, and at least three quarters of m where there are more points and no equal values.
     """
     kind, most = row.dtype.type, near.shape[0] - 1
     low, high, least = 0.0, 1.0, kind(0.0)
@@ -96,7 +96,7 @@ def near_points(class_of, row, n, i, j, near):
 def fill_tile(points, near, spread, tile, norms):
     """Write the points near (m,) to tile (features, > m) of zeros, feature-major, and their norms.
 
-    spread (dim,), zeros before, says which row of the tile a feature has, from 1 on.
+    spread (dim,), zero before, gives the row of the tile that a feature has, counted from 1.
     """
     count = 0
     for u in range(near.shape[0]):
@@ -120,8 +120,9 @@ _less_twice = elementwise(lambda target, first, second, a, b: (target - first * 
 
 @in_place
 def tile_row(points, s, tile, norms, spread, inner, distances):
-    """Inner sums of point s with those of a tile, added to `inner` of zeros as `kernel_row` adds them; to `distances`
-    what their squared distance is without it.
+    """Add the inner sums of point s with the points of a tile to `inner`, zeros, in the order of `kernel_row`.
+
+    distances becomes the squared distances without the inner sums.
     """
     size, norm = inner.shape[0], points.norm[s]
     for p in range(points.start[s], points.start[s] + points.length[s]):
@@ -134,12 +135,12 @@ def tile_row(points, s, tile, norms, spread, inner, distances):
 
 @in_place
 def solve(A, b, m):
-    """b[:, :m] <- A^-1 b of each column; A (m, m) is positive definite, and its upper triangle overwritten.
+    """b[:, :m] <- A^-1 b of each column; A (m, m) is positive definite, and its upper triangle is overwritten.
 
     A = U'U, two rows at a time. The diagonal holds the reciprocals.
     """
     for k in range(0, m, 2):
-        # Rounding of kernel values is far below the ridge.
+        # Rounding errors of kernel values are far below the ridge.
         A[k, k] = 1.0 / math.sqrt(max(A[k, k], 0.5 * RIDGE))
         _times((A[k, k + 1 : m],), (A[k, k],), m - k - 1)
         if k + 1 == m:
@@ -163,7 +164,7 @@ def solve(A, b, m):
 
 @in_place
 def find_values(kernel, points, near, j, z, spread, tile, norms, values, distances):
-    """Kernel values with each near point, to values (rows * width,): of these, and unless z = NONE of j and z."""
+    """Fill values (rows * width,): kernel values of near points (and of j and z, unless z = NONE) with near points."""
     m, width = near.shape[0], norms.shape[0]
     fill_tile(points, near, spread, tile, norms)
     for u in range(values.shape[0] // width):
@@ -177,7 +178,7 @@ def find_values(kernel, points, near, j, z, spread, tile, norms, values, distanc
 
 @in_place
 def hand_over(smooth, i, j, z, near, row, values, width, A, b):
-    """smooth_k grows by c_k, by these kernel values; A (m + 1, m + 1) and b (K, m + 1) are scratch."""
+    """smooth_k grows by c_k, from these kernel values; A (m + 1, m + 1) and b (K, m + 1) are scratch."""
     m, columns = near.shape[0], smooth.shape[0]
     of_j, of_z, size = m * width, (m + 1) * width, m if z == NONE else m + 1
     for u in range(m):
@@ -206,9 +207,9 @@ def hand_over(smooth, i, j, z, near, row, values, width, A, b):
 def hand_on(kernel, points, machine, i, j, z, near, most, row, spread):
     """Give what the average loses to the `most` nearest points, when slots i and j are about to leave for z.
 
-    row (n,) holds k(x_i, .). near (FEW + 1 at most,) are the points nearest to x_i, of which the first `most` but j
-    serve if these are few; it is overwritten. spread (dim,) of zeros is scratch. With j = z = NONE, i leaves alone and
-    nothing stands for it.
+    row (n,): k(x_i, .). near (at most FEW + 1,): the points nearest to x_i; it is overwritten. If `most` is at most
+    FEW, the first `most` of near without j are used. spread (dim,) of zeros is scratch. With j = z = NONE, i leaves
+    alone and no point replaces it.
     """
     m, features = 0, 0
     if most > FEW:
@@ -239,7 +240,7 @@ def hand_on(kernel, points, machine, i, j, z, near, most, row, spread):
 
 @in_place
 def is_averaged(smooth, i, j):
-    """Whether one of these points, i alone if j = NONE, has a part in the average."""
+    """Whether point i, or point j if it is not NONE, has a part in the average."""
     has = False
     for c in range(smooth.shape[0]):
         has |= smooth[c, i] != 0.0 or (j != NONE and smooth[c, j] != 0.0)

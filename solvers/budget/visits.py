@@ -1,4 +1,4 @@
-"""One visit of BSCA or BSGD after the other, as compiled code: budget.py says what they are."""
+"""The visits of BSCA and BSGD, as compiled code; budget.py describes the solvers."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ Array = np.ndarray[Any, Any]
 
 HOLES_MIN = 16
 
-VISIT_WORK = 8  # of a visit for each coefficient, beside kernel values
+VISIT_WORK = 8  # work of a visit per coefficient, beside kernel values
 BUDGET_MAX = 100_000
-PROJECTED_MAX = 5_000  # the factor then takes 200 MB
+PROJECTED_MAX = 5_000  # largest budget with projection; its factor takes 200 MB
 ETA = 3.0
-FACTOR_TOL = 1e-2  # of k(x, x): the ridge, and more than rounding
-RESETTLE_STEPS = 5  # of BSCA for each point dropped: more would fit points that are the hard examples
+FACTOR_TOL = 1e-2  # tolerance of the factor in `examine`, relative to k(x, x): covers the ridge and rounding
+RESETTLE_STEPS = 5  # steps of BSCA per point dropped; more would overfit the points held, which are the hard examples
 
 
 @handed
 class BudgetParameters(NamedTuple):
-    """What compiled code takes of the constructors' parameters; 0 stands for none.
+    """The constructors' parameters that compiled code needs; 0 stands for None.
 
-    rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_*: the bound on a step, in units
-    of 1 / K_ii. recent: rows kept for extra_steps.
+    rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_*: bound of a step, in units of
+    1 / K_ii. recent: rows kept for extra_steps.
     """
 
     budget: int
@@ -77,10 +77,10 @@ class BudgetParameters(NamedTuple):
 
 @in_place
 def twin_of(points, machine, own, self_value, row, n):
-    """The point of class `own` at the same place as the example whose kernel row (n,) this is, or NONE."""
+    """The point of class `own` at the same place as the example with this kernel row (n,), or NONE."""
     near = False
     for s in range(n):
-        near |= row[s] >= self_value  # hardly ever: without a branch, so that vector instructions find out
+        near |= row[s] >= self_value  # hardly ever true; without a branch the loop becomes vector instructions
     for s in range(n if near else 0):
         if row[s] >= self_value and machine.class_of[s] == own and points.selves[s] == self_value:
             return s
@@ -100,7 +100,7 @@ def ascent_step(y, f, old, bound, self_value, t, parameters):
 @in_place
 def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, indices, values, norm, self_value,
     spread, row, f):  # fmt: skip
-    """A step on one example in every column, and budget maintenance; row (n,) is its kernel row, f (K,) = alpha.row.
+    """A step on one example in every column, and budget maintenance; row (n,): its kernel row; f (K,) = alpha.row.
 
     f becomes the change of the example's coefficients. An example with k(x, x) = 0 cannot change anything.
     """
@@ -156,7 +156,7 @@ def average(machine, n, t, window):
 
 @in_place
 def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, random, spread, row, steps):
-    """So many further steps of BSCA on points held, drawn uniformly. There must be one."""
+    """Make `steps` further steps of BSCA on points held, drawn uniformly. There must be a point."""
     columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
     for _ in range(steps):
         s = random_below(random, n)
@@ -196,12 +196,13 @@ def longest_row(points, memory):
 def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, places_max, seen, random, spread,
     batch, begin, visits, value_work, work_max, f, row,
     scores):  # fmt: skip
-    """Visit rows begin.. of a batch, each followed by extra_steps recent ones; returns (rows, visits done, why).
+    """Visit rows begin.. of a batch, each followed by extra_steps recent rows; return (rows, visits done, why it
+    stopped).
 
-    classes (m,) int64, keys (m,) int64; bounds (classes,) is C w_class, or w_class for BSGD. `visits` are done already
-    of row `begin`. scores (m, K) receives the decision values right before each row is learned. Stops before a visit
-    for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of a
-    kernel value. f (K,) float64 and row (cap,) are scratch.
+    classes (m,) int64, keys (m,) int64. bounds (classes,): C w_class, or w_class for BSGD. visits: visits of row
+    `begin` already done. scores (m, K) receives the decision values just before each row is learned. Stops before a
+    visit for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of
+    a kernel value. f (K,) float64 and row (cap,) are scratch.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
@@ -215,7 +216,7 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
             n = points.used[USED]
             if work + value_work * (machine.counts[VALUES] - begun) > work_max:
                 return r, v, NEEDS_REST
-            # One new row, and one merged from two.
+            # Room for one new row, and one row merged from two.
             needed = longest + min(2 * longest, parameters.dim)
             if n + 2 > points.start.shape[0] or points.used[POOL_USED] + needed > points.indices.shape[0]:
                 return r, v, NEEDS_ROOM

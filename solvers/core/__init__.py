@@ -1,1 +1,1 @@
-"""What all solvers stand on: kernels, rows of examples, points, sums of a fixed order, and what a solver is."""
+"""The parts that all solvers share: kernels, rows, points, sums in a fixed order, and the interface `Solver`."""

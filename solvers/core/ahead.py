@@ -1,12 +1,13 @@
-"""Kernel rows of the next examples of a batch, computed together before they are learned.
+"""Kernel rows of the next examples of a batch, computed together before the examples are learned.
 
-A row reads a number of each point for each of its features, which of many points no cache near the processor holds: it
-takes as long as memory does. Rows that go over the points together, block by block, read each feature of a block once:
-it stays in registers while the products are added to the sums of all rows that have the feature, which the first-level
-cache holds (`add_feature`). Each sum gets a
-multiplication and an addition for each feature, in ascending order, never fused: the bits of kernels.py. What has come
-since they were computed a row still lacks when its turn comes; that is brought up to date as in any line of the row
-cache.
+A kernel row reads one number of each point for each feature of the row. With many points no nearby cache holds these
+numbers, so the row takes as long as reading memory does. Rows computed together go over the points block by block and
+read each feature of a block once. The feature's numbers stay in registers while their products are added to the sums of
+all rows that have the feature; the first-level cache holds those sums (`add_feature`).
+
+Each sum gets one multiplication and one addition per feature, in ascending order, never fused: the bits of kernels.py.
+A row computed ahead lacks the points that came after it was computed. They are added when its turn comes, as in any
+line of the row cache.
 """
 
 from __future__ import annotations
@@ -29,35 +30,36 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 ROWS = 32
-"""That are computed together: what came since the first of them is little beside thousands of points."""
+"""Rows computed together. Few enough that the points learned meanwhile are little beside thousands of points."""
 
 ROWS_LEAST = 4
-"""Fewer are not worth a call."""
+"""Rows below which computing together is not worth the call."""
 
 COLUMNS_BYTES_LEAST = 2**21
-"""Of the columns: less stays in the second-level cache from row to row."""
+"""Size of the feature-major columns, in bytes, below which the second-level cache keeps them from row to row."""
 
 BEGIN, END, FILLED = range(3)
 
 
 @handed
 class Ahead(NamedTuple):
-    """rows (ROWS, width), or (0, 0); of (3,) int64: rows BEGIN..END of a batch with the first FILLED points."""
+    """rows (ROWS, width), or (0, 0); of (3,) int64: rows BEGIN..END of the batch with the first FILLED points."""
 
     rows: Array
     of: Array
 
 
 def nothing_ahead(dtype: type) -> Ahead:
-    """No rows, and no room for any."""
+    """No rows and no room for rows."""
     return Ahead(np.empty((0, 0), dtype), np.zeros(3, np.int64))
 
 
 @handed
 class RowsByFeature(NamedTuple):
-    """Rows of a batch by feature: feature (F,) int32, ascending, has entries begin[f]..begin[f + 1], (F + 1,) int64.
+    """The rows of a batch, listed by feature.
 
-    An entry is a row (nnz,) int64, ascending, and its value (nnz,).
+    feature (F,) int32, ascending. Feature f has the entries begin[f]..begin[f + 1]; begin (F + 1,) int64.
+    An entry is a row's number, row (nnz,) int64, ascending, and its value (nnz,).
     """
 
     feature: Array
@@ -68,7 +70,7 @@ class RowsByFeature(NamedTuple):
 
 @compiled
 def _by_feature(indptr, indices, values, dim):
-    """The arrays of `features_of`, as a tuple."""
+    """The arrays of `features_of` as a tuple."""
     begin_of, shift = np.zeros(dim + 1, np.int64), indptr[0]
     nnz = indptr[-1] - shift
     for p in range(nnz):
@@ -93,21 +95,21 @@ def _by_feature(indptr, indices, values, dim):
 
 
 def features_of(indptr: Array, indices: Array, values: Array, dim: int) -> RowsByFeature:
-    """A CSR batch by feature."""
+    """List a CSR batch by feature."""
     return RowsByFeature(*_by_feature(indptr, indices, values, dim))
 
 
 def block_of(columns: Array) -> int:
-    """Points that are taken at once, or a multiple of these: as code has it for the widest vectors."""
+    """Points of a block: the number that compiled code takes at once with the widest vectors, or a multiple of it."""
     return int(VECTORS * VECTOR_BYTES_MOST // columns.itemsize)
 
 
 @compiled
 def rows_together(kernel, points, features, norms, begin, end, scratch, out):
-    """out[r, begin:end] = k(row r, points begin..end), the last blocks of points perhaps once more.
+    """out[r, begin:end] = k(row r, points begin..end). The last block may be computed twice.
 
-    The points keep columns, the kernel is not the Laplacian, end is at least a block (`block_of`). norms (m,): of the
-    rows; scratch: numbers of m blocks.
+    The points keep columns, the kernel is not the Laplacian, and end is at least one block (`block_of`).
+    norms (m,): norms of the rows. scratch: room for m blocks of numbers.
     """
     m, count = norms.shape[0], features.feature.shape[0]
     block, zero = VECTORS * VECTOR_BYTES // out.itemsize, out.dtype.type(0.0)
@@ -138,7 +140,7 @@ def rows_together(kernel, points, features, norms, begin, end, scratch, out):
 
 
 def are_worth(kernel: Kernel, points: Points, count: int) -> bool:
-    """Whether so many rows are computed faster together."""
+    """Whether computing `count` rows together is faster."""
     return (
         count >= ROWS_LEAST
         and points.used[USED] * points.columns.shape[0] * points.columns.itemsize >= COLUMNS_BYTES_LEAST
@@ -149,7 +151,7 @@ def are_worth(kernel: Kernel, points: Points, count: int) -> bool:
 
 
 def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: LabelledRows, begin: int, value_work: int) -> Ahead:
-    """Compute the next rows of a batch, from `begin` on, with all points, in turns."""
+    """Compute the kernel rows of the batch from row `begin` on with all points, resting between parts (turns.py)."""
     n, end = int(points.used[USED]), min(begin + ROWS, batch.norms.size)
     if ahead.rows.shape[1] < n:
         ahead = ahead._replace(rows=aligned_empty((ROWS, points.start.size), points.values.dtype))
@@ -168,11 +170,11 @@ def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: LabelledRows
 
 @in_place
 def is_ahead(ahead, r):
-    """Whether row r of the batch has been computed."""
+    """Whether row r of the batch has been computed ahead."""
     return ahead.of[BEGIN] <= r < ahead.of[END]
 
 
 @in_place
 def cut_back(ahead, n):
-    """Only the first n points are what they were."""
+    """Keep only the first n points of the rows: the points behind them have changed."""
     ahead.of[FILLED] = min(ahead.of[FILLED], n)

@@ -1,13 +1,13 @@
-"""Solvers that keep coefficients alone, no gradients: those on a budget, and the online baselines.
+"""Solvers that keep coefficients and no gradients: the solvers on a budget and the online baselines.
 
-n_slots = cap of the point store; K = number of columns.
+cap = slots of the point store; K = number of columns.
 
-alpha     (K, cap) float64  signed dual coefficients
-smooth    (K, cap) float64  what predicts in a solver that averages, a sum that another keeps, else zeros
-class_of  (cap,) int32      class of the point, NONE for a hole
-key       (cap,) int64      number of the example; of a merged point -2 - that of its younger part
-b         (K,) float64      bias; 0 in solvers without one
-counts    (4,) int64        live points, steps, examples learned, kernel values computed
+alpha     (K, cap) float64  signed dual coefficients.
+smooth    (K, cap) float64  averaged coefficients (they predict), another solver's running sum, or zeros.
+class_of  (cap,) int32      class of the point, NONE for a hole.
+key       (cap,) int64      number of the example; for a merged point -2 - (number of its younger part).
+b         (K,) float64      bias; 0 in solvers without a bias.
+counts    (4,) int64        live points, steps, examples learned, kernel values computed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-VALUES = 3  # its place in counts, behind those that all solvers have
-EQUAL = 2e-9  # squares of coefficients that differ by less differ by rounding alone: coefficients within 1e-9
+VALUES = 3  # place of "kernel values computed" in counts, behind the places that all solvers share (counts.py)
+EQUAL = 2e-9  # relative: squared coefficients this close differ by rounding alone; the coefficients differ by 1e-9
 
 
 @handed
 class Coefficients(NamedTuple):
-    """The arrays, as compiled code takes them; see the module's docstring."""
+    """The arrays as compiled code takes them; see the module's docstring."""
 
     alpha: Array
     smooth: Array
@@ -50,7 +50,7 @@ class Coefficients(NamedTuple):
 
 
 def empty_coefficients(columns: int, cap: int) -> Coefficients:
-    """Coefficients without points."""
+    """Arrays without points."""
     return Coefficients(
         alpha=np.zeros((columns, cap)),
         smooth=np.zeros((columns, cap)),
@@ -63,16 +63,16 @@ def empty_coefficients(columns: int, cap: int) -> Coefficients:
 
 @in_place
 def sign_of(example_class, c, columns):
-    """y of an example in column c: +1 or -1."""
+    """Label y of an example in column c: +1 or -1."""
     return 1.0 if example_class == (1 if columns == 1 else c) else -1.0
 
 
 @in_place
 def first_least(values, n, scale):
-    """The first of values (n,) that is the least but for rounding, NONE where none is finite.
+    """The first slot of values (n,) whose value is the least, up to rounding; NONE where no value is finite.
 
-    Of equals the oldest is chosen, not the one that rounding makes smaller. scale: size of what the values are
-    differences of, 0 for values that are none.
+    Among equal values the oldest slot wins, not the slot that rounding made smallest. scale: size of the numbers whose
+    differences the values are, 0 for values that are not differences.
     """
     at, least = NONE, np.inf
     for s in range(n):
@@ -80,7 +80,7 @@ def first_least(values, n, scale):
             at, least = s, values[s]
     most, older = least + EQUAL * max(abs(least), scale), False
     for s in range(at):
-        older |= values[s] <= most  # hardly ever: without a branch, so that vector instructions find out
+        older |= values[s] <= most  # hardly ever true; without a branch the loop becomes vector instructions
     for s in range(at if older else 0):
         if values[s] <= most:
             return s
@@ -89,7 +89,7 @@ def first_least(values, n, scale):
 
 @in_place
 def enter(machine, s, example_class, key):
-    """Give slot s its place; its coefficients are zero."""
+    """Record the point of slot s, with coefficients of zero."""
     machine.class_of[s] = example_class
     machine.key[s] = key
     for c in range(machine.alpha.shape[0]):
@@ -110,7 +110,7 @@ def leave(machine, s):
 
 
 class CoefficientExpansion(Expansion):
-    """An expansion without gradients. Parameters: solver.py."""
+    """An expansion without gradients. Parameters: see `Solver`."""
 
     machine: Coefficients
 
@@ -146,7 +146,7 @@ class CoefficientExpansion(Expansion):
             leave(self.machine, int(s))
 
     def certificate(self) -> Certificate:
-        """Sizes; solvers without gradients know no objective unless they say more."""
+        """Sizes only; a subclass that knows its objective adds it."""
         return certificate_of(
             support_vectors=int((self.machine.alpha[:, : self.slots] != 0).any(axis=0).sum()),
             points=self.live,
@@ -155,7 +155,7 @@ class CoefficientExpansion(Expansion):
         )
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
         n, machine = self.slots, self.machine
         return self._shared_state() | {
             "key": machine.key[:n].copy(),
@@ -166,7 +166,7 @@ class CoefficientExpansion(Expansion):
         }
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         loaded = self._read_shared(checked)
         n, columns = loaded.class_of.size, loaded.columns
@@ -182,11 +182,11 @@ class CoefficientExpansion(Expansion):
             raise ValueError("counts must begin with the number of points")
         check_learned(loaded.seen, int(machine.counts[LEARNED]))
         if not (loaded.points.selves[:n][live] > 0).all():
-            raise ValueError("a point must have a kernel value with itself: without one it changes nothing")
+            raise ValueError("a point must have a kernel value with itself > 0: otherwise it changes nothing")
         self._take_over(loaded, machine)
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine): coefficients that soon overflow."""
+        """Refuse a state that learning cannot reach (Solver.examine): coefficients that would soon overflow."""
         super().examine()
         n, machine = self.slots, self.machine
         parts = np.abs(machine.alpha[:, :n]) * np.sqrt(np.maximum(self.points.selves[:n].astype(np.float64), 1.0))

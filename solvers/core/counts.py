@@ -1,12 +1,12 @@
-"""What the compiled code of all solvers numbers in the same way: places in `counts`, and why a call stopped."""
+"""Numbers that the compiled code of all solvers shares: places in `counts`, and reasons why a call stopped."""
 
 from __future__ import annotations
 
 NONE = -1
-"""No slot, no class, no key."""
+"""Stands for "no slot", "no class" and "no key"."""
 
 LIVE, STEPS, LEARNED = range(3)
-"""Places in `counts`: points held, steps made, examples learned. A solver's own counts come behind."""
+"""Places in `counts`: points held, steps made, examples learned. A solver's own counts follow."""
 
 (
     DONE,
@@ -18,10 +18,13 @@ LIVE, STEPS, LEARNED = range(3)
     NEEDS_PLACES,
     NEEDS_ROW_ROOM,
 ) = range(8)
-"""Why compiled code stopped: at the end of its batch, for want of slots, since others have their turn, for too many
-holes, since the points are full, for dead points among the live, for want of places for kernel rows, or of their room.
+"""Why compiled code stopped.
+
+DONE: the batch ended. NEEDS_ROOM: no free slot. NEEDS_REST: other computations have their turn. NEEDS_COMPACTION: too
+many holes. NEEDS_REMOVAL: the points are full. NEEDS_CLEANING: too many points without a coefficient. NEEDS_PLACES:
+no free place for the alpha of another example. NEEDS_ROW_ROOM: no room for another recent row.
 """
 
 HOLES_PART, HOLES_MIN = 4, 256
-"""Holes are compacted away when there is one for so many live points, or points of the budget, and more than so many
-in solvers that compact while they learn."""
+"""Solvers that compact while they learn do so once holes exceed HOLES_MIN and a HOLES_PART-th of the live points (or of
+the budget)."""

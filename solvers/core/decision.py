@@ -1,8 +1,9 @@
-"""Decision values of an expansion: what predictions read, and over which points they go.
+"""Decision values of an expansion: the view that predictions read, and the points that they go over.
 
-A view is made of all slots, as they stand: that copies nothing but coefficients. Where only some of the points have a
-coefficient it copies these together once predictions have paid for it, and goes over them alone from then on. A kernel
-value is a function of its two points, and a term of 0 changes no sum (terms.py): the bits are the same.
+A view refers to all slots as they stand and copies only the coefficients. Where only some points have a coefficient,
+the view copies those points together as soon as predictions have paid for the copy, and goes over them alone from then
+on. A kernel value is a function of its two points, and a term of 0 changes no sum (terms.py), so the bits stay the
+same.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 QUICKER = 10
-"""So many times as fast as turns.py has it are the kernel values of a row, where points keep columns."""
+"""Where points keep columns, the kernel values of a row are this many times as fast as turns.py counts them."""
 
 SLOT_WORK, HELD_WORK = 0.2, 2.0
-"""Work (turns.py) of a coefficient in a sum over all slots, and of one that is not 0 in a sum over these alone."""
+"""Work (turns.py) of one coefficient: in a sum over all slots, and in a sum over the non-zero coefficients alone."""
 
-COPY_WORK = 2  # of a number of a point that is copied to where it is read (turns.py)
+COPY_WORK = 2  # work (turns.py) of copying one number of a point
 
 
 @compiled
 def decide(kernel, points, n, slots, alpha, terms, b, spread, indptr, indices, values, norms, scores):
     """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column, over n points.
 
-    slots: how many the sums go over. alpha: of the columns whose terms are not listed, in order.
+    slots: number of slots that the sums go over. alpha: coefficients of the columns without listed terms, in order.
     """
     m, together = norms.shape[0], TOGETHER if terms.slots.shape[0] > 0 else 1
     rows, lanes = np.empty((together, n), values.dtype), np.empty(LANES * TOGETHER)
@@ -52,9 +53,9 @@ def decide(kernel, points, n, slots, alpha, terms, b, spread, indptr, indices, v
 
 
 def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of the parts of a batch that one call takes which computes their kernel values with n points.
+    """Begin and end of the parts of a batch, each small enough for one call that computes kernel values with n points.
 
-    each: work that a row takes beside them.
+    each: work of a row beside its kernel values.
     """
     m = len(rows)
     at_once = turns.portion(n * (VALUE_WORK + int(rows.indptr[-1]) // max(m, 1)) + each)
@@ -63,10 +64,10 @@ def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a decision value is computed from: points, and the coefficients of each column.
+    """The numbers that a decision value is computed from: points, and the coefficients of each column.
 
-    n: points. alpha (K', n): of the columns whose terms are not listed, in order. blocks (blocks + 1,): where each
-    begins, and the last one ends, of points that stand in the same block of slots.
+    n: number of points. alpha (K', n): coefficients of the columns without listed terms, in order. blocks (blocks +
+    1,): the beginning of each block, and the end of the last; the points of a block stand in the same block of slots.
     """
 
     points: Points
@@ -77,21 +78,21 @@ class Form:
 
     @property
     def each(self) -> int:
-        """Work of a row beside the kernel values."""
+        """Work of a row beside its kernel values."""
         return self.alpha.size + TERM_WORK * self.terms.slots.size
 
 
 @dataclass(slots=True)
 class Uses:
-    """How much a view has been asked, and what that has made of it.
+    """How much a view has been asked, and what it has made because of that.
 
-    Several threads may ask at once; what one of them counts or makes in vain does no harm.
+    Several threads may ask at once. A count that a thread loses, or a form that is made twice, does no harm.
     """
 
     rows: int = 0
-    work: float = 0.0  # of the kernel values of these rows with all points
-    held: Array | None = None  # the slots that have a coefficient
-    terms: int = 0  # coefficients that are not 0, of columns whose terms are not listed
+    work: float = 0.0  # work of the kernel values of these rows with all points
+    held: Array | None = None  # slots that have a coefficient
+    terms: int = 0  # non-zero coefficients of the columns without listed terms
     whole: Form | None = None
     compact: Form | None = None
 
@@ -100,9 +101,9 @@ class Uses:
 class ExpansionView:
     """The points as they stood, and a copy of the coefficients.
 
-    Points are only appended behind `n` or moved to new arrays, so a view stays true while learning goes on.
-    terms: the coefficients of columns that hold few points, None where there is no such column. alpha (K', n): those of
-    all others, in order.
+    Points are only appended behind slot `n` or moved to new arrays, so a view stays true while learning goes on.
+    terms: coefficients of the columns that hold few points, None where no column does. alpha (K', n): coefficients of
+    all other columns, in order.
     """
 
     kernel: Kernel
@@ -117,11 +118,11 @@ class ExpansionView:
 
     @property
     def size(self) -> int:
-        """Kernel values that a row takes."""
+        """Kernel values computed for a row."""
         return self.n if self.asked.compact is None else self.asked.compact.n
 
     def coefficients(self) -> Array:
-        """(K, n) of all columns."""
+        """Coefficients (K, n) of all columns."""
         if self.terms is None:
             return self.alpha
         full = np.zeros((self.b.size, self.n))
@@ -147,7 +148,7 @@ class ExpansionView:
         return scores
 
     def _decide_dense(self, form: Form, rows: Rows, scores: Array) -> None:
-        """The same of rows that are mostly full: some of them go over the points together, a part at a time."""
+        """Decision values of rows that are mostly full: many rows go over the points together, a part at a time."""
         m = len(rows)
         rows_at_once, blocks_at_once = dense_parts(m, form.n, int(rows.indptr[-1]) // m, form.each)
         blocks = form.blocks.size - 1
@@ -165,7 +166,7 @@ class ExpansionView:
     # -- the points with a coefficient alone ----------------------------------------------------------------------
 
     def _form(self, rows: Rows) -> Form:
-        """Over which points these rows go: all, or those with a coefficient once that has paid for copying them."""
+        """The points that these rows go over: all, or those with a coefficient once that has paid for copying them."""
         asked = self.asked
         if asked.compact is None and self.n > 0:
             features = int(rows.indptr[-1]) + VALUE_WORK * len(rows)
@@ -181,8 +182,9 @@ class ExpansionView:
         return asked.whole
 
     def _work(self, features: int, m: int) -> float:
-        """Kernel values of m rows, of so many features in all, with all points, nearer to what they take than by
-        turns.py, which makes sure of a bound.
+        """Work of the kernel values of m rows, of `features` features in all, with all points.
+
+        An estimate, where turns.py counts an upper bound.
         """
         if self.points.columns.shape[0] > 0:
             return self.n * features / QUICKER
@@ -190,12 +192,12 @@ class ExpansionView:
         return self.n * m * (VALUE_WORK + GATHERED_WORK * pool / max(slots, 1))
 
     def _pays(self, work: int) -> bool:
-        """Whether the rows so far would have taken less over the points with a coefficient, the copying included.
+        """Whether the rows so far would have been cheaper over the points with a coefficient, copying included.
 
-        work: of this call (turns.py). A short one, which may run where nothing else gets on meanwhile, stays short.
+        work: of this call (turns.py). A short call stays short, because nothing else may run while it does.
         """
         asked, numbers = self.asked, self.alpha.size + (self.terms.slots.size if self.terms is not None else 0)
-        if asked.work <= numbers:  # what looking costs
+        if asked.work <= numbers:  # looking for the points costs as much
             return False
         held = self._held()
         dim = self.points.ones.shape[0] if self.points.only_ones[0] else self.points.columns.shape[0]
@@ -214,7 +216,7 @@ class ExpansionView:
         return self.asked.held
 
     def _compact(self) -> Form:
-        """The points with a coefficient, and all columns as terms whose places are among them."""
+        """The points with a coefficient, and all columns as terms whose places count these points."""
         held, columns = self._held(), self.b.size
         column, slots = np.nonzero(self.alpha)
         values = self.alpha[column, slots]
@@ -231,7 +233,7 @@ class ExpansionView:
 
 
 def blocks_of(held: Array) -> Array:
-    """Where blocks of these slots begin, and the last one ends: whole blocks of slots, at most POINTS in each."""
+    """Where blocks of these slots begin, and where the last ends: whole blocks of slots, at most POINTS in each."""
     ends = np.cumsum(np.bincount(held // POINTS))
     blocks = [0]
     while blocks[-1] < held.size:

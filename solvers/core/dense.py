@@ -1,8 +1,8 @@
 """Kernel values of many dense rows at once: a matrix product whose sums have the bits of kernels.py.
 
-Blocks of the rows and of the points' columns are copied together into tiles. `tile` adds the products of a block to
-TILE_ROWS vectors of sums, which stay in registers meanwhile: a multiplication and an addition for each feature,
-in ascending order, never fused.
+Blocks of rows and of the points' columns are copied into tiles. `tile` adds the products of a block to TILE_ROWS
+vectors of sums, which stay in registers: one multiplication and one addition per feature, in ascending order, never
+fused.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 ROWS, FEATURES = 512, 128
-"""Of a block, beside POINTS: its tiles and sums stay in the second-level cache."""
+"""Rows and features of a block; with POINTS points its tiles and sums fit in the second-level cache."""
 
 ROWS_FEWEST, ROWS_LEAST = 4, 16
-"""Rows that are worth tiles, and of which many are taken together however long that is."""
+"""Fewest rows worth making tiles for, and fewest rows of a call, however long the call takes."""
 
 QUICKER = 16
-"""So many times as fast as turns.py has it are a multiplication and an addition of a tile."""
+"""A multiplication and addition of a tile is this many times as fast as turns.py counts it."""
 
 
 @in_place
 def _fill_tiles(indptr, indices, values, tiles):
-    """tiles (blocks of features, groups of rows, FEATURES, TILE_ROWS) of zeros: the rows of a CSR batch."""
+    """Fill tiles (feature blocks, row groups, FEATURES, TILE_ROWS), which are zeros, with the rows of a CSR batch."""
     each = tiles.shape[3]
     for r in range(indptr.shape[0] - 1):
         for p in range(indptr[r], indptr[r + 1]):
@@ -49,7 +49,7 @@ def _fill_tiles(indptr, indices, values, tiles):
 
 @in_place
 def _columns_in_tiles(columns, begin, width, b, e, tiles):
-    """tiles (POINTS / lanes, FEATURES, lanes): features begin..begin + width of points b..e, zeros behind these."""
+    """tiles (POINTS / lanes, FEATURES, lanes): features begin..begin + width of points b..e, then zeros."""
     lanes = tiles.shape[2]
     for p in range(width):
         source = columns[begin + p, b:e]
@@ -65,7 +65,7 @@ def _columns_in_tiles(columns, begin, width, b, e, tiles):
 
 @in_place
 def decision_value(alpha, row, b):
-    """sum_s alpha_s row_s + b, added POINTS at a time, so that a row may come in blocks."""
+    """sum_s alpha_s row_s + b, added POINTS terms at a time, so that a row may come in blocks."""
     total = 0.0
     for s in range(0, alpha.shape[0], POINTS):
         total += dot(alpha[s : s + POINTS], row[s : s + POINTS])
@@ -74,9 +74,9 @@ def decision_value(alpha, row, b):
 
 @in_place
 def decision_values(alpha, terms, n, rows, count, b, lanes, scores):
-    """scores (count, K) for kernel rows (TOGETHER, points), of n slots; count <= TOGETHER.
+    """scores (count, K) from kernel rows (TOGETHER, points) over n slots; count <= TOGETHER.
 
-    alpha (K', n): of the columns whose terms are not listed. lanes (LANES TOGETHER,) is scratch.
+    alpha (K', n): coefficients of the columns without listed terms. lanes (LANES TOGETHER,) is scratch.
     """
     whole = 0
     for c in range(b.shape[0]):
@@ -95,7 +95,7 @@ def decision_values(alpha, terms, n, rows, count, b, lanes, scores):
 
 @in_place
 def add_sums(terms, p, end, n, rows, count, at, lanes, c, scores):
-    """Add the terms p..end to column c of scores (count, K), for `count` rows; at: place where these begin."""
+    """Add the terms p..end to column c of scores (count, K), for `count` rows that begin at place `at`."""
     whole = count - count % TOGETHER
     for r in range(0, whole, TOGETHER):
         add_blocks(terms, p, end, n, rows[r : r + TOGETHER], at, lanes, c, scores[r : r + TOGETHER])
@@ -105,9 +105,9 @@ def add_sums(terms, p, end, n, rows, count, at, lanes, c, scores):
 
 @in_place
 def find_terms(terms, listed, last, ends, here, begins):
-    """Which of the listed columns have terms from `ends` (K',) to place `last`: fills `here`, returns how many.
+    """Find the listed columns that have terms from `ends` (K',) to place `last`: fill `here`, return how many.
 
-    Their terms begin at begins[p], and end at what `ends` becomes.
+    The terms of here[p] begin at begins[p] and end where the new `ends` says.
     """
     some = 0
     for d in range(listed.shape[0]):
@@ -121,11 +121,11 @@ def find_terms(terms, listed, last, ends, here, begins):
 
 @handed
 class DenseRows(NamedTuple):
-    """A batch of rows as `dense_scores` goes over the points with them, a part at a time.
+    """A batch of rows while `dense_scores` goes over the points, a part at a time.
 
-    tiles: room for the rows, as `_fill_tiles` leaves them, in tiles of the processor that the code was compiled for: a
-    wheel's code has others than this one's. places (5, K): which columns are whole, which are listed, which of
-    these have terms in a block, and where those begin and end.
+    tiles: room for the rows as `_fill_tiles` leaves them. The tile's size depends on the processor the code was
+    compiled for, and a wheel's code may have been compiled for another. places (5, K): the whole columns, the listed
+    columns, the listed columns with terms in the present block, and where those terms begin and end.
     """
 
     tiles: Array
@@ -133,21 +133,21 @@ class DenseRows(NamedTuple):
 
 
 def dense_rows(m: int, dim: int, columns: int, dtype: np.dtype[Any]) -> DenseRows:
-    """For m <= ROWS rows; `dense_scores` fills it."""
+    """Room for m <= ROWS rows, which `dense_scores` fills."""
     tiles = np.zeros(-(-dim // FEATURES) * -(-m // TILE_ROWS_MOST) * FEATURES * TILE_ROWS_MOST, dtype)
     return DenseRows(tiles, np.empty((5, columns), np.int64))
 
 
 def are_dense(kernel: Kernel, points: Points, rows: Rows) -> bool:
-    """Whether `dense_scores` takes these rows: several, mostly full, of points that keep columns."""
+    """Whether `dense_scores` takes these rows: several rows, mostly full, and points that keep columns."""
     m, dim = len(rows), points.columns.shape[0]
     return m >= ROWS_FEWEST and dim > 0 and 2 * int(rows.indptr[-1]) >= m * dim and kernel.code != LAPLACIAN
 
 
 def dense_parts(m: int, n: int, features: int, each: int) -> tuple[int, int]:
-    """Rows and blocks of points that one call takes of m rows and n points.
+    """Rows, and blocks of points, that a call takes of m rows and n points.
 
-    features: of a row; each: work of a row and all points beside the kernel values.
+    features: of a row. each: work of a row with all points, beside the kernel values.
     """
     value = (VALUE_WORK + features) / QUICKER
     rows = max(ROWS_LEAST, min(turns.portion(POINTS * value), ROWS, m))
@@ -156,10 +156,11 @@ def dense_parts(m: int, n: int, features: int, each: int) -> tuple[int, int]:
 
 @compiled
 def dense_scores(kernel, points, blocks, first, end, n, alpha, terms, b, dense, indptr, indices, values, norms, scores):
-    """Add to scores (m, K) what blocks first..end of the points do to them; in the bits of `decision_values`.
+    """Add to scores (m, K) the terms of the point blocks first..end, in the bits of `decision_values`.
 
-    blocks (blocks + 1,): where each begins, and the last one ends; calls go over all of them, in order. A block has
-    whole blocks of the n slots, and at most POINTS points. alpha: of the columns whose terms are not listed.
+    blocks (blocks + 1,): the beginning of each block, and the end of the last. The calls of a batch go over all blocks,
+    in order. A block has whole blocks of the n slots and at most POINTS points. alpha: coefficients of the columns
+    without listed terms.
     """
     m, dim, vector = norms.shape[0], points.columns.shape[0], VECTOR_BYTES // values.itemsize
     kinds, groups, places = -(-dim // FEATURES), -(-m // TILE_ROWS), dense.places

@@ -1,12 +1,12 @@
 """exp, log, sine and cosine in plain arithmetic: the same bits on every processor.
 
-A C library has several versions of these functions, for processors with a fused multiply-add and for others, and each
-library its own; their results differ in the last bit. Here they are sums and products of float64 as they are written,
-which every processor rounds alike. Each error is stated in units in the last place (ulp) of the result, as the tests
-measure it; those of a C library stay below 1.
+A C library has several versions of these functions, with and without fused multiply-add, and each library has its own.
+Their results differ in the last bit. Here the functions are sums and products of float64 in the order written, which
+every processor rounds alike. Errors are given in units in the last place (ulp) of the result, as the tests measure
+them; a C library's errors are below 1 ulp.
 
-Sources: the reduction by parts of a constant is Cody and Waite's (Software Manual for the Elementary Functions, 1980);
-log, sine and cosine have the polynomials of FreeBSD's msun (Sun Microsystems, 1993), exp that of Taylor.
+Sources: Cody and Waite (Software Manual for the Elementary Functions, 1980) for the reduction by parts of a constant;
+FreeBSD's msun (Sun Microsystems, 1993) for the polynomials of log, sine and cosine; Taylor's polynomial for exp.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 from hinged.solvers.jit.compiled import compiled
 
 ROUNDER = np.float64(1.5 * 2.0**52)  # adding it rounds a float64 to an integer, which the low bits then hold
-MANTISSA = np.int64(52)  # bits of a float64's
-HALF_ROOT_BITS = np.int64(0x3FE6A09E667F3BCD)  # of the square root of 1/2
+MANTISSA = np.int64(52)  # bits of a float64's mantissa
+HALF_ROOT_BITS = np.int64(0x3FE6A09E667F3BCD)  # bits of the square root of 1/2
 
 LOG2_E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # HIGH ends in zeros: k HIGH is exact
-NEAR_ZERO = 0.34  # half of ln(2), to which exp's polynomial reaches
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # HIGH ends in zeros, so k HIGH is exact
+NEAR_ZERO = 0.34  # just below ln(2) / 2, the end of the range of exp's polynomial
 EXP_LEAST = -708.0  # below it exp leaves float64's normal range
 
 E2, E3, E4, E5 = 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0
@@ -33,7 +33,7 @@ E10, E11, E12, E13 = 1.0 / 3628800.0, 1.0 / 39916800.0, 1.0 / 479001600.0, 1.0 /
 L1, L2, L3, L4 = 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01
 L5, L6, L7 = 1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01
 
-ANGLE_MOST = 2.0**20  # to which the parts of pi / 2 reach
+ANGLE_MOST = 2.0**20  # largest angle for which k times the first part of pi / 2 is exact
 TWO_PI = 6.283185307179586
 TWO_OVER_PI = 6.36619772367581382433e-01
 PI_2_HIGH, PI_2_MIDDLE, PI_2_LOW = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21
@@ -48,8 +48,8 @@ C4, C5, C6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.1359647
 def exp(x):
     """e to the power of x <= 700, within 1 ulp; 0 below EXP_LEAST.
 
-    exp(x) = 2^k exp(r), |r| <= ln(2) / 2: Taylor's polynomial to r^13 gives exp(r) within 5e-18, and k, which the
-    rounder leaves in the low bits of `shifted`, goes into the exponent.
+    exp(x) = 2^k exp(r) with |r| <= ln(2) / 2. Taylor's polynomial to r^13 gives exp(r) within 5e-18. The rounder leaves
+    k in the low bits of `shifted`, from where it goes into the exponent.
     """
     v = x if x > EXP_LEAST else EXP_LEAST
     shifted = np.float64(v * LOG2_E + ROUNDER)
@@ -68,7 +68,7 @@ def exp(x):
 
 @compiled
 def expm1(x):
-    """exp(x) - 1 for x <= 700, within 4 ulp: near 0 by the polynomial, without the 1 that would swallow it."""
+    """exp(x) - 1 for x <= 700, within 4 ulp. Near 0 the polynomial is used without its 1, which would swallow x."""
     if abs(x) > NEAR_ZERO:
         return exp(x) - 1.0
     r2 = x * x
@@ -83,7 +83,7 @@ def expm1(x):
 def log(x):
     """The natural logarithm of a finite, normal x > 0, within 1 ulp.
 
-    x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), and log(1 + f) by a polynomial of s = f / (2 + f).
+    x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2); log(1 + f) is a polynomial of s = f / (2 + f).
     """
     bits = np.float64(x).view(np.int64)
     k = (bits - HALF_ROOT_BITS) >> MANTISSA
@@ -100,7 +100,7 @@ def log(x):
 
 @compiled
 def log1p(x):
-    """log(1 + x) for 0 <= x <= 1, within 2 ulp: what rounding took from 1 + x is put back."""
+    """log(1 + x) for 0 <= x <= 1, within 2 ulp: the rounding error of 1 + x is added back."""
     u = 1.0 + x
     return log(u) + (x - (u - 1.0))
 
@@ -109,8 +109,8 @@ def log1p(x):
 def cosine_and_sine(x):
     """(cos x, sin x) for |x| <= ANGLE_MOST, each within 1e-16 + 1 ulp.
 
-    x = k pi/2 + r, |r| <= pi/4, with pi/2 in three parts of which k times one is exact; k mod 4 tells which of the
-    polynomials of r is which, and its sign.
+    x = k pi/2 + r with |r| <= pi/4. pi/2 has three parts; k times the first is exact. k mod 4 says which polynomial
+    of r is the sine and which the cosine, and their signs.
     """
     shifted = np.float64(x * TWO_OVER_PI + ROUNDER)
     k = shifted - ROUNDER
@@ -128,10 +128,10 @@ def cosine_and_sine(x):
 
 @compiled
 def angle_within(x):
-    """An angle with the cosine and sine of x that `cosine_and_sine` takes; 0 for what is not finite.
+    """An angle that `cosine_and_sine` takes, with the cosine and sine of x; 0 where x is not finite.
 
-    A remainder of two positive numbers is not rounded, so it has the same bits everywhere; that 2 pi is rounded
-    changes the angle by less than the last place of x.
+    The remainder of two positive numbers is not rounded, so it has the same bits everywhere. Rounding 2 pi changes the
+    angle by less than the last place of x.
     """
     if abs(x) <= ANGLE_MOST:
         return x

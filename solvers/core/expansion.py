@@ -1,4 +1,4 @@
-"""What every solver with stored points has in common: the points, their growth, reading and saving."""
+"""The parts that all solvers with stored points share: the points, their growth, reading and saving."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]
 
-SLOTS_STEP = 16  # by which the largest arrays are rounded up
+SLOTS_STEP = 16  # the largest arrays are rounded up to a multiple of this number of slots
 
 
 class Arrays(Protocol):
-    """What the arrays of an expansion hold at least, whatever else the solver keeps; K columns, cap slots."""
+    """The arrays that every expansion has at least; K columns, cap slots."""
 
     @property
     def alpha(self) -> Array:
@@ -41,7 +41,7 @@ class Arrays(Protocol):
 
     @property
     def key(self) -> Array:
-        """(cap,) int64 number of the example; of a merged point -2 - that of its younger part."""
+        """(cap,) int64 number of the example; for a merged point -2 - (number of its younger part)."""
 
     @property
     def b(self) -> Array:
@@ -49,13 +49,13 @@ class Arrays(Protocol):
 
     @property
     def counts(self) -> Array:
-        """int64; counts[LIVE] points are held."""
+        """int64; counts[LIVE] is the number of points held."""
 
 
 class Expansion(Solver):
-    """Points in slots, and arrays of coefficients beside them. Parameters: solver.py.
+    """Points in slots, and arrays of coefficients beside them. Parameters: see `Solver`.
 
-    The arrays, a NamedTuple that compiled code takes, are the subclass's: it makes, moves and widens them.
+    The subclass owns the arrays, a NamedTuple that compiled code takes: it makes, moves and widens them.
     """
 
     points: Points
@@ -71,18 +71,18 @@ class Expansion(Solver):
 
     @abstractmethod
     def _empty(self, columns: int, cap: int) -> Arrays:
-        """Arrays of so many columns and slots without a point."""
+        """Arrays of `columns` columns and `cap` slots without a point."""
 
     @abstractmethod
     def _resized(self, slots: Array, cap: int) -> Arrays:
-        """The slots `slots`, in that order, in arrays of `cap` slots."""
+        """The slots `slots`, in this order, in arrays of `cap` slots."""
 
     @abstractmethod
     def _widened(self, classes: int) -> Arrays:
-        """The arrays once there are `classes` >= 3 classes (see Solver._add_columns)."""
+        """The arrays for `classes` >= 3 classes (see Solver._add_columns)."""
 
     def _moved(self, slots: Array | None) -> None:
-        """Called when the points of `slots`, ascending, have become all points; None for points of a state."""
+        """Called after the points of `slots`, ascending, became all points; None after a state was loaded."""
 
     def _add_columns(self, classes: int) -> None:
         cap = self.points.start.size
@@ -102,7 +102,7 @@ class Expansion(Solver):
 
     @property
     def value_work(self) -> int:
-        """Work of a kernel value (turns.py) of a row with as many features as the points have in the mean."""
+        """Work (turns.py) of a kernel value, for a row with as many features as the points have on average."""
         slots, features = int(self.points.used[USED]), int(self.points.used[POOL_USED])
         gathered = self.points.columns.shape[0] == 0
         return VALUE_WORK + (GATHERED_WORK if gathered else 1) * features // max(slots, 1)
@@ -112,7 +112,7 @@ class Expansion(Solver):
         self._move(self._live_slots(), self.points.start.size, self.points.indices.size)
 
     def drop(self, keys: Array) -> None:
-        """Take the points of these examples out, and re-optimise over the rest (Solver.drop)."""
+        """Take the points of these examples out and re-optimise over the rest (Solver.drop)."""
         live = self._live_slots()
         self._drop_slots(live[np.isin(self.keys(), keys)])
 
@@ -127,14 +127,14 @@ class Expansion(Solver):
 
     @abstractmethod
     def _take_out(self, slots: Array) -> None:
-        """Turn these slots, in ascending order, into holes and make good for it in the rest."""
+        """Turn these slots, in ascending order, into holes and let the remaining points make up for them."""
 
     def _tidy(self) -> None:
-        """Called when points have been dropped; learning an example costs as much as this."""
+        """Called after points were dropped. Compacting costs as much as learning an example."""
         self.compact()
 
     def make_room(self, nnz: int) -> None:
-        """Grow the arrays so that a row of nnz non-zeros fits. Slots stay what they are."""
+        """Grow the arrays so that a row of nnz non-zeros fits. Points keep their slots."""
         cap, pool = self.points.start.size, self.points.indices.size
         cap = self._cap_for(cap + 1) if self.slots == cap else cap
         needed = int(self.points.used[POOL_USED]) + nnz
@@ -142,9 +142,9 @@ class Expansion(Solver):
         self._move(np.arange(self.slots), cap, pool)
 
     def _cap_for(self, slots: int) -> int:
-        """The size of arrays that hold so many slots: what points_max and its holes take, or that halved a few times.
+        """The size of arrays that hold `slots` slots: the size for points_max and its holes, or that size halved.
 
-        So no more is there in the end than can be needed. Where the subclass has more holes it is a power of two.
+        So the arrays never end larger than needed. A subclass with more holes gets a power of two.
         """
         cap = self.points_max + max(self.points_max // HOLES_PART, HOLES_MIN) + 1
         if slots > cap:
@@ -154,7 +154,7 @@ class Expansion(Solver):
         return -(-cap // SLOTS_STEP) * SLOTS_STEP
 
     def _provide(self, reason: int, batch: LabelledRows, row: int) -> None:
-        """What compiled code stopped for (counts.py) before it learned a row of a batch."""
+        """Provide what compiled code stopped for (counts.py) before it learned a row of a batch."""
         if reason == NEEDS_ROOM:
             self.make_room(int(batch.indptr[row + 1] - batch.indptr[row]))
         elif reason == NEEDS_COMPACTION:
@@ -184,26 +184,26 @@ class Expansion(Solver):
         return alpha
 
     def _terms(self) -> Terms | None:
-        """The same without zeros, a copy, where the solver lists them for columns that hold few points."""
+        """The non-zero coefficients, copied, where the solver lists them for columns with few points; else None."""
         return None
 
     def keys(self) -> Array:
-        """Numbers of the examples whose points are held, in slots' order; of a merged point its younger part's."""
+        """Numbers of the examples whose points are held, in slot order; a merged point counts as its younger part."""
         keys: Array = self.machine.key[self._live_slots()]
         return np.where(keys < NONE, -2 - keys, keys)
 
     def row_of(self, key: int) -> Rows | None:
-        """The point of an example as a batch of one; None where it is not held, or was merged with another."""
+        """The point of an example as a batch of one row; None where it is not held or was merged."""
         slots = np.flatnonzero(self.machine.key[: self.slots] == key)
         slots = slots[self.machine.class_of[slots] != NONE]
         return self._rows_at(slots) if slots.size else None
 
     def held_rows(self) -> Rows:
-        """All points that are held, in the order of `keys`."""
+        """All points held, in the order of `keys`."""
         return self._rows_at(self._live_slots())
 
     def held_classes(self) -> Array:
-        """Their classes, in the same order."""
+        """The classes of all points held, in the order of `keys`."""
         classes: Array = self.machine.class_of[self._live_slots()]
         return classes
 
@@ -211,11 +211,11 @@ class Expansion(Solver):
         return rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype)
 
     def indices(self, keys: Array) -> Array:
-        """The features that the points of these examples have, each at least once."""
+        """The features of the points of these examples, each at least once."""
         return pts.rows_of(self.points, self._live_slots()[np.isin(self.keys(), keys)])[1]
 
     def contributions(self, rows: Rows) -> Contributions | None:
-        """What each point adds to the decision values of a batch of one."""
+        """The contribution of each point to the decision values of a batch of one row."""
         n, slots = self.slots, self._live_slots()
         row = np.empty(n, self.dtype)
         spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
@@ -237,13 +237,13 @@ class Expansion(Solver):
         return np.zeros(self.columns)
 
     def memory_bytes(self) -> int:
-        """Memory of points and coefficients, bytes."""
+        """Memory of points and coefficients, in bytes."""
         return pts.bytes_of(self.points) + int(sum(a.nbytes for a in self.machine))
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def _shared_state(self) -> State:
-        """The points, their classes and what every solver has. Holes are kept, empty: slots are part of the state."""
+        """The points, their classes, and what every solver has. Holes are kept, empty: slots are part of the state."""
         class_of = self.machine.class_of[: self.slots]
         indptr, indices, values = pts.rows_of(self.points, np.flatnonzero(class_of != NONE))
         return {
@@ -258,11 +258,11 @@ class Expansion(Solver):
         }
 
     def _read_shared(self, checked: StateReader) -> _Loaded:
-        """The checked parts of `_shared_state`, for `_take_over` once the rest has been checked too."""
+        """Check the parts of `_shared_state`; `_take_over` uses them once the rest has been checked."""
         seen, weights = self._read_seen(checked)
         class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
         live = np.flatnonzero(class_of != NONE)
-        # Of a merged point, the number of its younger part stands behind -2.
+        # A merged point has -2 - (number of its younger part).
         key = checked.take("key", np.int64, class_of.shape, -2 - COUNT_MAX if self.merging else NONE, COUNT_MAX)
         if not np.array_equal(key == NONE, class_of == NONE):
             raise ValueError("key must be -1 where there is no point, and nowhere else")
@@ -283,14 +283,14 @@ class Expansion(Solver):
         )
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine)."""
+        """Refuse a state that learning cannot reach (Solver.examine)."""
         super().examine()
         keys = self.machine.key[self._live_slots()]
         if np.unique(keys).size < keys.size and not self.merging:
             raise ValueError("key names an example twice")
 
     def _sampled(self, slots: Array) -> tuple[Array, Array]:
-        """Some of these slots, evenly, and their kernel rows (m, n_slots)."""
+        """Some of these slots, evenly chosen, and their kernel rows (m, n_slots)."""
         chosen = slots[np.linspace(0, slots.size - 1, min(slots.size, SAMPLE_MAX)).astype(np.int64)]
         return chosen, self._kernel_rows(chosen)
 
@@ -315,7 +315,7 @@ class Expansion(Solver):
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """What `_read_shared` found; n = class_of.size slots, in arrays of points.start.size."""
+    """The parts that `_read_shared` checked; n = class_of.size slots, in arrays of points.start.size slots."""
 
     seen: Array
     weights: Array
@@ -327,7 +327,7 @@ class _Loaded:
     points: Points
 
     def by_slot(self, checked: StateReader, name: str, most: float) -> Array:
-        """Array `name` (K, n), finite, within -most..most, and 0 where there is no point."""
+        """Array `name` (K, n): finite, within -most..most, and 0 where there is no point."""
         values = checked.take(name, np.float64, (self.columns, self.class_of.size), -most, most)
         if values[:, self.class_of == NONE].any():
             raise ValueError(f"{name} must be 0 where there is no point")
@@ -335,7 +335,7 @@ class _Loaded:
 
 
 def _points_with_holes(rows: Rows, live: Array, n: int, cap: int, dim: int) -> Points:
-    """Rows at the slots `live` of n, the slots between them empty."""
+    """Rows in the slots `live` of n slots; the slots between them are empty."""
     nnz = int(rows.indptr[-1])
     lengths = np.zeros(n, np.int64)
     lengths[live] = np.diff(rows.indptr)

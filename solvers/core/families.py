@@ -1,13 +1,13 @@
-"""Every kernel by its name: what it is a function of, and which parameters it has. kernels.py computes them.
+"""Every kernel by name: the function it computes and its parameters. kernels.py computes the values.
 
     linear      k(x, z) = x.z
     polynomial  k(x, z) = (gamma x.z + coef0)^degree
     rbf         k(x, z) = exp(-gamma |x - z|^2)
     laplacian   k(x, z) = exp(-gamma |x - z|_1)
 
-The commands read it, too, so it imports no library. A new kernel is a `Family` here and its formula in
-`inner_to_kernel` (kernels.py). Configurations, the estimators' rules, the commands and the table in
-docs/reference/solvers.md follow.
+The command line reads this module too, so it imports no library. A new kernel needs a `Family` here and its formula in
+`inner_to_kernel` (kernels.py). Configurations, the estimators' rules, the command line and the table in
+docs/reference/solvers.md follow from this list.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from typing import Any, Literal
 LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
 
 NORM_MAX = 1e37
-"""Largest squared norm (1-norm for the Laplacian) and k(x, x) of a row: sums of two stay below float32's end."""
+"""Largest squared norm (1-norm for the Laplacian) and k(x, x) of a row: the sum of two fits in float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kernel for every value of its parameters.
+    """A kernel with any values of its parameters.
 
-    code: in compiled code. parameters: with their defaults. distance: the norm of x - z that it is a function of; None
-    of x.z. spread: the mean of a warm-up, and its factor, of which gamma "scale" is the inverse. power: of gamma x.x +
-    coef0 that k(x, x) is, or the parameter that says it; None where k(x, x) is no power of that.
+    code: number of the kernel in compiled code. parameters: names and defaults. distance: the norm of x - z that the
+    kernel depends on; None if it depends on x.z. spread: the mean over a warm-up, and its factor, whose inverse is
+    gamma "scale". power: k(x, x) is this power of gamma x.x + coef0; a number, or the parameter that holds it; None
+    where k(x, x) is no such power.
     """
 
     code: int
@@ -55,7 +56,7 @@ KERNELS: Mapping[str, Family] = {
 }
 NAME_OF: Mapping[int, str] = {family.code: name for name, family in KERNELS.items()}
 RADIAL = frozenset(family.code for family in KERNELS.values() if family.distance is not None)
-"""The codes of kernels of a distance: norms and k(x, x) are the same for every gamma."""
+"""Codes of the kernels that depend on a distance: norms and k(x, x) are the same for every gamma."""
 
 if len(NAME_OF) < len(KERNELS):
     raise TypeError(f"two kernels have one code: {', '.join(KERNELS)}")

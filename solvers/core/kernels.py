@@ -1,18 +1,18 @@
-"""Mercer kernels and kernel rows. Which there are stands in families.py.
+"""Mercer kernels and kernel rows. families.py lists the kernels.
 
-A kernel value is a function of its two points alone, to the last bit: whatever the batch, the slot, the state of the
-cache or the memory layout. All follow from one definition: the inner sum runs over the features in ascending order,
-one multiplication and one addition at a time, in the precision of the model. Features that are zero in either point
-add an exact zero, so that a dense column, a sparse row and a single pair give the same bits, and k(x, z) = k(z, x).
+A kernel value depends on its two points alone, to the last bit: not on the batch, the slot, the state of the cache or
+the memory layout. This follows from one definition: the inner sum runs over the features in ascending order, one
+multiplication and one addition at a time, in the precision of the model. A feature that is zero in either point adds an
+exact zero. So a dense column, a sparse row and a single pair give the same bits, and k(x, z) = k(z, x).
 
 For the Laplacian the inner sum is the overlap o(x, z) = sum_f min(|x_f|, |z_f|) over the features where both have the
-same sign; then |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z), which is to the 1-norm what x.z is to the 2-norm.
+same sign. Then |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z): the overlap is to the 1-norm what x.z is to the 2-norm.
 
-Rows are computed against feature-major points ("columns"): for each non-zero feature of the query one pass over
-contiguous memory, which the compiler turns into vector instructions. Where the columns would not fit in memory, the
-query is spread out over a dense vector and each sparse point gathers from it. Several rows at once: ahead.py. Where
-query and points consist of ones, the inner sum, for every kernel, is the number of ones in common: bytes count it, to
-the same bits.
+Rows are computed against feature-major points ("columns"): one pass over contiguous memory per non-zero feature of the
+query, which the compiler turns into vector instructions. Where the columns would not fit in memory, the query is spread
+over a dense vector and each sparse point gathers from it. ahead.py computes several rows at once. Where every non-zero
+of query and points is 1, the inner sum of every kernel is the number of features in common; bytes count it, to the
+same bits.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from hinged.solvers.jit.compiled import compiled, in_place
 from hinged.solvers.jit.handed import handed
 
 PARAMETERS: Mapping[str, Any] = {"degree": Annotated[int, Ge(1), Le(16)], "coef0": Annotated[float, Ge(0), Lt(1e15)]}
-"""What a kernel may have beside gamma, which is a number > 0 or found by a warm-up."""
+"""Parameters of a kernel beside gamma. gamma is a number > 0, or a warm-up finds it."""
 
 BLOCK = 1024
-"""Points that one pass of a row computation takes: their sums stay in the first-level cache."""
+"""Points of one pass of a row computation; their sums stay in the first-level cache."""
 
 ONES_MAX = 255
-"""Ones of a row that bytes can count."""
+"""Most non-zeros of a row of 1s that bytes can count."""
 
 ONES_BLOCK = 4096
-"""Points that one pass takes where bytes count."""
+"""Points of one pass that counts in bytes."""
 
 
 @handed
 class Kernel(NamedTuple):
-    """A kernel as compiled code takes it: an integer code and its parameters."""
+    """A kernel as compiled code takes it: an integer code and the parameters."""
 
     code: int
     gamma: float
@@ -56,24 +56,24 @@ class Kernel(NamedTuple):
 
 
 def is_radial(kernel: Kernel) -> bool:
-    """Whether it is one of a distance: its norms and k(x, x) are the same for every gamma."""
+    """Whether the kernel depends on a distance: then norms and k(x, x) are the same for every gamma."""
     return kernel.code in RADIAL
 
 
 def measure_of(kernel: Kernel) -> Kernel:
-    """A kernel as far as norms and k(x, x) depend on it: those of a radial one are the same for every gamma."""
+    """The kernel as far as norms and k(x, x) depend on it: the same for every gamma if the kernel is radial."""
     return kernel._replace(gamma=1.0) if is_radial(kernel) else kernel
 
 
 def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> Kernel:
-    """Check a kernel's parameters. ValueError names what was got and what is allowed."""
+    """Make a kernel of checked parameters. ValueError names what was got and what is allowed."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
     return checked_kernel(Kernel(KERNELS[name].code, gamma, degree, coef0))
 
 
 def checked_kernel(kernel: Kernel) -> Kernel:
-    """The same with its parameters checked as in `make_kernel`."""
+    """The kernel, with its parameters checked as in `make_kernel`."""
     code, gamma, degree, coef0 = kernel
     if not (gamma > 0 and math.isfinite(gamma)):
         raise ValueError(f"gamma must be finite and > 0, got {gamma}")
@@ -91,7 +91,7 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
     for b in range(begin, end, BLOCK):
         e = min(b + BLOCK, end)
         size = e - b
-        # Slices are taken first: indexing with an offset keeps the compiler from using vector instructions.
+        # Take slices first: indexing with an offset keeps the compiler from using vector instructions.
         acc = out[b:e]
         if laplacian or indices.shape[0] < 4:
             for s in range(size):
@@ -111,12 +111,12 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
                         acc[s] += z if z < -v else -v
                 p += 1
             continue
-        # Four features at a time: the sums are read and written once for the four, added in the same order.
+        # Four features at a time, added in the same order: the sums are read and written once for all four.
         while p + 4 <= indices.shape[0]:
             v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
             c0, c1 = columns[indices[p], b:e], columns[indices[p + 1], b:e]
             c2, c3 = columns[indices[p + 2], b:e], columns[indices[p + 3], b:e]
-            if p == 0:  # begins at zero, without writing and reading it
+            if p == 0:  # the sums begin at zero, which is neither written nor read
                 for s in range(size):
                     acc[s] = (((zero + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
             else:
@@ -133,7 +133,7 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
 
 @in_place
 def are_ones(values):
-    """Whether these non-zeros of a row are ones, and no more than bytes can count."""
+    """Whether these non-zeros of a row are all 1, and not more than bytes can count."""
     if values.shape[0] > ONES_MAX:
         return False
     ones = True
@@ -144,7 +144,7 @@ def are_ones(values):
 
 @compiled
 def inner_ones(indices, ones, begin, end, out):
-    """out[begin:end] = how many ones a query of ones has in common with points begin..end; at most 255."""
+    """out[begin:end] = non-zeros that a query of 1s has in common with each of the points begin..end; at most 255."""
     counts = np.empty(min(ONES_BLOCK, end - begin), np.uint8)
     for b in range(begin, end, ONES_BLOCK):
         e = min(b + ONES_BLOCK, end)
@@ -170,7 +170,7 @@ def inner_ones(indices, ones, begin, end, out):
 
 @in_place
 def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
-    """The same sums from sparse points: the query is spread over `spread` (dim,), which is zero before and after."""
+    """The sums of `inner_columns`, from sparse points; `spread` (dim,), zero before and after, holds the query."""
     zero = values.dtype.type(0.0)
     for p in range(indices.shape[0]):
         spread[indices[p]] = values[p]
@@ -198,7 +198,7 @@ LOG2_E = float(np.float32(1.4426950408889634))
 LN2_HIGH, LN2_LOW = 0.693359375, float(np.float32(-2.12194440e-4))
 ROUNDER = 12582912.0  # 1.5 * 2^23: adding it rounds a float32 to an integer
 EXPONENT = 23  # where a float32 keeps its exponent; the shift takes away the rounder's own high bits
-EXP_LEAST = -87.0  # below this, exp leaves float32's normal range
+EXP_LEAST = -87.0  # below it exp leaves float32's normal range
 POLYNOMIAL_OF_EXP = (
     1.9875691500e-4,
     1.3981999507e-3,
@@ -210,10 +210,10 @@ POLYNOMIAL_OF_EXP = (
 
 
 def _exp(x: Value) -> Value:
-    """exp(x), float32, for x <= 0: relative error below 1.2e-7, five times faster than a C library's.
+    """exp(x) in float32 for x <= 0: relative error below 1.2e-7, five times faster than a C library's exp.
 
-    exp(v) = 2^k exp(r): the polynomial gives exp(r), and k, which the rounder leaves in the low bits of `shifted`, goes
-    into the exponent.
+    exp(v) = 2^k exp(r). The polynomial gives exp(r). The rounder leaves k in the low bits of `shifted`, from where it
+    goes into the exponent.
     """
     v = x.larger(EXP_LEAST)
     shifted = v * LOG2_E + ROUNDER
@@ -228,7 +228,7 @@ def _exp(x: Value) -> Value:
 
 
 def _radial(inner: Value, norms: Value, norm: Value, minus_gamma: Value) -> Value:
-    # Rounding can make the distance of near twins slightly negative.
+    # Rounding can make the distance of nearly equal points slightly negative.
     return _exp(minus_gamma * ((norm + norms) - inner * 2.0).larger(0.0))
 
 
@@ -238,7 +238,7 @@ _radial_by_polynomial = elementwise(_radial)
 def inner_to_radial(
     inner: np.ndarray[Any, Any], norms: np.ndarray[Any, Any], norm: float, minus_gamma: float, n: int
 ) -> None:
-    """inner (n,) = exp(-gamma max(0, norm + norms - 2 inner)); float64 by `elementary.exp`."""
+    """inner (n,) = exp(-gamma max(0, norm + norms - 2 inner)); in float64 by `elementary.exp`."""
     two = norms.dtype.type(2.0)
     inner[:n] = np.exp(minus_gamma * np.maximum((norm + norms[:n]) - two * inner[:n], 0))
 
@@ -281,8 +281,8 @@ def inner_to_kernel(kernel, norm, norms, inner):
 def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
     """out[begin:end] = k(query, points begin..end).
 
-    The query is sparse: indices (nnz,) int32 ascending, values (nnz,), and its `norm` as `row_norm` gives it.
-    `spread` (dim,) of zeros is scratch, used only where the points keep no columns.
+    The query is sparse: indices (nnz,) int32 ascending, values (nnz,), and `norm` as `row_norm` gives it. `spread`
+    (dim,) of zeros is scratch, used only where the points keep no columns.
     """
     laplacian = kernel.code == LAPLACIAN
     if points.only_ones[0] and are_ones(values):
@@ -313,7 +313,7 @@ def point_row(kernel, points, slot, targets, begin, end, spread, out):
 
 @in_place
 def row_norm(kernel, values):
-    """Inner sum of a row with itself: |x|^2, or |x|_1 for the Laplacian; in the order of the features."""
+    """Inner sum of a row with itself: |x|^2, or |x|_1 for the Laplacian, in the order of the features."""
     total = values.dtype.type(0.0)
     for p in range(values.shape[0]):
         if kernel.code == LAPLACIAN:

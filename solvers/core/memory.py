@@ -1,7 +1,7 @@
-"""Arrays that begin with a line of the processor's caches.
+"""Arrays that begin at a line of the processor's caches.
 
-NumPy's begin 16 bytes behind one: then each vector of 512 bits that is read or written lies across two lines, and loops
-that do not wait for memory take up to twice as long.
+NumPy's large arrays begin 16 bytes behind the start of a line. Then each vector of 512 bits lies across two lines, and
+loops that do not wait for memory take up to twice as long.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 LINE = 64
-"""Bytes of a line of the caches; as many as the widest vector has."""
+"""Bytes of a cache line, and of the widest vector."""
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-    """Zeros of this shape, whose pages come from the system when they are first touched."""
+    """Zeros of this shape. The system provides the pages when they are first touched."""
     return _cut(np.zeros(_bytes(shape, dtype), np.uint8), shape, dtype)
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-    """The same with whatever stands there."""
+    """An uninitialised array of this shape."""
     return _cut(np.empty(_bytes(shape, dtype), np.uint8), shape, dtype)
 
 
 def whole(array: Array) -> Array:
-    """All rows of the aligned array of which `array` (rows, width) is the first ones; itself where it is no such."""
+    """All rows of the aligned array whose first rows `array` (rows, width) is; else `array` itself."""
     memory, row = array.base, array.shape[1] * array.itemsize
     if not (isinstance(memory, np.ndarray) and memory.dtype == np.uint8 and memory.ndim == 1):
         return array

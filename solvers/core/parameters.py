@@ -1,9 +1,9 @@
-"""The parameters of the solvers: each one's type, bounds, meaning and default stand in a solver's `__init__` alone.
+"""The parameters of the solvers. A solver's `__init__` declares the type, bounds, meaning and default of each.
 
     def __init__(self, kernel, dim, *, budget: Annotated[int, Ge(2), "points, at most"] = 500, **shared): ...
 
-`declared` reads them. A model's configuration, the checks of the estimators and the table in
-docs/reference/solvers.md follow.
+`declared` reads these annotations. A model's configuration, the checks of the estimators and the table in
+docs/reference/solvers.md follow from them.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ from annotated_types import Ge, Gt, Le, Lt
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """A parameter came later: models from before it go on as with this value."""
+    """A parameter was added later: models created before it go on as with the value `without`."""
 
     without: Any
 
 
 class Unserved:
-    """A parameter of the solver alone: no model's configuration has it."""
+    """Marks a parameter of the solver alone: a model's configuration does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What a value must be, and the same in words."""
+    """A test of a value, and what it allows in words."""
 
     fits: Callable[[Any], bool]
     allowed: str
 
     def __or__(self, other: Constraint) -> Constraint:
-        """Either of the two."""
+        """A value passes if either constraint allows it."""
         return Constraint(lambda value: self.fits(value) or other.fits(value), f"{self.allowed} or {other.allowed}")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter as a solver declares it. annotation: its type with its bounds, as pydantic reads them, too.
+    """A parameter as a solver declares it.
 
-    since: the value that stands for its absence in models from before it, where it came later.
+    annotation: the type with its bounds, which pydantic reads as well. since: for a parameter that was added later, the
+    value that models created before it use.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Parameter:
 def number(
     *, above: float = -math.inf, least: float = -math.inf, below: float = math.inf, most: float = math.inf
 ) -> Constraint:
-    """A finite number within bounds, of which `above` and `below` are not allowed themselves."""
+    """A finite number within bounds; `above` and `below` themselves are not allowed."""
     bounds = [
         *([f"> {above:g}"] if above > -math.inf else []),
         *([f">= {least:g}"] if least > -math.inf else []),
@@ -79,7 +80,7 @@ def number(
 
 
 def integer(least: int, most: int | None = None) -> Constraint:
-    """A whole number within these bounds."""
+    """A whole number within bounds, both included."""
 
     def fits(value: Any) -> bool:
         return _is(Integral, value) and value >= least and (most is None or value <= most)
@@ -101,12 +102,12 @@ def _is(kind: type, value: Any) -> bool:
 def _is_finite(value: Any) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer that no float holds
+    except OverflowError:  # the integer is too large for a float
         return False
 
 
 def _alike(value: Any, allowed: Any) -> bool:
-    """Whether it is this one, in Python's type or in NumPy's."""
+    """Whether the value equals an allowed value, in Python's type or in NumPy's."""
     if allowed is None:
         return value is None
     kind = str if isinstance(allowed, str) else Integral
@@ -118,7 +119,7 @@ FLAG = Constraint(lambda value: isinstance(value, bool | np.bool_), "True or Fal
 
 
 def check(values: Mapping[str, Any], rules: Mapping[str, Constraint]) -> None:
-    """Refuse the first value that its rule does not allow. Names without a rule may be anything."""
+    """Refuse the first value that its rule does not allow. Names without a rule may have any value."""
     for name, value in values.items():
         rule = rules.get(name)
         if rule is not None and not rule.fits(value):
@@ -127,7 +128,7 @@ def check(values: Mapping[str, Any], rules: Mapping[str, Constraint]) -> None:
 
 @cache
 def declared(make: type) -> Mapping[str, Parameter]:
-    """The parameters that a class and those above it declare, the most general first."""
+    """The parameters that a class and its base classes declare, the most general first."""
     found: dict[str, Parameter] = {}
     for kind in reversed(make.__mro__):
         init = vars(kind).get("__init__")
@@ -142,7 +143,7 @@ def declared(make: type) -> Mapping[str, Parameter]:
 
 @cache
 def rules_of(make: type) -> Mapping[str, Constraint]:
-    """What each parameter of a class must be."""
+    """The rule of each parameter of a class."""
     return {name: parameter.rule for name, parameter in declared(make).items()}
 
 
@@ -154,7 +155,7 @@ def _read(name: str, annotation: Any, default: Any) -> Parameter:
 
 
 def rule_of(annotation: Any) -> Constraint:
-    """What a value must be whose type has its bounds with it."""
+    """The rule of an annotated type with bounds."""
     kind, *said = get_args(annotation)
     return _rule(kind, said)
 

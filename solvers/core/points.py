@@ -1,18 +1,19 @@
 """The points of an expansion, shared by all columns of coefficients.
 
-A point gets the next free slot and keeps it: slots are only ever appended, a point that goes leaves a hole, and when
-holes are a fifth of all slots `compacted` moves the rest, in order, into new arrays. So
+A point gets the next free slot and keeps it. Slots are only ever appended; a point that goes leaves a hole. When a
+fifth of all slots are holes, `compacted` moves the remaining points, in order, into new arrays. So
 
-- whoever still reads the old arrays is never disturbed: predictions need no lock;
-- slots stand in order of age, which is part of no clock and no thread: the same events give the same slots;
+- a reader of the old arrays is never disturbed: predictions need no lock;
+- slots stand in order of age, independent of clocks and threads: the same events give the same slots;
 - a cached kernel row that reaches to slot m is brought up to date by the values from m on.
 
-Each point is stored twice. Row-major and sparse, as a query: `indices` and `values` from start[s], length[s] of them.
-Feature-major, as a target: columns[f, s]. Where the columns would be larger than COLUMNS_BYTES_MAX only the first.
+Each point is stored twice. As a query it is a sparse row: `indices` and `values` from start[s], length[s] of them. As a
+target it is a column of the feature-major array: columns[f, s]. Where `columns` would exceed COLUMNS_BYTES_MAX, only
+the sparse rows are kept.
 
-While all points consist of ones (and zeros, which are not stored), as categories do, they are kept a third time: as
-bytes, feature-major. Two such points have a whole number of ones in common, so that bytes count it without rounding,
-and a kernel row reads a quarter of the memory.
+While every non-zero of all points is 1, as with categories, the points are stored a third time, as bytes,
+feature-major. Two such points have a whole number of features in common, which bytes count without rounding, and a
+kernel row reads a quarter of the memory.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 COLUMNS_BYTES_MAX = 2**28
-"""Above this the feature-major copy is given up: more features than that are sparse text, where it holds zeros."""
+"""Bytes above which the feature-major copy is given up: such wide data is sparse text, and the copy mostly zeros."""
 
 PAD = 64
-"""Bytes that a column is longer: at a distance of a power of two they would all share a few lines of the caches."""
+"""Bytes added to each column. At a distance of a power of two, columns would all share a few lines of the caches."""
 
-GATHER_WORK = 8  # of a number that is written far from the one before it
+GATHER_WORK = 8  # work (turns.py) of a number that is written far from the number before it
 
 USED, POOL_USED = range(2)
 SLOTS_MIN = 256
@@ -44,15 +45,15 @@ SLOTS_MIN = 256
 
 @handed
 class Points(NamedTuple):
-    """Arrays of the store as compiled code takes them; `cap` slots of which used[USED] are taken.
+    """Arrays of the store as compiled code takes them; `cap` slots, of which used[USED] are taken.
 
-    used     (2,) int64   slots taken, entries of the pool taken
-    start    (cap,) int64, length (cap,) int64   where a point's row stands in the pool
-    indices  (pool,) int32, values (pool,)       the pool of sparse rows
-    columns  (dim, > cap), or (0, 0)             the same, feature-major
-    ones     (dim, > cap) uint8, or (0, 0)       the same, while only_ones[0]: no point has anything but ones
+    used     (2,) int64   slots taken, entries of the pool taken.
+    start    (cap,) int64, length (cap,) int64   where the row of a point stands in the pool.
+    indices  (pool,) int32, values (pool,)       the pool of sparse rows.
+    columns  (dim, > cap), or (0, 0)             the same points, feature-major.
+    ones     (dim, > cap) uint8, or (0, 0)       the same points, while only_ones[0]: every non-zero is 1.
     only_ones (1,) bool
-    norm     (cap,), selves (cap,)               inner sum with itself, k(x, x)
+    norm     (cap,), selves (cap,)               inner sum with itself, k(x, x).
     """
 
     used: Array
@@ -69,7 +70,7 @@ class Points(NamedTuple):
 
 @in_place
 def has_room(points, nnz):
-    """Whether one more point of nnz non-zeros fits."""
+    """Whether another point of nnz non-zeros fits."""
     return points.used[USED] < points.start.shape[0] and points.used[POOL_USED] + nnz <= points.indices.shape[0]
 
 
@@ -81,7 +82,7 @@ def append_point(points, indices, values, norm, self_value):
     n = indices.shape[0]
     points.start[slot] = first
     points.length[slot] = n
-    # Loops, not slices: numba takes two seconds to compile the assignment of a slice.
+    # Loops, not slices: numba needs two seconds to compile the assignment of a slice.
     for p in range(n):
         points.indices[first + p] = indices[p]
         points.values[first + p] = values[p]
@@ -103,7 +104,7 @@ def append_point(points, indices, values, norm, self_value):
 
 @in_place
 def pop_point(points):
-    """Take back the newest point. Only for one that no reader can have seen yet."""
+    """Take back the newest point. Only for a point that no reader can have seen yet."""
     slot = points.used[USED] - 1
     first = points.start[slot]
     if points.columns.shape[0] > 0:
@@ -150,7 +151,7 @@ def _gather(source: Array, slots: Array, target: Array) -> None:
 
 
 def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096, *, only_ones: bool = True) -> Points:
-    """Room for `slots` points and `pool` non-zeros; with `only_ones` also as bytes, for as long as that is true."""
+    """Room for `slots` points and `pool` non-zeros; with `only_ones` also as bytes, while every non-zero is 1."""
     width = slots + PAD // np.dtype(dtype).itemsize
     wide = dim * width * np.dtype(dtype).itemsize <= COLUMNS_BYTES_MAX
     only_ones = only_ones and wide
@@ -169,7 +170,7 @@ def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096
 
 
 def compacted(points: Points, slots: Array, dim: int, cap: int, pool: int) -> Points:
-    """The points of `slots`, in that order, in new arrays of `cap` slots and a pool of `pool`."""
+    """The points of `slots`, in this order, in new arrays of `cap` slots and a pool of `pool` entries."""
     n = slots.size
     lengths = points.length[slots]
     starts = np.concatenate(([0], np.cumsum(lengths)))
@@ -201,9 +202,9 @@ def _only_ones(lengths: Array, values: Array) -> bool:
 
 
 def subset(points: Points, slots: Array) -> Points:
-    """The points of `slots` as targets, sharing the pool of sparse rows: what a shrunken problem works on."""
+    """The points of `slots` as targets; they share the pool of sparse rows. A shrunken problem works on them."""
     n, only_ones = slots.size, bool(points.only_ones[0])
-    # Where all are of ones, no row that is asked for here reads the other columns.
+    # Where every non-zero is 1, no row computed here reads the other columns.
     columns = np.empty((0 if only_ones else points.columns.shape[0], n), points.columns.dtype)
     ones = np.empty((points.ones.shape[0] if only_ones else 0, n), np.uint8)
     for source, target in ((points.columns, columns), (points.ones, ones)):
@@ -224,7 +225,7 @@ def subset(points: Points, slots: Array) -> Points:
 
 
 def rows_of(points: Points, slots: Array) -> tuple[Array, Array, Array]:
-    """indptr, indices, values of the points of `slots`, in that order: how snapshots keep them."""
+    """indptr, indices and values of the points of `slots`, in this order, as snapshots keep them."""
     lengths = points.length[slots]
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     source = np.repeat(points.start[slots] - indptr[:-1], lengths) + np.arange(indptr[-1])
@@ -251,5 +252,5 @@ def points_from_rows(rows: Rows, dim: int) -> Points:
 
 
 def bytes_of(points: Points) -> int:
-    """Memory of the arrays, bytes."""
+    """Memory of the arrays, in bytes."""
     return int(sum(a.nbytes for a in points))

@@ -1,4 +1,4 @@
-"""Random draws of compiled code. A generator's whole state is one number, so that it is part of a solver's state."""
+"""Random draws in compiled code. The whole state of a generator is one number, which the solver's state holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solver says: how it decides, what a finishing step did, what its points add, where it stands."""
+"""Reports of a solver: its view for predictions, a finishing step, the contributions of points, its certificate."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Certificate = dict[str, float | int | None]
 
 
 class Finish(NamedTuple):
-    """What a finishing step did: steps taken, and whether it reached its tolerance or its bound on steps."""
+    """Outcome of a finishing step: steps taken, and whether it converged before its limit of steps."""
 
     steps: int
     converged: bool
 
 
 class Contributions(NamedTuple):
-    """What each point adds to the decision values of one row.
+    """The contribution of each point to the decision values of one row.
 
-    keys (n,): numbers of the points' examples, of a merged point that of its younger part. merged (n,) bool. classes
-    (n,). parts (K, n): sum over the points plus the bias gives the decision values.
+    keys (n,): numbers of the points' examples; for a merged point the number of its younger part. merged (n,) bool.
+    classes (n,). parts (K, n): their sum over the points, plus the bias, is the decision value.
     """
 
     keys: Array
@@ -33,7 +33,7 @@ class Contributions(NamedTuple):
 
 
 class PointScores(NamedTuple):
-    """Decision values at the points held: keys (n,), classes (n,), scores (n, K), and what the ramp set aside (n,)."""
+    """Decision values at the points held: keys (n,), classes (n,), scores (n, K), aside (n,): dropped by the ramp."""
 
     keys: Array
     classes: Array
@@ -42,15 +42,15 @@ class PointScores(NamedTuple):
 
 
 class View(Protocol):
-    """What predictions read while learning goes on. It never changes."""
+    """The state that predictions read while learning goes on. It never changes."""
 
     @property
     def delta(self) -> Array:
-        """(K,) the largest violation of each column, 0 for a solver without one: what asking for labels needs."""
+        """(K,) the largest violation of each column, 0 for a solver without violations. Label queries need it."""
 
     @property
     def size(self) -> int:
-        """Kernel values, or features, that a row takes."""
+        """Kernel values, or features, computed for a row."""
 
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, K) of a batch."""
@@ -68,7 +68,7 @@ def certificate_of(
     weight_degradation: float | None = None,
     converged: bool | None = None,
 ) -> Certificate:
-    """The parts of every solver's certificate, None for what has no meaning; primal = dual + gap."""
+    """The fields of a certificate. A field that has no meaning for the solver is None; primal = dual + gap."""
     return {
         "support_vectors": support_vectors,
         "points": points,

@@ -1,10 +1,10 @@
 """A cache of kernel rows, k(x_slot, x_s) for s = 0..filled, over the points of one store.
 
-Points only ever get appended, so a line stays true for as far as it was filled, and is brought up to date by computing
-what has come since. Where no line is free one is evicted by the clock rule: a hand goes round and takes the first line
-that was not asked for again since it was filled or the hand last came by; no step scans all lines.
+Points are only ever appended, so the filled part of a line stays true; computing the points that came since brings it
+up to date. When no line is free, the clock rule evicts one. A hand goes round and takes the first line that nobody
+asked for since the line was filled or the hand last passed. No step scans all lines.
 
-What the cache holds never shows in a result: a kernel value has the same bits however it is come by.
+The contents of the cache never show in a result: a kernel value has the same bits whether it is cached or computed.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ Array = np.ndarray[Any, Any]
 
 HAND, HITS, MISSES, VALUES, FREE, REACHED = range(6)
 LINES_MIN = 8
-MOVED = 1024  # numbers of a line that are moved at once
-NEARLY = 8  # all but one of so many parts of the memory that a cache may take are as good as all
+MOVED = 1024  # numbers of a line moved at once
+NEARLY = 8  # memory that lacks at most one NEARLY-th of the allowed size is used as if it had the whole size
 
 ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
-"""NumPy asks for huge pages from the first on; lines that take less than the second get small ones."""
+"""NumPy asks for huge pages from ADVISED_BYTES on; lines below HUGE_BYTES in all get small pages instead."""
 
 
 @handed
 class RowCache(NamedTuple):
-    """lines (L, width), of which all slots in use take no more than width; line_of (cap,) int64 or NONE.
+    """lines (L, width); width is at least the number of slots in use. line_of (cap,) int64, line of a slot or NONE.
 
-    slot_of (L,) int64 or NONE; filled (L,) int64; recent (L,) uint8: whether it was asked for again lately.
-    free (L,) int64: the free lines, the next one last.
-    counters (6,) int64: the hand, rows found, rows computed anew, kernel values computed, free lines, and how many
-    numbers of the memory, from the first on, were written before lines were last cut or cleared.
-    spread (dim,): scratch of `kernel_row`.
+    slot_of (L,) int64, slot of a line or NONE; filled (L,) int64; recent (L,) uint8: 1 if it was asked for again
+    lately. free (L,) int64: the free lines, the next one to use last. counters (6,) int64: the hand, rows found, rows
+    computed, kernel values computed, free lines, and REACHED: numbers of the memory, counted from its start, written
+    before the lines were last cut or cleared. spread (dim,): scratch of `kernel_row`.
     """
 
     lines: Array
@@ -59,10 +58,10 @@ class RowCache(NamedTuple):
 def new_cache(
     points: Points, dim: int, bytes_max: int, former: RowCache | None = None, width: int | None = None
 ) -> RowCache:
-    """A cache of at most bytes_max for these points' slots; it carries on the counts of a `former` one.
+    """A cache of at most bytes_max for the slots of these points; it continues the counts of a `former` cache.
 
-    width: slots that a line reaches to; None for all. It takes over the former one's memory where that is enough, or
-    nearly all that may be: a fresh page costs as much as computing what goes there.
+    width: slots that a line reaches to; None for all. The new cache takes over the former cache's memory where that is
+    large enough, or nearly as large as allowed: a fresh page costs as much as computing the values that go there.
     """
     cap = points.start.shape[0]
     width = width or cap
@@ -84,7 +83,7 @@ def new_cache(
 
 
 def _cut(lines: Array, cap: int, counts: Array, spread: Array) -> RowCache:
-    """A cache of these lines for so many slots, all of them free; it carries on the counts."""
+    """A cache of these lines for `cap` slots. All lines are free; the counts continue."""
     count = lines.shape[0]
     cache = RowCache(
         lines,
@@ -101,17 +100,17 @@ def _cut(lines: Array, cap: int, counts: Array, spread: Array) -> RowCache:
 
 
 def _list_free(cache: RowCache) -> None:
-    """Make the list of free lines anew: the first of them is the next one."""
+    """Rebuild the list of free lines: the first free line is used next."""
     free = np.flatnonzero(cache.slot_of == NONE)[::-1]
     cache.free[: free.size] = free
     cache.counters[HAND], cache.counters[FREE] = 0, free.size
 
 
 def _memory(count: int, dtype: np.dtype[Any]) -> Array:
-    """(count,) numbers of which none that is never touched is ever taken.
+    """(count,) numbers. Pages that are never touched are never taken from the system.
 
-    The system fills pages with zeros before it hands them out. Of a cache that grows with each doubling of the points
-    most is never used, and with huge pages all of that would be filled.
+    The system fills pages with zeros before it hands them out. A cache that grows with each doubling of the points
+    never uses most of its memory, and with huge pages the system would fill all of it.
     """
     size = count * dtype.itemsize
     if not ADVISED_BYTES <= size < HUGE_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
@@ -124,7 +123,7 @@ def _memory(count: int, dtype: np.dtype[Any]) -> Array:
 
 @in_place
 def _carry_line(old, new, slots, n, back):
-    """new[k] = old[slots[k]] for k < n; the two may overlap, new beginning `back` numbers behind old, or before it."""
+    """new[k] = old[slots[k]] for k < n. The two may overlap: new begins `back` numbers behind old, or before it."""
     first = 0
     while first < n and slots[first] - first < back:
         first += 1
@@ -136,7 +135,7 @@ def _carry_line(old, new, slots, n, back):
 
 @in_place
 def _move_line(old, new, n, back):
-    """new[k] = old[k] for k < n, with the same overlap; `_carry_line` where all slots stay."""
+    """new[k] = old[k] for k < n, with the same overlap: `_carry_line` for the case that all slots stay."""
     if back > 0:
         for end in range(n, 0, -MOVED):
             begin = max(end - MOVED, 0)
@@ -158,11 +157,11 @@ def _move_part(old, new):
 
 @in_place
 def _carry_lines(source, target, filled, slots, begin, end):
-    """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; `filled` follows.
+    """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; updates `filled`.
 
-    The two may be the same memory, in longer or shorter lines. Of longer ones the last line goes first, and in it those
-    values that move to the front, from the first on, then those that move back, from the last. Lines begin..end; all
-    behind them have been moved, or all before them of shorter ones.
+    source and target may be the same memory, cut into longer or shorter lines. With longer lines the last line is moved
+    first; within it, values that move to the front go first, from the front, then values that move back, from the back.
+    Lines begin..end are moved. All lines behind them have been moved already, or with shorter lines all before them.
     """
     longer = target.shape[1] - source.shape[1]
     stay = slots.shape[0] > 0 and slots[slots.shape[0] - 1] == slots.shape[0] - 1
@@ -179,7 +178,7 @@ def _carry_lines(source, target, filled, slots, begin, end):
 def carried(
     cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Array, width: int | None = None
 ) -> RowCache:
-    """The cache once the points of `slots`, ascending, have become all points: it keeps their rows.
+    """The cache after the points of `slots`, ascending, became all points: it keeps their rows.
 
     width: as in `new_cache`.
     """
@@ -203,7 +202,7 @@ def carried(
 
 
 def recut(cache: RowCache, points: Points) -> RowCache:
-    """The same memory as lines for other points. Whoever uses the first again must `clear` it before."""
+    """The same memory as lines for other points. `clear` the first cache before using it again."""
     note_reached(cache)
     cap = points.start.shape[0]
     lines = min(max(cap, LINES_MIN), cache.lines.size // cap)
@@ -221,12 +220,12 @@ def clear(cache: RowCache) -> None:
 
 
 def note_reached(cache: RowCache) -> None:
-    """Keep in mind how far the memory is written, before lines that say so are forgotten."""
+    """Record how far the memory has been written, before the lines that show it are forgotten."""
     cache.counters[REACHED] = _reached(cache)
 
 
 def touched_bytes(cache: RowCache) -> int:
-    """Memory of lines that hold rows, and of those that did: what was written once, the system has given pages for."""
+    """Memory, in bytes, of lines that hold or held rows: the system has given pages for what was written once."""
     return _reached(cache) * cache.lines.itemsize
 
 
@@ -237,7 +236,7 @@ def _reached(cache: RowCache) -> int:
 
 
 def renewed(cache: RowCache) -> RowCache:
-    """An empty cache in the place of one that holds no row, whose memory goes back to the system; else itself."""
+    """A cache with fresh memory if the cache holds no row, so that the old memory goes back; else the cache itself."""
     lines, width = cache.lines.shape
     if cache.counters[FREE] < lines:
         return cache
@@ -248,7 +247,7 @@ def renewed(cache: RowCache) -> RowCache:
 
 @in_place
 def _take_line(cache, keep):
-    """A free line, or one to overwrite, but not that of slot `keep`."""
+    """A free line, or a line to overwrite, but never the line of slot `keep`."""
     if cache.counters[FREE] > 0:
         cache.counters[FREE] -= 1
         return cache.free[cache.counters[FREE]]
@@ -267,7 +266,7 @@ def _take_line(cache, keep):
 
 @in_place
 def _new_line(cache, slot, keep):
-    """A line for a slot that has none."""
+    """Assign a line to a slot that has none."""
     line = _take_line(cache, keep)
     cache.slot_of[line] = slot
     cache.line_of[slot] = line
@@ -279,7 +278,7 @@ def _new_line(cache, slot, keep):
 
 @in_place
 def begin_line(cache, slot, row, n):
-    """Give a slot that has no line one that begins with n values of its row."""
+    """Assign a line to a slot that has none, and begin it with n values of its row."""
     line = _new_line(cache, slot, NONE)
     target = cache.lines[line]
     for s in range(n):
@@ -289,7 +288,7 @@ def begin_line(cache, slot, row, n):
 
 @in_place
 def cached_line(kernel, points, cache, slot, keep):
-    """The line that holds the kernel row of `slot` with all n points. The row of slot `keep` stays valid beside it."""
+    """The line with the kernel row of `slot` over all n points. The row of slot `keep` stays valid beside it."""
     n = points.used[USED]
     line = cache.line_of[slot]
     if line == NONE:
@@ -307,7 +306,7 @@ def cached_line(kernel, points, cache, slot, keep):
 
 @compiled
 def cached_row(kernel, points, cache, slot, keep):
-    """The kernel row (n,) of `slot` with all n points. What works in place takes the line."""
+    """The kernel row (n,) of `slot` with all n points. Code compiled in place uses `cached_line` instead."""
     return cache.lines[cached_line(kernel, points, cache, slot, keep), : points.used[USED]]
 
 
@@ -324,7 +323,7 @@ def drop_row(cache, slot):
 
 @in_place
 def forget_slot(cache, slot):
-    """Free the line of the newest slot and cut all others back before it: its point was taken back."""
+    """Free the line of the newest slot, whose point was taken back, and cut all other lines before it."""
     drop_row(cache, slot)  # the next row goes there, where the memory is still warm
     for line in range(cache.filled.shape[0]):
         cache.filled[line] = min(cache.filled[line], slot)

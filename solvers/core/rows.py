@@ -30,9 +30,9 @@ class BadRow(ValueError):
 
 @handed
 class LabelledRows(NamedTuple):
-    """Rows with what they are learned as, as compiled code takes them.
+    """Rows with their classes and keys, as compiled code takes them.
 
-    indptr to selves: as in `Rows`. classes (m,) int64; keys (m,) int64; again: whether rows may be held already.
+    indptr to selves: as in `Rows`. classes (m,) int64. keys (m,) int64. again: whether rows may be held already.
     """
 
     indptr: Array
@@ -50,11 +50,11 @@ class Rows:
     """A checked batch of sparse rows (CSR). Zeros are not stored, so equal points have equal arrays.
 
     indptr   (m + 1,) int64
-    indices  (nnz,) int32  ascending within a row, in 0..dim-1
+    indices  (nnz,) int32  ascending within a row, in 0..dim-1.
     values   (nnz,) float32 or float64
-    norms    (m,)  |x|^2, or |x|_1 for the Laplacian
-    selves   (m,)  k(x, x)
-    measure  the kernel of norms and selves (`measure_of`), None where that is not known
+    norms    (m,)  |x|^2, or |x|_1 for the Laplacian.
+    selves   (m,)  k(x, x).
+    measure  the kernel that norms and selves belong to (`measure_of`), None where that is unknown.
     """
 
     indptr: Array
@@ -66,14 +66,14 @@ class Rows:
     measure: Kernel | None = None
 
     def fits(self, kernel: Kernel, dtype: type) -> bool:
-        """Whether these are rows as a kernel sees them in a precision."""
+        """Whether the rows were prepared for this kernel and precision."""
         return self.measure == measure_of(kernel) and self.values.dtype == dtype
 
     def __len__(self) -> int:
         return int(self.norms.shape[0])
 
     def labelled(self, classes: Array, keys: Array, *, again: bool = False) -> LabelledRows:
-        """These rows, to be learned as examples of these classes (m,) under these keys (m,), both int64."""
+        """These rows with their classes (m,) and keys (m,), both int64, for learning."""
         return LabelledRows(self.indptr, self.indices, self.values, self.norms, self.selves, classes, keys, again)
 
     def part(self, begin: int, end: int) -> Rows:
@@ -90,7 +90,7 @@ class Rows:
         )
 
     def take(self, wanted: Array) -> Rows:
-        """The rows of these numbers, ascending, as a batch of their own."""
+        """The rows with these numbers, ascending, as a batch of their own."""
         lengths = np.diff(self.indptr)[wanted]
         indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         source = np.repeat(self.indptr[wanted] - indptr[:-1], lengths) + np.arange(indptr[-1])
@@ -106,7 +106,7 @@ class Rows:
 
 
 def joined(batches: list[Rows]) -> Rows:
-    """Several batches of one precision as one, in order. There must be at least one."""
+    """Several batches of one precision as one batch, in order. There must be at least one."""
     if len(batches) == 1:
         return batches[0]
     indices, norms = [b.indices for b in batches], [b.norms for b in batches]
@@ -115,7 +115,7 @@ def joined(batches: list[Rows]) -> Rows:
     if (rows == 1).all():
         ends = np.cumsum(sizes)
     else:
-        before = np.repeat(np.cumsum(sizes) - sizes, rows)  # values of the batches before a row's
+        before = np.repeat(np.cumsum(sizes) - sizes, rows)  # values in the batches before the row's batch
         ends = np.concatenate([b.indptr[1:] for b in batches]) + before
     return Rows(
         np.concatenate(([0], ends)),
@@ -129,16 +129,16 @@ def joined(batches: list[Rows]) -> Rows:
 
 
 def _concatenated(arrays: list[Any], sizes: Array) -> Array:
-    """Contiguous arrays of these sizes as one; NumPy's takes four times as long for a thousand of some values."""
+    """Join contiguous arrays of these sizes. NumPy takes four times as long for a thousand arrays of a few values."""
     content, dtype = bytearray().join(arrays), arrays[0].dtype
-    if len(content) != int(sizes.sum()) * dtype.itemsize:  # they are of several types
+    if len(content) != int(sizes.sum()) * dtype.itemsize:  # the arrays have several types
         return np.concatenate(arrays)
     return np.frombuffer(content, dtype)
 
 
 @compiled
 def _count_nonzero(X, indptr):
-    """indptr (m + 1,) of the non-zeros of X (m, dim); false where a number is not finite."""
+    """Fill indptr (m + 1,) for the non-zeros of X (m, dim); false where a number is not finite."""
     indptr[0] = 0
     finite = True
     for r in range(X.shape[0]):
@@ -151,7 +151,7 @@ def _count_nonzero(X, indptr):
 
 
 def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32) -> Rows:
-    """Check a dense batch (m, dim). BadRow for a wrong width, NaN, infinity, or a number that dtype cannot hold."""
+    """Check a dense batch (m, dim). BadRow for a wrong width, NaN, infinity, or a number too large for dtype."""
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"a batch has two axes (rows, features), got {X.ndim}")
@@ -171,7 +171,7 @@ def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32
 
 @compiled
 def _too_large(norms, selves):
-    """The first row whose norm or kernel value with itself is too large, -1 if there is none."""
+    """The first row whose norm or kernel value with itself is too large, else -1."""
     for r in range(norms.shape[0]):
         if not (norms[r] <= NORM_MAX and selves[r] <= NORM_MAX):
             return r
@@ -180,7 +180,7 @@ def _too_large(norms, selves):
 
 @compiled
 def _take_nonzero(kernel, X, indptr, indices, values, norms, selves):
-    """Copy the non-zeros of a matrix, with their norms (`row_norms`); the first row that is too large, or -1."""
+    """Copy the non-zeros of a matrix, with their norms (`row_norms`); return the first row that is too large, or -1."""
     p = 0
     for r in range(X.shape[0]):
         for f in range(X.shape[1]):
@@ -194,10 +194,10 @@ def _take_nonzero(kernel, X, indptr, indices, values, norms, selves):
 
 @compiled
 def _take_plain(kernel, indptr, indices, values, dim, kept_indptr, kept_indices, kept_values, norms, selves):
-    """Copy the non-zeros of a batch, with their norms (`row_norms`); false where it is no CSR, or a row not ascending,
-    out of range, not finite or too large.
+    """Copy the non-zeros of a batch, with their norms (`row_norms`).
 
-    indptr (m + 1,) ends at the number of values, which is checked before.
+    False where the batch is not CSR, or a row is not ascending, out of range, not finite or too large. The caller has
+    checked that indptr (m + 1,) ends at the number of values.
     """
     p = 0
     kept_indptr[0] = 0
@@ -220,14 +220,14 @@ def _take_plain(kernel, indptr, indices, values, dim, kept_indptr, kept_indices,
 def rows_from_csr(
     indptr: Array, indices: Array, values: Array, kernel: Kernel, dim: int, dtype: type = np.float32
 ) -> Rows:
-    """Check a sparse batch; sorts each row's indices and drops zeros.
+    """Check a sparse batch, sort the indices of each row and drop zeros.
 
-    BadRow for an index outside 0..dim-1, an index given twice, NaN, infinity, or a number that dtype cannot hold.
+    BadRow for an index outside 0..dim-1, an index given twice, NaN, infinity, or a number too large for dtype.
     """
     indptr, indices, values = np.asarray(indptr, np.int64), np.asarray(indices), np.asarray(values)
     if dim <= 2**31 and indptr.ndim == 1 and indptr.size and indices.dtype.kind in "iu":
         nnz = int(indptr[-1])
-        # Most batches are in order: one pass finds that out and copies them, in a tenth of the time of what follows.
+        # Most batches are in order: one pass checks and copies them, in a tenth of the time of the general way.
         if indptr[0] == 0 and indices.shape == values.shape == (nnz,):
             ends: Array = np.empty(indptr.size, np.int64)
             columns: Array = np.empty(nnz, np.int32)
@@ -241,7 +241,7 @@ def rows_from_csr(
 
 
 def ordered(indptr: Array, indices: Array, values: Array, dim: int, dtype: type) -> tuple[Array, Array, Array]:
-    """The arrays of a sparse batch as `Rows` has them, whatever the kernel; BadRow as of `rows_from_csr`."""
+    """The arrays of a sparse batch as `Rows` has them, for any kernel; BadRow as in `rows_from_csr`."""
     if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise ValueError("indptr must begin with 0 and never fall")
     if not indices.shape == values.shape == (indptr[-1],):
@@ -282,7 +282,7 @@ def _not_finite(given: Any, feature: Any, dtype: type) -> str:
 
 
 def _refuse_too_large(bad: int) -> None:
-    # By Cauchy-Schwarz no kernel value of two other rows is larger: all that follows stays finite.
+    # By Cauchy-Schwarz no kernel value of two such rows is larger, so everything computed later stays finite.
     if bad >= 0:
         raise BadRow(bad, f"its norm or its kernel value with itself is larger than {NORM_MAX:g}")
 

@@ -1,4 +1,4 @@
-"""The state of a solver as arrays, read with care: anybody may have written it, and compiled code checks no bounds."""
+"""Careful reading of a solver's state: anybody may have written the arrays, and compiled code checks no bounds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 State = dict[str, Array]
 
-BOUND_MAX = 1e15  # of C times the weight of a class
-COUNT_MAX = 2**62  # of a count in a state
-COEFFICIENT_MAX = 1e150  # its square is finite
-REACHED_MAX = 1e60  # of a coefficient that `examine` takes, and of its part of |w|: no step and no rate leads so far
-MAGNITUDE_MAX = 1e150  # of what else a state holds: its square is finite
-SAMPLE_MAX = 64  # points for which `examine` works out anew what follows from others
+BOUND_MAX = 1e15  # limit of C times the weight of a class
+COUNT_MAX = 2**62  # limit of a count in a state
+COEFFICIENT_MAX = 1e150  # limit of a coefficient; its square is finite
+REACHED_MAX = 1e60  # limit in `examine` of a coefficient and of its part of |w|: learning never gets this far
+MAGNITUDE_MAX = 1e150  # limit of all other numbers of a state; the square is finite
+SAMPLE_MAX = 64  # points for which `examine` recomputes derived arrays
 
 
 class StateReader:
@@ -48,23 +48,23 @@ class StateReader:
 
 
 def read_heaviest(checked: StateReader) -> float:
-    """`heaviest` of a state, which has it where an example had a weight."""
+    """`heaviest` of a state; only a state with weighted examples has it."""
     if "heaviest" not in checked.state:
         return 0.0
     return float(checked.take("heaviest", np.float64, (1,), np.finfo(np.float64).tiny, BOUND_MAX)[0])
 
 
 def check_learned(seen: Array, learned: int) -> None:
-    """Refuse counts of examples by class that are more than were learned.
+    """Refuse counts of examples by class that exceed the examples learned.
 
-    A class of which a drop left nothing counts again, from one on, when a further epoch brings it back.
+    A class of which a drop left nothing counts from 1 again when a further epoch brings it back.
     """
     if sum(seen.tolist()) > learned + seen.size:
         raise ValueError(f"seen must be at most the {learned} examples learned, got {seen}")
 
 
 def check_range(name: str, values: Array, least: Array | float, most: Array | float) -> None:
-    """Refuse values outside of least..most, by more than rounding."""
+    """Refuse values outside of least..most by more than rounding."""
     margin = 1e-9 * np.maximum(np.abs(least), np.abs(most))
     if not ((values >= least - margin) & (values <= most + margin)).all():
         raise ValueError(f"{name} must lie within bounds, got {values.min()} to {values.max()}")

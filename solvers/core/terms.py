@@ -1,9 +1,9 @@
-"""Sums over the coefficients of a column that are not 0, in the bits of the sums over all of them (lanes.py).
+"""Sums over the non-zero coefficients of a column, in the bits of the sums over all coefficients (lanes.py).
 
-Of many columns each holds few of the points, and of many points few may have a coefficient at all. A term of 0 changes
-no lane, for a lane begins at +0, which it comes back to but never to -0; so it may be left out, as long as the others
-are added to the lanes that they belong to. A term's slot says which lane that is, its place where its kernel value
-stands: the slot itself where a row has all points, else its number among the points that the row has.
+With many columns, each holds few of the points; with many points, few may have a coefficient at all. A term of 0
+changes no lane, because a lane begins at +0 and never becomes -0. So zero terms may be left out, as long as every other
+term is added to the lane it belongs to. A term's slot says which lane that is. A term's place says where its kernel
+value stands in a row: the slot itself if the row has all points, else the number of the point among the row's points.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-FEW = 2  # of so many terms the sum is the same whatever lanes they are in
-TERM_WORK = 4  # of a term (turns.py), which no vector instruction adds
-POINTS = 256  # of a block: the sum of a decision value is one of blocks' sums, so that a row may come in blocks
-TOGETHER = 4  # rows whose terms are added together: what is read of a term serves all of them
+FEW = 2  # with at most this many terms the sum is the same in whatever lanes they are
+TERM_WORK = 4  # work (turns.py) of a term, which no vector instruction adds
+POINTS = 256  # points of a block: a decision value is a sum of block sums, so that a row may come in blocks
+TOGETHER = 4  # rows whose terms are added together: each term read serves all of them
 
 
 @handed
 class Terms(NamedTuple):
-    """Coefficients that are not 0, of K columns, those of each column together and in the order of their slots.
+    """The non-zero coefficients of K columns, column by column and in the order of their slots.
 
-    length (K,) int64: how many a column has, NONE for one that is not listed; begin (K,) int64: where they begin;
-    slots (m,) int32; places (m,) int32, which ascend as slots do; values (m,) float64.
+    length (K,) int64: terms of a column, NONE for a column that is not listed; begin (K,) int64: where they begin;
+    slots (m,) int32; places (m,) int32, ascending as slots do; values (m,) float64.
     """
 
     length: Array
@@ -43,12 +43,12 @@ class Terms(NamedTuple):
 
 @lru_cache(maxsize=16)
 def none_listed(columns: int) -> Terms:
-    """Of so many columns none is listed. Not to be changed: everybody gets the same."""
+    """Terms of which no column is listed. Never change them: all callers share them."""
     return listed_terms(np.full(columns, NONE, np.int64), np.zeros(0, np.int32), np.zeros(0))
 
 
 def listed_terms(length: Array, slots: Array, values: Array, places: Array | None = None) -> Terms:
-    """The terms of columns one after another, `length` (K,) of each; places: the slots unless others are given."""
+    """Terms of columns that follow each other; length (K,): terms of each. places: None if equal to the slots."""
     each = np.maximum(length, 0)
     return Terms(length, np.cumsum(each) - each, slots, slots if places is None else places, values)
 
@@ -72,10 +72,10 @@ def _gather(terms, slots, values):
 
 @in_place
 def sum_of_terms(slots, places, values, begin, end, first, size, row, at, lanes):
-    """The terms begin..end, each times the number of `row` at its place, added up in the bits of `dot`.
+    """Add up the terms begin..end, each times the number of `row` at its place, in the bits of `dot`.
 
-    first, size: slot where the sum begins, and how many it goes over. at: place where `row` begins, which reaches
-    beyond the terms. lanes (LANES,) is scratch.
+    first, size: slot where the sum begins, and the number of slots. at: place of row[0]; `row` reaches beyond the
+    terms. lanes (LANES,) is scratch.
     """
     if end - begin > FEW:
         return _sum_in_lanes(slots, places, values, begin, end, first, size, row, at, lanes)
@@ -120,7 +120,7 @@ def sum_of_blocks(terms, p, end, n, row, at, lanes, total):
 
 @in_place
 def add_blocks(terms, p, end, n, rows, at, lanes, c, scores):
-    """The same of TOGETHER rows, added to column c of scores (TOGETHER, K). lanes (LANES TOGETHER,) is scratch."""
+    """`sum_of_blocks` of TOGETHER rows, added to column c of scores (TOGETHER, K). lanes (LANES TOGETHER,): scratch."""
     row_0, row_1, row_2, row_3 = rows[0], rows[1], rows[2], rows[3]
     while p < end:
         first = terms.slots[p] & -POINTS
@@ -167,7 +167,7 @@ def count_below(slots, end, bound):
 
 @in_place
 def first_beyond(numbers, p, end, bound):
-    """The first of p..end whose number, ascending, is `bound` or more; `end` where there is none."""
+    """The first of p..end whose number, ascending, is at least `bound`; else `end`."""
     while p < end and numbers[p] < bound:
         p += 1
     return p

@@ -1,4 +1,4 @@
-"""Weights of single examples: factors of their C, beside those of their classes."""
+"""Weights of single examples: factors of their C, besides the weights of their classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def checked_weights(weights: Array, count: int, bounds: tuple[float, float], most: float) -> Array:
-    """Weights (count,) of examples, each > 0, with which the least and the largest C stay above 0 and below `most`."""
+    """Check weights (count,) of examples, each > 0; the least and the largest C times a weight must be in 0..`most`."""
     checked = np.asarray(weights, np.float64)
     if checked.shape != (count,):
         raise ValueError(f"weights must be one for each of {count} rows, got {checked.shape}")
@@ -25,6 +25,6 @@ def checked_weights(weights: Array, count: int, bounds: tuple[float, float], mos
 
 
 def runs_of(weights: Array) -> list[slice]:
-    """The parts of a batch whose rows have one weight, in order."""
+    """The parts of a batch whose rows have equal weights, in order."""
     edges = [0, *(np.flatnonzero(np.diff(weights)) + 1).tolist(), weights.size]
     return [slice(begin, end) for begin, end in pairwise(edges) if begin < end]

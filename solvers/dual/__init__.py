@@ -1,1 +1,1 @@
-"""Solvers of the dual problem, with a gradient for each point: LASVM and its kin, SMO, tracking, exact paths."""
+"""Solvers of the dual problem, which keep a gradient per point: LASVM and its variants, SMO, tracking, exact paths."""

@@ -1,7 +1,7 @@
 """Batch SMO as a solver: all examples are held, and each micro-batch ends at the optimum.
 
-Bordes et al. 2005, section 3.1, with second-order selection and shrinking (smo.py). In a stream it starts
-from the coefficients that it has; a new example starts at zero, which keeps sum(alpha) = 0.
+Bordes et al. 2005, section 3.1, with second-order selection and shrinking (smo.py). In a stream, each solution starts
+from the present coefficients. A new example starts at zero, which keeps sum(alpha) = 0.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Array = np.ndarray[Any, Any]
 
 @handed
 class BatchParameters(NamedTuple):
-    """tol: the largest violation of a pair that stays."""
+    """tol: the largest violation of a pair that may remain."""
 
     tol: float
 
 
 @compiled
 def enter_rows(points, machine, bounds, batch, f, begin):
-    """Store rows begin.. of a batch with alpha = 0; f (m, K) without the bias. Returns the first without room."""
+    """Store rows begin.. of a batch with alpha = 0; f (m, K): without the bias. Return the first row without room."""
     indptr, indices, values, norms, selves, classes, keys, _ = batch
     stance = np.full(f.shape[1], HINGE, np.int8)
     for r in range(begin, classes.shape[0]):
@@ -46,28 +46,28 @@ def enter_rows(points, machine, bounds, batch, f, begin):
 
 
 class SMO(DualExpansion):
-    """The batch support vector machine, solved again as examples come. tol: > 0; the rest: dual.py."""
+    """The batch support vector machine, solved again as examples come. tol: > 0; other parameters: `DualExpansion`."""
 
     def __init__(
         self,
         kernel: Kernel,
         dim: int,
         *,
-        tol: Annotated[float, Gt(0), Lt(1e3), "the largest violation of a pair that stays"] = 1e-3,
+        tol: Annotated[float, Gt(0), Lt(1e3), "the largest violation of a pair that may remain"] = 1e-3,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
         self.parameters = BatchParameters(float(tol))
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Take in a batch and optimise; returns the decision values (m, K) from before the batch (Solver.learn)."""
+        """Take in a batch and optimise; return the decision values (m, K) from before the batch (Solver.learn)."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         return self._learn_weighted(rows, classes, keys, np.ones(len(rows)), again=again)
 
     def _learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool) -> Array:
         scores = np.empty((len(rows), self.columns))
-        # Where points make way, a batch that would push out itself goes in parts.
+        # Where points make way, split a batch that would push out its own examples.
         most = len(rows) if self.when_full == "refuse" else max(1, self.points_max // 2)
         for begin in range(0, len(rows), max(1, most)):
             part = slice(begin, min(begin + most, len(rows)))
@@ -92,7 +92,7 @@ class SMO(DualExpansion):
         return scores
 
     def _enter(self, rows: Rows, classes: Array, keys: Array, f: Array) -> None:
-        """Store rows with alpha = 0; f (m, K) without the bias."""
+        """Store rows with alpha = 0; f (m, K): without the bias."""
         batch, done = rows.labelled(classes, keys), 0
         while done < len(rows):
             done = enter_rows(self.points, self.machine, self.bounds, batch, f, done)

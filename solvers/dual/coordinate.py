@@ -1,11 +1,12 @@
-"""Steps of the dual without a bias: move one alpha, or two at once to their common optimum.
+"""Steps of the dual without a bias: move one alpha, or move two together to their common optimum.
 
-Ertekin et al. 2011, section 4.2, and Tracking move the largest violator alone. Where all points are near to each other
-one move shifts all gradients, which the next has to take back; a pair, of the largest gradient that may rise and the
-smallest that may fall, needs a tenth of the steps to the same optimum (Steinwart, Hush and Scovel, JMLR 12, 2011).
+Ertekin et al. 2011, section 4.2, and Tracking move the largest violator alone. Where all points are near each other,
+one move shifts all gradients, and the next move has to take that back. Moving a pair (the largest gradient that may
+rise, the smallest that may fall) needs a tenth of the steps to the same optimum (Steinwart, Hush and Scovel, JMLR 12,
+2011).
 
-Maximises W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box alone. Arrays as in direction.py. A point violates
-where its gradient says that it should move and the box lets it: g > 0 in up, g < 0 in down.
+Maximises W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box alone. Arrays as in direction.py. A point violates where
+its gradient says that it should move and the box lets it: g > 0 in up, g < 0 in down.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def best_moves(g_i, g_j, k_ii, k_jj, k_ij, least_i, most_i, least_j, most_j):
 
 @in_place
 def _shift(t, move, least, most, alpha, lower, upper, up, down):
-    """alpha_t += move; what reaches the box is set on it, so that "at a bound" and "zero" are exact."""
+    """alpha_t += move. A move that reaches the box sets the bound itself, so that "at a bound" and "zero" are exact."""
     if move >= most:
         alpha[t] = upper[t]
     elif move <= least:
@@ -72,7 +73,7 @@ def _shift(t, move, least, most, alpha, lower, upper, up, down):
 def box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     """Move alpha_i and alpha_j to the optimum or the box; update g, up, down; return the new extremes (i, j).
 
-    With i = j one coordinate moves. Where k(x, x) = 0 a point moves nothing but itself, and goes to the box.
+    With i = j one coordinate moves. Where k(x, x) = 0, a point changes no decision value and goes to the box.
     """
     least_i, most_i = lower[i] - alpha[i], upper[i] - alpha[i]
     if i == j:
@@ -95,7 +96,7 @@ _gaps = lane_sums(lambda alpha, g, lower, upper: (larger((upper - alpha) * g, (l
 def box_gap(alpha, g, lower, upper):
     """Duality gap of the points held: sum_s max((upper - alpha) g, (lower - alpha) g). Never negative.
 
-    Ertekin et al. 2011, eq. 9, with its sign and labels mended; also right for the boxes of ramp outliers, where it is
-    the gap of the linearised problem.
+    Ertekin et al. 2011, eq. 9, with its sign and labels corrected. Also right for the boxes of ramp outliers, where it
+    is the gap of the linearised problem.
     """
     return _gaps((alpha, g, lower, upper))[0]

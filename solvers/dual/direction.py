@@ -2,13 +2,13 @@
 
 Maximises W(alpha) = alpha.y - 1/2 alpha.K.alpha subject to sum(alpha) = 0, lower <= alpha <= upper.
 
-alpha        (n,) float64  signed dual coefficients
-g            (n,) float64  dW/dalpha_s = y_s - sum_r alpha_r K_rs
-lower, upper (n,) float64  the box
-up, down     (n,) uint8    1 where alpha may rise (alpha < upper), where it may fall (alpha > lower); 0 for both
-                           where there is no point. Read instead of comparing bounds.
+alpha        (n,) float64  signed dual coefficients.
+g            (n,) float64  dW/dalpha_s = y_s - sum_r alpha_r K_rs.
+lower, upper (n,) float64  the box.
+up, down     (n,) uint8    1 where alpha may rise (alpha < upper), and where it may fall (alpha > lower); both are 0
+                           for a hole. They are read instead of comparing bounds.
 
-The pair with the largest violation is i = argmax g over up, j = argmin g over down; ties go to the lowest slot.
+The pair with the largest violation is i = argmax g over up, j = argmin g over down. Ties go to the lowest slot.
 
 g never holds NaN or a negative zero.
 """
@@ -28,18 +28,18 @@ NO_GAIN = np.float32(0.0)
 
 @in_place
 def _first_with(g, mask, begin, wanted):
-    """The first slot of the block from `begin` on that has the wanted gradient; there must be one."""
+    """The first slot of the block from `begin` on that has the wanted gradient; there must be such a slot."""
     end = min(begin + BLOCK, g.shape[0])
     part, some = g[begin:end], mask[begin:end]
     first = end - begin
-    for s in range(end - begin):  # to the end: without a way out it becomes vector instructions
+    for s in range(end - begin):  # to the end: without an early exit the loop becomes vector instructions
         first = min(first, s if (part[s] == wanted) & (some[s] != 0) else BLOCK)
     return begin + first
 
 
 @in_place
 def _slots(g, up, down, largest, block_i, smallest, block_j):
-    """(i, j): where the extreme gradients stand, given the block of each; NONE where a side is empty."""
+    """(i, j): the slots of the extreme gradients, given the block of each; NONE where a side is empty."""
     i = NONE if largest == -np.inf else _first_with(g, up, block_i, largest)
     j = NONE if smallest == np.inf else _first_with(g, down, block_j, smallest)
     return i, j
@@ -47,7 +47,7 @@ def _slots(g, up, down, largest, block_i, smallest, block_j):
 
 @in_place
 def extremes(g, up, down):
-    """(i, j): the slots of the largest g over up and of the smallest over down, NONE where a side is empty."""
+    """(i, j): the slots of the largest g over up and of the smallest g over down, NONE where a side is empty."""
     largest, smallest = -np.inf, np.inf
     block_i, block_j = 0, 0
     for b in range(0, g.shape[0], BLOCK):
@@ -77,16 +77,16 @@ def move_gradient(g, move_i, move_j, row_i, row_j, up, down):
 def direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     """Move alpha along e_i - e_j to the optimum or the box (eq. 8); update g, up, down.
 
-    Returns the new extremes (i, j). i must be in up, j in down, g_i > g_j.
+    Return the new extremes (i, j). i must be in up, j in down, and g_i > g_j.
     """
     curvature = (np.float64(row_i[i]) + np.float64(row_j[j])) - 2.0 * np.float64(row_i[j])
     room_i = upper[i] - alpha[i]
     room_j = alpha[j] - lower[j]
     step = min(room_i, room_j)
-    # Duplicate points have no curvature: W is linear there and only the box stops us.
+    # Duplicate points have no curvature: W is linear there, and only the box ends the step.
     if curvature > 0.0:
         step = min(step, (g[i] - g[j]) / curvature)
-    # What reaches the box is set on it, so that "at a bound" and "zero" are exact.
+    # A step that reaches the box sets the bound itself, so that "at a bound" and "zero" are exact.
     alpha[i] = upper[i] if step >= room_i else min(alpha[i] + step, upper[i])
     alpha[j] = lower[j] if step >= room_j else max(alpha[j] - step, lower[j])
     up[i], down[i] = alpha[i] < upper[i], alpha[i] > lower[i]
@@ -107,13 +107,13 @@ def _gains(g_i, k_ii, g, row_i, selves, down, gains):
 
 @compiled
 def second_order_partner(i, g, row_i, selves, down):
-    """j in down that promises the largest rise of W with i: argmax (g_i - g_j)^2 / (K_ii + K_jj - 2 K_ij).
+    """The slot j in down that promises the largest rise of W with i: argmax (g_i - g_j)^2 / (K_ii + K_jj - 2 K_ij).
 
     Fan, Chen and Lin, JMLR 6, 2005. Computed in float32, which only chooses the pair; NONE if no g_j < g_i.
     """
     k_ii = np.float32(selves[i])
     gains = np.empty(BLOCK, np.float32)
-    bits = gains.view(np.int32)  # gains are never negative, so their bits order like they do
+    bits = gains.view(np.int32)  # gains are never negative, so their bits have the same order
     largest = np.int32(0)
     block_j = 0
     for b in range(0, g.shape[0], BLOCK):

@@ -39,44 +39,44 @@ from hinged.solvers.dual.vacating import ROUNDING, hand_over, move_gradients, va
 Array = np.ndarray[Any, Any]
 
 
-RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
-EACH_STEPS = 5  # of many that leave at once
-ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
-WIDER_PART = 8  # by which lines of the cache are longer than what is in use
-ONES_BYTES = 2**27  # of cached rows of ones in one column: computing such a row again costs what fresh memory does
-BESIDE_PART = 6  # of a line that lies beside the points, above which finishing has shorter lines, and more of them
-VIEWED_PART = 32  # of the slots: up to so many terms are added faster, in blocks of a prediction, than all of them
-ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
+RESETTLE_STEPS = 20  # steps of re-optimising after a point had to leave
+EACH_STEPS = 5  # further steps for each point when many leave at once
+ROWS_SHARED_MAX = 16384  # up to this many points all columns are finished with the same rows; else each is shrunk alone
+WIDER_PART = 8  # cache lines have room for a WIDER_PART-th more slots than are in use
+ONES_BYTES = 2**27  # limit of cached rows with one column where every non-zero is 1: such rows are quick to compute
+BESIDE_PART = 6  # finishing shortens the cache lines where more than this part of a line is unused
+VIEWED_PART = 32  # a view lists terms if they are at most this part of the slots: then they are faster to add
+ROUNDING_MAX = 1e-6  # rounding error of a long stream, relative to the terms of a sum
 
 
 class DualExpansion(Expansion):
-    """An expansion with gradients and a kernel-row cache. Parameters: solvers/core/solver.py."""
+    """An expansion with gradients and a kernel-row cache. Parameters: see `Solver`."""
 
     bounded = True
 
     machine: Machine
     cache: RowCache
     biased: ClassVar[bool] = True
-    keeps_extremes: ClassVar[bool] = True  # from one example to the next
-    widens_lines: ClassVar[bool] = False  # of the cache, when they end before the points do
-    measures_degradation: ClassVar[bool] = True  # of points that make way
-    parameters: Any  # of the subclass, for compiled code; `tol` among them
-    delta_min: float | None = None  # of those that leave small violations
+    keeps_extremes: ClassVar[bool] = True  # whether extremes are kept from one example to the next
+    widens_lines: ClassVar[bool] = False  # whether cache lines may end before the slots do, and grow later
+    measures_degradation: ClassVar[bool] = True  # whether the cost of points that make way is known
+    parameters: Any  # of the subclass, for compiled code; `tol` is among them
+    delta_min: float | None = None  # violations that learning leaves to finishing, in solvers that do so
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
         self.cache = new_cache(self.points, dim, self.cache_bytes)
-        self.degradation = 0.0  # sum of |dw|^2 over all that made way, in all columns
+        self.degradation = 0.0  # sum of |dw|^2 over all points that made way, in all columns
 
     def _leave(self, delta_min: float | None) -> None:
-        """Violations up to delta_min are left to further epochs and to finishing; None: what is usual."""
+        """Leave violations up to delta_min to further epochs and to finishing; None: the usual value."""
         self.delta_min = None if delta_min is None else float(delta_min)
 
     def _tau(self, usual: float, most: float = np.inf, *, again: bool) -> float:
-        """Violations that are none while examples are learned: delta_min, but no more than `most`.
+        """The violation that is ignored while examples are learned: delta_min, but at most `most`.
 
-        usual: delta_min of several columns where nothing was said. A further epoch is to come to the optimum of all
-        examples, where what was left out has its place: it goes on to tol.
+        usual: delta_min with several columns where it was not set. A further epoch aims at the optimum of all examples,
+        so it goes on to tol.
         """
         left = self.delta_min
         if left is None:
@@ -101,21 +101,21 @@ class DualExpansion(Expansion):
         self._recache(slots, self._line_width())
 
     def _recache(self, slots: Array | None, width: int) -> None:
-        """The cache once the points of `slots` have become all points, with lines of this width."""
+        """Make the cache that fits after the points of `slots` became all points, with lines of this width."""
         bytes_max = self.cache_bytes
         if self.points.only_ones[0] and self.columns == 1:
             bytes_max = min(bytes_max, ONES_BYTES)
         given = (self.points, self.dim, bytes_max)
-        # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
+        # Rows whose values are all 1 are computed as fast as they are moved, and only where they are needed.
         if slots is None or self.points.only_ones[0]:
             self.cache = new_cache(*given, self.cache, width)
         else:
             self.cache = carried(self.cache, *given, slots, width)
 
     def _line_width(self) -> int:
-        """Slots that a line of the cache reaches to: all where each then has a line, else some more than are in use.
+        """Slots that a cache line covers: all where each slot then has a line, else some more than are in use.
 
-        Rows of ones, which are all lost when lines are cut anew, reach to all as well.
+        Lines of points whose values are all 1 cover all slots too, because cutting the lines again loses them.
         """
         cap, n, former = self.points.start.size, self.slots, self.cache.lines.shape[1]
         if (
@@ -127,13 +127,13 @@ class DualExpansion(Expansion):
         return former if n < former else min(cap, -(-(n + n // WIDER_PART) // SLOTS_STEP) * SLOTS_STEP)
 
     def _cut_lines(self) -> None:
-        """Shorten the lines of the cache to the points in use, if not all have one and much of each is beside them."""
+        """Shorten the cache lines to the slots in use, if some points have no line and much of each line is unused."""
         n, width = -(-self.slots // SLOTS_STEP) * SLOTS_STEP, self.cache.lines.shape[1]
         if self.cache.lines.shape[0] < self.slots and (width - n) * BESIDE_PART > width:
             self._recache(np.arange(self.slots), n)
 
     def make_room(self, nnz: int) -> None:
-        """Lengthen the lines of the cache where they end before the points do; else as Expansion does."""
+        """Lengthen the cache lines where they end before the slots do; else do as Expansion does."""
         if has_room(self.points, nnz):
             self._moved(np.arange(self.slots))
         else:
@@ -143,7 +143,7 @@ class DualExpansion(Expansion):
         """Decision values at the points held, from their gradients: f = y - g + b."""
         slots, machine = self._live_slots(), self.machine
         scores = machine.sign[:, slots] - machine.g[:, slots] + machine.b[:, None]
-        # The ramp loss gives an outlier the box of the other label.
+        # The ramp loss gives an outlier the box of the opposite label.
         wrong = np.where(machine.sign > 0, machine.upper <= 0.0, machine.lower >= 0.0)[:, slots]
         own = np.arange(slots.size)
         classes = machine.class_of[slots]
@@ -153,7 +153,7 @@ class DualExpansion(Expansion):
     # -- optimising -----------------------------------------------------------------------------------------------
 
     def _optimise(self, tol: float) -> Finish:
-        """Optimise every column over the points held until nothing violates by more than tol."""
+        """Optimise every column over the points held until no violation exceeds tol."""
         if self.live < self.slots:
             self.compact()
         steps, converged = 0, True
@@ -170,20 +170,20 @@ class DualExpansion(Expansion):
         return Finish(steps, converged)
 
     def _give_back(self) -> None:
-        """Let the memory of a cache go that the finishing step has emptied: it may be long until more is learned."""
+        """Release the memory of a cache that the finishing step emptied: it may be long until more is learned."""
         self.cache = renewed(self.cache)
 
     @property
     def _measured(self) -> bool:
-        """Whether points make way and what that costs is known."""
+        """Whether points make way and the cost of that is known."""
         return self.measures_degradation and self.when_full == "remove"
 
     def make_way(self, count: int) -> None:
-        """Remove so many points, those that matter least (making_way.py), and make good for them in the others."""
+        """Remove `count` points, the least useful first (making_way.py), and re-optimise over the rest."""
         n, machine = self.slots, self.machine
         alpha, g = machine.alpha[:, :n].copy(), machine.g[:, :n].copy()
         self._expel(first_to_go(machine, n, count))
-        # By g = y - K alpha, for what w loses in each column: |dw|^2 = d.K d = -d.dg of its d = d alpha.
+        # Loss of w in each column, by g = y - K alpha: |dw|^2 = d.K d = -d.dg with d = d alpha.
         for c in range(self.columns):
             self.degradation += max(0.0, float(-dot(machine.alpha[c, :n] - alpha[c], machine.g[c, :n] - g[c])))
         self._resettle(np.full(self.columns, RESETTLE_STEPS))
@@ -200,9 +200,10 @@ class DualExpansion(Expansion):
         self._resettle(np.where(held > 0, RESETTLE_STEPS + EACH_STEPS * held, 0))
 
     def _expel(self, slots: Array) -> Array:
-        """Turn slots into holes; returns (K,) how many of them each column held. With a bias others take over the sum.
+        """Turn slots into holes; return (K,) how many of them each column held.
 
-        Gradients follow from the rows of the points that go or, where fewer stay, from those of the points that stay.
+        With a bias, other points take over the sum of their coefficients. Gradients follow from the rows of the points
+        that go or, where fewer points stay, from the rows of the points that stay.
         """
         machine, n = self.machine, self.slots
         given, held = (self.kernel, self.points, self.cache, machine), np.zeros(self.columns, np.int64)
@@ -225,7 +226,7 @@ class DualExpansion(Expansion):
         return held
 
     def _resettle(self, steps_max: Array) -> None:
-        """Make good for points that had to leave, by so many steps (K,) at most in each column."""
+        """Re-optimise after points had to leave, by at most so many steps (K,) in each column."""
         steps = 0
         for box, most in zip(self._boxes(), steps_max.tolist(), strict=True):
             steps += smo.advance(
@@ -235,7 +236,7 @@ class DualExpansion(Expansion):
         self._settle(steps)
 
     def _tidy(self) -> None:
-        """Compact where there are many holes: it costs all cached rows."""
+        """Compact where there are many holes. That costs all cached rows."""
         if (self.slots - self.live) * HOLES_PART > self.live:
             self.compact()
 
@@ -263,24 +264,24 @@ class DualExpansion(Expansion):
         """Called when all coefficients may have changed."""
 
     def fade(self, factor: float) -> None:
-        """Let all that is held count less (Solver.fade), which asks for no kernel value."""
+        """Let all that is held count less (Solver.fade); computes no kernel value."""
         check_fade(factor, fades=self.fades)
         m.shrink(self.machine, self.slots, float(factor))
         self._settle(0)
 
     def shrunk_to(self, part: float) -> Array:
-        """Numbers of the examples whose box has shrunk to this part of their class's bound, or to less."""
+        """Numbers of the examples whose box has shrunk to this part of their class's bound, or below it."""
         slots = self._live_slots()
         narrow = m.widths_at(self.machine, slots) <= self.class_bounds[self.machine.class_of[slots]] * part
         return self.keys()[narrow]
 
     def weight_of(self, key: int) -> float:
-        """What an example weighs beside its class, where it is held and nothing fades; else 1."""
+        """The weight of an example beside its class's, where it is held and nothing fades; else 1."""
         found = self.held_weights()[self.keys() == key]
         return float(found[0]) if found.size and not self.fading else 1.0
 
     def held_weights(self) -> Array:
-        """What the examples held weigh, beside their class, where nothing has faded; in the order of `keys`."""
+        """Weights of the examples held, beside their classes', where nothing has faded; in the order of `keys`."""
         return self._weights_at(self._live_slots())
 
     def _weights_at(self, slots: Array) -> Array:
@@ -302,7 +303,7 @@ class DualExpansion(Expansion):
         return self.machine.delta.copy()
 
     def certificate(self) -> Certificate:
-        """Sizes, dual and primal objective, gap of the working set, KKT violation, what making way has cost."""
+        """Sizes, dual and primal objective, gap of the working set, KKT violation, cost of points that made way."""
         return certificate_of(
             support_vectors=int((self.machine.held[: self.slots] > 0).sum()),
             points=self.live,
@@ -316,7 +317,7 @@ class DualExpansion(Expansion):
         )
 
     def cache_figures(self) -> dict[str, int]:
-        """How the row cache did: rows found, rows computed anew, bytes reserved."""
+        """Figures of the row cache: rows found, rows computed, bytes reserved."""
         counters = self.cache.counters
         return {
             "hits": int(counters[HITS]),
@@ -325,13 +326,13 @@ class DualExpansion(Expansion):
         }
 
     def memory_bytes(self) -> int:
-        """Memory of points and coefficients and of what the row cache has taken of its own, bytes."""
+        """Memory of points, coefficients, and the pages that the row cache has used, in bytes."""
         return super().memory_bytes() + touched_bytes(self.cache)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
         n, machine = self.slots, self.machine
         live = machine.class_of[:n] != NONE
         return self._shared_state() | {
@@ -345,7 +346,7 @@ class DualExpansion(Expansion):
         }
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         loaded = self._read_shared(checked)
         class_of, columns = loaded.class_of, loaded.columns
@@ -380,16 +381,16 @@ class DualExpansion(Expansion):
         check_learned(loaded.seen, learned)
         machine.counts[:] = alive.sum(), steps, learned, idle.size
         degradation = 0.0
-        if self._measured and "degradation" in state:  # those of 0.1.0 have none
+        if self._measured and "degradation" in state:  # states of version 0.1.0 have no degradation
             degradation = float(checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)[0])
         self._take_over(loaded, machine)
         self.degradation = degradation
 
     def _check_boxes(self, machine: Machine, bounds: Array, n: int, heaviest: float) -> None:
-        """Refuse boxes other than those of y and the class, coefficients outside, and extremes that cannot move."""
+        """Refuse boxes that do not fit y and the class, coefficients outside them, and extremes that cannot move."""
         width = np.where(machine.class_of[:n] == NONE, 0.0, np.append(bounds, 0.0)[machine.class_of[:n]])
         lower, upper = machine.lower[:, :n], machine.upper[:, :n]
-        if self.fading or heaviest:  # by how much, and what each example weighs, is nowhere said
+        if self.fading or heaviest:  # a state does not say how much it has faded, nor what each example weighs
             faded = m.widths(machine, n)
             if (faded > width * max(1.0, heaviest) * (1.0 + ROUNDING)).any():
                 raise ValueError("lower and upper must lie within the bounds of the points' classes")
@@ -406,11 +407,11 @@ class DualExpansion(Expansion):
                 raise ValueError(f"{name} names a point that stands on its bound")
 
     def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:  # noqa: ARG002
-        """(K, n) where a box may be another than that of y; width (n,): C times the weights of the points' classes."""
+        """(K, n) where a box may differ from the box of y; width (n,): C times the weights of the points' classes."""
         return np.zeros((1, 1), bool)
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine): g is y - K alpha, and the rest follows."""
+        """Refuse a state that learning cannot reach (Solver.examine): g must be y - K alpha, and the rest follow."""
         super().examine()
         n, machine = self.slots, self.machine
         sampled, rows = self._sampled(self._live_slots())

@@ -1,11 +1,11 @@
-"""Exact incremental and decremental learning: the optimum of all examples held, after every one.
+"""Exact incremental and decremental learning: the optimum of all examples held, after every example.
 
 C. Diehl and G. Cauwenberghs, SVM Incremental Learning, Adaptation and Optimization, IJCNN 2003. Examples are learned
-and unlearned, one or many at once, and C, class weights and the kernel's parameter are changed, without starting over:
-each is a straight line from a problem whose optimum is known (path.py). After each the KKT conditions hold to
-1e-8.
+and unlearned, alone or many at once, and C, class weights and the kernel's parameter are changed, without starting
+over. Each change is a straight line from a problem whose optimum is known (path.py). After each change the KKT
+conditions hold to 1e-8.
 
-Signs: alpha is signed and g = y - K alpha as everywhere here; the paper's alpha and g are y alpha and -y (g - b).
+Signs: alpha is signed and g = y - K alpha, as in all solvers here; the paper's alpha and g are y alpha and -y (g - b).
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ Array = np.ndarray[Any, Any]
 
 
 class ExactParameters(NamedTuple):
-    """tol: what mending aims at."""
+    """tol: the violation that mending aims at."""
 
     tol: float
 
 
 class ExactSVM(OptimalExpansion):
-    """Exact incremental SVM with a bias, float64 kernel values alone. Parameters: solvers/core/solver.py.
+    """Exact incremental SVM with a bias; kernel values are float64. Parameters: see `Solver`.
 
-    All examples are held. With when_full "remove" the one that matters least is unlearned (making_way.py).
+    All examples are held. With when_full "remove" the least useful example is unlearned (making_way.py).
     """
 
     parameters = ExactParameters(1e-12)
@@ -87,7 +87,7 @@ class ExactSVM(OptimalExpansion):
         return scores
 
     def learn_together(self, rows: Rows, classes: Array, keys: Array) -> None:
-        """Learn a batch by one path: fewer events than one example after the other. Errors: Solver.learn."""
+        """Learn a batch by one path, which has fewer events than a path per example. Errors: Solver.learn."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         if self.live + len(rows) > self.points_max:
@@ -117,7 +117,7 @@ class ExactSVM(OptimalExpansion):
         return scores
 
     def _store(self, rows: Rows, r: int, own: int, key: int) -> tuple[int, Array]:
-        """Give a row its slot with a box that is shut; its decision values."""
+        """Store a row in its slot with a closed box; return its decision values."""
         first, last = int(rows.indptr[r]), int(rows.indptr[r + 1])
         while not has_room(self.points, last - first):
             self.make_room(last - first)
@@ -134,7 +134,7 @@ class ExactSVM(OptimalExpansion):
         return slot, f + machine.b
 
     def _open(self, slots: Array) -> None:
-        """Let the boxes of these slots grow from a point to what their class has."""
+        """Let the boxes of these slots grow from a point to the box of their class."""
         n, machine = self.slots, self.machine
         for c in range(self.columns):
             lower, upper = machine.lower[c, :n].copy(), machine.upper[c, :n].copy()
@@ -144,11 +144,11 @@ class ExactSVM(OptimalExpansion):
         self._finish_change()
 
     def unlearn(self, keys: Sequence[int] | Array) -> None:
-        """Forget the examples with these keys, as if they had never come. ValueError for one that is not held."""
+        """Forget the examples with these keys, as if they had never come. ValueError for an unknown key."""
         self._drop_slots(np.unique(self._slots_of(keys)))
 
     def relabel(self, key: int, example_class: int) -> None:
-        """Learn that an example is of another class, as if it always had been. ValueError where one is not known."""
+        """Give an example another class, as if it always had been of it. ValueError for an unknown key or class."""
         if not 0 <= example_class < self.classes:
             raise ValueError(f"a class must be from 0 to {self.classes - 1}, got {example_class}")
         slots = self._slots_of([key])
@@ -175,7 +175,7 @@ class ExactSVM(OptimalExpansion):
         self._finish_change()
 
     def _close(self, slots: Array) -> None:
-        """Let the boxes of these slots shrink to a point; their coefficients are 0 then, and none of them is free."""
+        """Let the boxes of these slots shrink to a point. Then their coefficients are 0 and none of them is free."""
         n, machine = self.slots, self.machine
         for c in range(self.columns):
             lower, upper = machine.lower[c, :n].copy(), machine.upper[c, :n].copy()
@@ -188,10 +188,10 @@ class ExactSVM(OptimalExpansion):
                     leave_margin(margin, int(s))
         self._finish_change()
 
-    # -- changing the configuration -------------------------------------------------------------------------------
+    # -- another configuration -------------------------------------------------------------------------------------
 
     def change_C(self, C: float, weights: Sequence[float] | None = None) -> None:
-        """Go to another C and, where given, other class weights (section III of the paper)."""
+        """Go to another C and, if given, other class weights (section III of the paper)."""
         checked = self.weights if weights is None else np.array(weights, float)
         if checked.shape != self.weights.shape:
             raise ValueError(f"weights must be one for each of {self.classes} classes, got {checked.shape}")
@@ -224,7 +224,7 @@ class ExactSVM(OptimalExpansion):
         self._finish_change()
 
     def _set_kernel(self, kernel: Kernel) -> None:
-        """Another kernel for the points; a view keeps the old ones."""
+        """Give the points another kernel; a view keeps the former one."""
         n, points = self.slots, self.points
         norm, selves = points.norm.copy(), points.selves.copy()
         indptr = np.concatenate((points.start[:n], points.used[1:]))
@@ -234,13 +234,13 @@ class ExactSVM(OptimalExpansion):
         self.kernel, self.points = kernel, points._replace(norm=norm, selves=selves)
         self._recache(None, self.points.start.size)
 
-    # -- what would have been -------------------------------------------------------------------------------------
+    # -- without some examples ------------------------------------------------------------------------------------
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        """keys (n,) and decision values (n, K) of every example held, each by the machine without it.
+        """keys (n,) and decision values (n, K) of every example held, each by the machine without that example.
 
-        The state is the same to the bit before and after. Examples without a coefficient need no unlearning, unless
-        they are an end of the interval of a column's b, where no point of it is free.
+        The state is the same to the bit before and after. An example without a coefficient need not be unlearned,
+        unless it is an end of the interval of a column's b (where no point of the column is free).
         """
         machine = self.machine
         slots = np.flatnonzero(machine.class_of[: self.slots] != NONE)
@@ -256,7 +256,7 @@ class ExactSVM(OptimalExpansion):
         return [self._without(self._slots_of(fold)) for fold in folds]
 
     def tune(self, grid: Sequence[float], parameter: str = "C") -> list[float]:
-        """The leave-one-out error for each value of C or gamma; the machine walks from one to the next, and back."""
+        """The leave-one-out error for each value of C or gamma; the machine walks from value to value, and back."""
         if parameter not in ("C", "gamma"):
             raise ValueError(f"parameter must be C or gamma, got {parameter!r}")
         before, C, kernel, points, cache = self._frozen(), self.C, self.kernel, self.points, self.cache
@@ -270,12 +270,12 @@ class ExactSVM(OptimalExpansion):
                 errors.append(self.leave_one_out_error())
         finally:
             self.C, self.kernel, self.points, self.cache = C, kernel, points, cache
-            clear(cache)  # the caches of other kernels took over its memory
+            clear(cache)  # the caches of the other kernels took over its memory
             self._thaw(before)
         return errors
 
     def leave_one_out_error(self) -> float:
-        """The part of the examples held that the machine without them gets wrong."""
+        """The fraction of the examples held that the machine without them gets wrong."""
         keys, scores = self.leave_one_out()
         own = self.machine.class_of[self._slots_of(keys)]
         found = scores.argmax(axis=1) if self.columns > 1 else scores[:, 0] > 0
@@ -308,7 +308,7 @@ class ExactSVM(OptimalExpansion):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
         found = super().state() | {"C": np.array([self.C]), "kernel": np.array(self.kernel, float)}
         n = self.slots
         for c, margin in enumerate(self.margins):
@@ -321,14 +321,16 @@ class ExactSVM(OptimalExpansion):
         return found
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         n = checked.take("class_of", np.int32, (None,)).size
         columns = columns_of(checked.take("seen", np.int64, (None,)).size)
         C = float(checked.take("C", np.float64, (1,))[0])
         code, gamma, degree, coef0 = checked.take("kernel", np.float64, (4,)).tolist()
         if code != self.kernel.code or not 0 < C < BOUND_MAX:
-            raise ValueError("C and kernel must be those of such a machine")
+            raise ValueError(
+                f"C must be > 0 and < {BOUND_MAX:g}, kernel must begin with {self.kernel.code}; got {C} and {code:g}"
+            )
         kernel = checked_kernel(Kernel(self.kernel.code, gamma, degree, coef0))
         if kernel.degree != degree:
             raise ValueError(f"degree must be an integer, got {degree}")
@@ -359,13 +361,13 @@ class ExactSVM(OptimalExpansion):
         ]
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine): R is no inverse, say."""
+        """Refuse a state that learning cannot reach (Solver.examine), for example an R that is no inverse."""
         super().examine()
         n, machine = self.slots, self.machine
         for c, margin in enumerate(self.margins):
             m, side = int(margin.counts[M]), margin.side[:n]
             alpha, _, lower, upper = self._column(c)
-            free = (alpha > lower) & (alpha < upper)  # without a margin set, which rounding does not let be
+            free = (alpha > lower) & (alpha < upper)  # rounding can prevent a margin set; then free points are allowed
             for name, bound in (("lower", LOW), ("upper", HIGH)):
                 stands = (side == bound) & (machine.class_of[:n] != NONE) & ~(free & (m == 0))
                 at = getattr(machine, name)[c, :n][stands]
@@ -383,5 +385,5 @@ class ExactSVM(OptimalExpansion):
                 raise ValueError(f"R.{c} must be the inverse of the kernel values between the free points")
 
     def finish(self) -> Finish:
-        """Nothing is left to do: it is at the optimum."""
+        """Do nothing: the solver is always at the optimum."""
         return Finish(0, converged=True)

@@ -1,27 +1,26 @@
 """LASVM-G, FULL, LASVM-NC and LASVM-I: online kernel SVMs without a bias, paced by the duality gap.
 
-S. Ertekin, L. Bottou and C. L. Giles, Nonconvex Online Support Vector Machines, TPAMI 33, 2011. The four are one
-machine; what differs is the box of an example (section 5), the filter before it (section 6) and whether points that
-are no support vectors are cleaned away (section 4.2):
+S. Ertekin, L. Bottou and C. L. Giles, Nonconvex Online Support Vector Machines, TPAMI 33, 2011. The four solvers share
+one algorithm. They differ in the box of an example (section 5), the filter before it (section 6), and whether points
+that are no support vectors are cleaned away (section 4.2):
 
     lasvm-g   hinge loss, CLEAN             lasvm-nc  ramp loss, CLEAN
     full      hinge loss, keeps all points  lasvm-i   hinge loss behind the ramp as a filter, CLEAN
 
-Where this differs from the print:
+Differences from the paper:
 
-- PROCESS moves by min(upper - alpha, g / K) where g > 0; REPROCESS bails out when the largest violation of one point is
-  at most tau (its pair test stops too early without a bias), and that ends the gap loop as well.
-- The gap of the working set is sum max((upper - alpha) g, (lower - alpha) g) (eq. 9 has the sign and the labels wrong);
-  the sums of the gap target (eq. 8) run over the support vectors.
+- PROCESS moves by min(upper - alpha, g / K) where g > 0. REPROCESS ends when the largest violation of a point is at
+  most tau, and that also ends the gap loop; the paper's test of a pair stops too early without a bias.
+- The gap of the working set is sum max((upper - alpha) g, (lower - alpha) g); eq. 9 has the sign and the labels wrong.
+  The sums of the gap target (eq. 8) run over the support vectors.
 - CLEAN ranks points by their KKT slack, how far they are from becoming a support vector again, for both classes alike.
-- The ramp takes effect for an example in a column only once its class, and both sides of the column, have ramp_start
-  support vectors there. As printed LASVM-I has no start at all, and LASVM-NC's start does not look at the class: a
-  class that comes late would be taken for outliers and never be learned.
-- A step moves two points at once to their common optimum (coordinate.py): on Adult a 22nd of the steps.
-- Gap and target are worked out anew only where something moved. An example that rests at its box within tau leaves both
-  as they are.
-- While a stream is learned tau is delta_min: of many columns one example moves most by little. Further epochs and
-  finishing go on to tol. The paper's form: delta_min 0.
+- The ramp takes effect for an example in a column only once its class and both sides of the column have ramp_start
+  support vectors there. The paper's LASVM-I has no such start, and its LASVM-NC does not look at the class: both would
+  take a class that comes late for outliers and never learn it.
+- A step moves two points at once to their common optimum (coordinate.py): a 22nd of the steps on Adult.
+- Gap and target are recomputed only where something moved. An example that stays at its box within tau changes neither.
+- While a stream is learned, tau is delta_min: with many columns an example moves most of them only a little. Further
+  epochs and finishing go on to tol. The paper's form: delta_min 0.
 """
 
 from __future__ import annotations
@@ -63,18 +62,17 @@ from hinged.solvers.dual.pausing import not_begun
 
 Array = np.ndarray[Any, Any]
 
-DELTA_MIN = 0.25  # what learning leaves of a point to finishing in one of several columns; half the margin is 1 wide
+DELTA_MIN = 0.25  # violation that learning leaves to finishing, with several columns; half the margin is 1 wide
 
 
 class GapSVM(DualExpansion):
-    """LASVM-G, FULL, LASVM-NC or LASVM-I. Other parameters: dual.py.
+    """LASVM-G, FULL, LASVM-NC or LASVM-I. Other parameters: `DualExpansion`.
 
-    tol: tau, > 0. delta_min: violations of a point up to it are left to further epochs and to finishing (None for
-    DELTA_MIN with several columns, for 0 with one). loss: "hinge", "ramp" (LASVM-NC) or "filter" (LASVM-I). ramp_s: the
-    ramp's left end, < 1. ramp_start: support vectors that the class of an example and both sides of a column must have
-    there before the ramp counts.
-    idle_max: points without a coefficient that CLEAN leaves (None: all, there is no CLEAN). clean_every: examples
-    between two CLEANs.
+    tol: tau, > 0. delta_min: learning leaves violations of a point up to it to further epochs and to finishing (None:
+    DELTA_MIN with several columns, 0 with one). loss: "hinge", "ramp" (LASVM-NC) or "filter" (LASVM-I). ramp_s: the
+    ramp's left end, < 1. ramp_start: support vectors that an example's class and both sides of a column must have there
+    before the ramp takes effect. idle_max: points without a coefficient that CLEAN leaves (None: all; there is no
+    CLEAN). clean_every: examples between two CLEANs.
     """
 
     biased = False
@@ -85,24 +83,24 @@ class GapSVM(DualExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        tol: Annotated[float, Gt(0), Lt(1e3), "tau: violations below it are none"] = 1e-3,
+        tol: Annotated[float, Gt(0), Lt(1e3), "tau: smaller violations are ignored"] = 1e-3,
         delta_min: Annotated[
             float | None,
             Ge(0),
             Lt(1e3),
             Since(0.0),
-            "violations of a point that learning leaves to finishing; null: 0.25 with three classes or more, else none",
+            "violations of a point that learning leaves to finishing; null: 0.25 with three or more classes, else 0",
         ] = None,
         loss: str = "hinge",
         idle_max: Annotated[
-            int | None, Ge(0), Lt(2**31), "points without a coefficient that CLEAN leaves; null: all of them"
+            int | None, Ge(0), Lt(2**31), "points without a coefficient that CLEAN keeps; null: all"
         ] = 1000,
         clean_every: Annotated[int, Ge(1), Lt(2**31), "examples between two CLEANs"] = 1000,
         ramp_s: Annotated[
-            float, Gt(-1e6), Lt(1), "left end of the ramp; below 1, far below -1 it has no effect"
+            float, Gt(-1e6), Lt(1), "left end of the ramp: a smaller margin makes an outlier; no effect far below -1"
         ] = -1.0,
         ramp_start: Annotated[
-            int, Ge(1), Lt(2**31), "support vectors that a class must have before the ramp counts for it"
+            int, Ge(1), Lt(2**31), "support vectors that a class must have before the ramp applies to it"
         ] = 100,
         **shared: Any,
     ) -> None:
@@ -123,14 +121,14 @@ class GapSVM(DualExpansion):
         self.pace = Pace(np.zeros(0), np.zeros(0), np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64))
 
     def add_class(self, weight: float = 1.0) -> None:
-        """Announce one more class; its examples may come from now on. Their bound is C times `weight`."""
+        """Announce another class; its examples may come from now on. Their bound is C times `weight`."""
         super().add_class(weight)
         discarded = np.zeros((self.classes, 2), np.int64)
         discarded[:-1] = self.pace.discarded
         self._measure(discarded)
 
     def _measure(self, discarded: Array) -> None:
-        """Work out gap, target and support vectors by class anew."""
+        """Recompute gap, target and support vectors by class."""
         machine, n = self.machine, self.slots
         parts = [[getattr(machine, name)[c, :n] for name in GAP_OF] for c in range(self.columns)]
         sv_of = np.zeros((self.columns, self.classes), np.int64)
@@ -174,7 +172,7 @@ class GapSVM(DualExpansion):
             super()._provide(reason, batch, row)
 
     def _clean(self) -> None:
-        """CLEAN: of the points without a coefficient the idle_max with the least slack stay."""
+        """CLEAN: of the points without a coefficient, keep the idle_max points with the least slack."""
         machine = self.machine
         slacks = np.empty(machine.counts[IDLE])
         idle_slacks(machine, slacks)
@@ -187,7 +185,7 @@ class GapSVM(DualExpansion):
         self._measure(self.pace.discarded)
 
     def finish(self) -> Finish:
-        """Optimise every column over the points held until no point violates by more than tol, and CLEAN."""
+        """Optimise every column over the points held until no point violates by more than tol, then CLEAN."""
         finish = self._optimise(self.parameters.tol)
         if self.machine.counts[IDLE] > self.parameters.idle_max:
             self._clean()
@@ -195,7 +193,7 @@ class GapSVM(DualExpansion):
         return finish
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
         return super().state() | {
             "gap": self.pace.gap.copy(),
             "target": self.pace.target.copy(),
@@ -203,7 +201,7 @@ class GapSVM(DualExpansion):
         }
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         classes = checked.take("seen", np.int64, (None,)).size
         columns = columns_of(classes)
@@ -218,7 +216,7 @@ class GapSVM(DualExpansion):
         self.pace = self.pace._replace(gap=gap, target=target)
 
     def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:
-        """(K, n) where an outlier of the ramp has the box of the other label, or none at all (take_stance)."""
+        """(K, n) where an outlier of the ramp has the box of the opposite label, or an empty box (take_stance)."""
         lower, upper, sign = machine.lower[:, :n], machine.upper[:, :n], machine.sign[:, :n]
         if self.parameters.loss == RAMP_LOSS:
             found: Array = (lower == np.where(sign > 0, -width, 0.0)) & (upper == np.where(sign < 0, width, 0.0))

@@ -3,20 +3,20 @@
 Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha subject to sum(alpha) = 0 and the box
 (0, C w_class) for y = +1, (-C w_class, 0) for y = -1. Arrays: machine.py; steps: direction.py.
 
-Where this differs from the paper's listing:
+Differences from the paper's listing:
 
-- REPROCESS removes blatant non-support vectors also when it finds no violating pair. As printed it bails out before,
-  and on a stream that the machine has understood S would grow by every example.
-- Of the points level with an extreme up to seed_max stay. As printed they leave, and then a stream that begins with
-  one point under both labels would never be learned.
-- While all examples have been of one class there is no pair to search, so nothing would ever be removed: then S is a
-  uniform sample of at most seed_max of them (reservoir sampling), and the decision is that class.
+- REPROCESS also removes blatant non-support vectors when it finds no violating pair. The paper's REPROCESS ends before
+  that, so on a stream that the machine predicts well, S would grow by every example.
+- Points level with an extreme stay, up to seed_max points. In the paper they leave; then a stream that begins with one
+  point under both labels would never be learned.
+- While all examples are of one class there is no pair to search, so nothing would ever be removed. Then S is a uniform
+  sample of at most seed_max of them (reservoir sampling), and the decision is that class.
 - A point without a coefficient stays while there is room for it (idle_max), and REPROCESS is repeated until delta <=
-  delta_max: with a large C one REPROCESS an example leaves a machine far from its optimum, and what was removed there
-  is missed for ever. Where there is no room the idle points farthest beyond the extremes leave.
-- While a stream is learned tau is delta_min: one example moves most of many columns by little, and a step there costs
-  as much as one that gains. Further epochs and finishing go on to tol. The paper's form: delta_max None, delta_min 0,
-  idle_max 0.
+  delta_max. With a large C, one REPROCESS per example leaves the machine far from its optimum, and a point removed
+  there is lost for ever. Where there is no room, the idle points farthest beyond the extremes leave.
+- While a stream is learned, tau is delta_min: an example moves most of many columns only a little, and a small step
+  costs as much as a step that gains. Further epochs and finishing go on to tol. The paper's form: delta_max None,
+  delta_min 0, idle_max 0.
 - Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the
   steps (smo.py).
 """
@@ -89,15 +89,15 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-DELTA_MIN = 0.5  # what learning leaves to finishing in one of several columns; half the margin is 1 wide
-REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
+DELTA_MIN = 0.5  # violation that learning leaves to finishing, with several columns; half the margin is 1 wide
+REPROCESS_MAX = 1_000  # most repetitions of REPROCESS for one example, however large delta still is
 
 
 @handed
 class LASVMParameters(NamedTuple):
-    """tol; delta_max, infinite for a single REPROCESS an example; tau of the paper, tol but in a first epoch; seed_max.
+    """tol; delta_max, infinite for one REPROCESS per example; tau of the paper: tol, except in a first epoch; seed_max.
 
-    idle_max: points in all up to which idle ones are kept. full_at: points at which the least useful one makes way.
+    idle_max: number of points in all up to which idle points are kept. full_at: points at which one must make way.
     """
 
     tol: float
@@ -112,7 +112,7 @@ class LASVMParameters(NamedTuple):
 
 @in_place
 def violating(machine, c, i, j, tau):
-    """Whether (i, j) is a tau-violating pair; i in up and j in down are the caller's to see to."""
+    """Whether (i, j) is a tau-violating pair. The caller ensures that i is in up and j in down."""
     return i != NONE and j != NONE and machine.g[c, i] - machine.g[c, j] > tau
 
 
@@ -143,8 +143,9 @@ def search(kernel, points, cache, machine, c, i, j):
 
 @in_place
 def partner(kernel, points, cache, machine, c, i, j):
-    """The partner of i that promises most (Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active
-    Learning, Neural Computation 20, 2008); j where float32 sees no gain.
+    """The partner of i that promises the largest gain; j where float32 sees no gain.
+
+    Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active Learning, Neural Computation 20, 2008.
     """
     n = points.used[USED]
     row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
@@ -166,7 +167,7 @@ def process(kernel, points, cache, machine, c, k, tau):
 
 @in_place
 def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, value_work, work_max):
-    """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max; false where work_max is reached before."""
+    """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max; false where work_max is reached first."""
     while at[REPEATED] < REPROCESS_MAX:
         i, j = machine.best_i[c], machine.best_j[c]
         if violating(machine, c, i, j, parameters.tau):
@@ -189,7 +190,7 @@ def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, 
 def keep_in_sample(points, machine, cache, seen, seed_max, random):
     """Reservoir sampling while one class has been seen: whether to keep the newest of `seen` examples.
 
-    Where the sample is full, a uniformly drawn point leaves for it.
+    If the sample is full, a uniformly drawn point leaves.
     """
     if machine.counts[LIVE] < seed_max:
         return True
@@ -209,9 +210,9 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
 @in_place
 def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, indices, values, norm, self_value,
     own, key, again, ahead, r, f, stance, scores):  # fmt: skip
-    """Predict example r of a batch, which is not held, and let it into S; false where only its class has been seen.
+    """Predict example r of a batch, which is not held, and let it into S.
 
-    Then it goes into the sample, and that is all.
+    False if only its class has been seen; then the example goes into the sample, and nothing more is done.
     """
     columns, n = machine.alpha.shape[0], points.used[USED]
     if not again or seen[own] == 0:  # a class that was dropped may come back in a further epoch
@@ -234,7 +235,7 @@ def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, 
     if is_ahead(ahead, r):
         begin_line(cache, k, ahead.rows[r - ahead.of[BEGIN]], ahead.of[FILLED])
     line = cached_line(kernel, points, cache, k, NONE)
-    cache.recent[line] = 0  # as long as nobody asks for it again
+    cache.recent[line] = 0  # until it is asked for again
     row = cache.lines[line, :n]
     for c in range(columns):
         f[c] = expansion_sum(machine, c, row)
@@ -265,12 +266,14 @@ def learn_rows(
 ):
     """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped).
 
-    classes (m,) int64, keys (m,) int64; `again` says that rows may be in S already (a further epoch).
-    bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, K) receives the
-    decision values with the state right before each row is learned; f (K,) float64 is scratch, and stance (K,) int8 is
-    HINGE throughout; ahead: rows that have been computed. Stops before a row for which there is no room
-    (NEEDS_ROOM), behind a row where there are too many holes (NEEDS_COMPACTION), and where work_max is reached
-    (NEEDS_REST): there also within a row, as `at` tells (pausing.py). value_work: work of a kernel value.
+    classes (m,) int64, keys (m,) int64; `again` means that rows may be in S already (a further epoch). bounds
+    (classes,): C w_class. seen (classes,): examples of each class so far. scores (m, K) receives the decision values
+    just before each row is learned. f (K,) float64 is scratch; stance (K,) int8 is HINGE throughout. ahead: rows
+    computed ahead.
+
+    Stops before a row for which there is no room (NEEDS_ROOM), after a row with too many holes (NEEDS_COMPACTION), and
+    when work_max is reached (NEEDS_REST), which may be within a row: `at` says where (pausing.py). value_work: work of
+    a kernel value.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
@@ -288,7 +291,7 @@ def learn_rows(
                 return r, NEEDS_REMOVAL
             swept += columns + n + expansion_work(machine, n) + columns * machine.counts[IDLE]
             s = find_key(machine, n, keys[r]) if again else NONE
-            if s != NONE:  # PROCESS step 1: k is in S already; its decision value stands in its gradient
+            if s != NONE:  # PROCESS step 1: k is in S already; its decision value follows from its gradient
                 for c in range(columns):
                     scores[r, c] = machine.sign[c, s] - machine.g[c, s] + machine.b[c]
                 at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, NONE
@@ -323,14 +326,15 @@ def learn_rows(
 
 
 class LASVM(DualExpansion):
-    """LASVM over one or several columns. Other parameters: dual.py.
+    """LASVM over one or several columns. Other parameters: `DualExpansion`.
 
-    tol: the paper's tau, > 0. delta_max: repeat REPROCESS at each example until delta <= delta_max (section 3.5; None
-    for one REPROCESS an example). delta_min: violations up to it, and up to delta_max, are left to further epochs and
-    to finishing (None for DELTA_MIN with several columns, for 0 with one). seed_max: examples kept while only one class
-    has been seen, and above which points level with an extreme leave. second_order: choose the partner in REPROCESS by
-    the gain that it promises. idle_max: points up to which those without a coefficient are kept; beyond, an eighth of
-    it is. The paper's LASVM has delta_max None, delta_min 0 and idle_max 0.
+    tol: the paper's tau, > 0. delta_max: repeat REPROCESS for each example until delta <= delta_max (section 3.5; None:
+    one REPROCESS per example). delta_min: learning leaves violations up to it, and up to delta_max, to further epochs
+    and to finishing (None: DELTA_MIN with several columns, 0 with one). seed_max: examples kept while only one class
+    has been seen, and number of points above which points level with an extreme leave. second_order: choose the partner
+    in REPROCESS by the gain that it promises. idle_max: number of points up to which points without a coefficient are
+    kept; beyond it there is room for an eighth of idle_max. The paper's LASVM has delta_max None, delta_min 0 and
+    idle_max 0.
     """
 
     def __init__(
@@ -338,19 +342,18 @@ class LASVM(DualExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        tol: Annotated[float, Gt(0), Lt(1e3), "of the finishing step: violations below it are none"] = 1e-3,
+        tol: Annotated[float, Gt(0), Lt(1e3), "violations that the finishing step ignores"] = 1e-3,
         delta_min: Annotated[
             float | None,
             Ge(0),
             Lt(1e3),
             Since(0.0),
-            "violations that learning leaves to finishing; null: 0.5 with three classes or more, else none; 0: none, "
-            "as in the paper",
+            "violations that learning leaves to finishing; null: 0.5 with three or more classes, else 0; the paper: 0",
         ] = None,
         delta_max: Annotated[
             float | None,
             Gt(0),
-            "repeat REPROCESS at each example until no violation exceeds it; null: once, as in the paper",
+            "repeat REPROCESS for each example until no violation exceeds it; null: once, as in the paper",
         ] = 2.0,
         second_order: Annotated[bool, "choose REPROCESS's partner by the gain that it promises"] = False,
         idle_max: Annotated[
@@ -358,7 +361,7 @@ class LASVM(DualExpansion):
             Ge(0),
             Lt(2**31),
             Since(0),
-            "points up to which those without a coefficient are kept; 0: they leave at once, as in the paper",
+            "points up to which points without a coefficient are kept; 0: they leave at once, as in the paper",
         ] = 2000,
         seed_max: Annotated[int, Ge(1), Lt(2**31), Unserved, "examples kept while only one class has come"] = 1000,
         **shared: Any,
@@ -396,7 +399,7 @@ class LASVM(DualExpansion):
         looks = not again and (self.seen > 0).sum() > 1
         ahead, part, reason = self.nothing_ahead, batch, DONE
         while done < len(rows):
-            if looks and reason != NEEDS_REST:  # slots are others, or as far as it was done is learned
+            if looks and reason != NEEDS_REST:  # the slots have changed, or all rows computed ahead are learned
                 ahead, part = self._look_ahead(batch, done)
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, parameters, bounds, self.seen, self.random,
@@ -407,7 +410,7 @@ class LASVM(DualExpansion):
         return scores
 
     def _look_ahead(self, batch: LabelledRows, done: int) -> tuple[Ahead, LabelledRows]:
-        """Rows of the batch that are computed together, if that is worth it, and the batch as far as they reach."""
+        """Compute rows of the batch together if that is worth it; return them and the batch as far as they reach."""
         if not are_worth(self.kernel, self.points, batch.norms.size - done):
             return self.nothing_ahead, batch
         self.ahead = look_ahead(self.ahead, self.kernel, self.points, batch, done, self.value_work)
@@ -416,7 +419,7 @@ class LASVM(DualExpansion):
         return self.ahead, batch._replace(classes=batch.classes[:end])
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients, cached rows and rows computed ahead, bytes."""
+        """Memory of points, coefficients, cached rows and rows computed ahead, in bytes."""
         return super().memory_bytes() + self.ahead.rows.nbytes
 
     def finish(self) -> Finish:

@@ -1,4 +1,4 @@
-"""The coefficients of a machine (machine.py) that are not 0: listed by column while they are few, and their sums."""
+"""The non-zero coefficients of a machine (machine.py), listed by column while they are few, and sums over them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.terms import TERM_WORK, count_below, sum_of_terms
 from hinged.solvers.jit.compiled import in_place
 
-LISTED_PART = 8  # of the slots: a sum over all of them takes as long as one over so many listed terms
+LISTED_PART = 8  # a list has room for this part of the slots: beyond it, a sum over all slots is as fast
 
 
 @in_place
 def list_coefficient(machine, c, s, now):
-    """Bring the list of column c, which is no longer one where it has no room, level with alpha of slot s."""
+    """Update the list of column c after alpha of slot s became `now`; give the list up where it has no room."""
     slots, values, m = machine.listed_slots[c], machine.listed_values[c], machine.listed[c]
     p = count_below(slots, m, s)
     there = p < m and slots[p] == s
@@ -35,7 +35,7 @@ def list_coefficient(machine, c, s, now):
 
 @in_place
 def list_coefficients_anew(machine, n):
-    """List the coefficients of each column anew, where there is room."""
+    """Rebuild the list of each column, where there is room."""
     for c in range(machine.alpha.shape[0]):
         alpha, slots, values = machine.alpha[c], machine.listed_slots[c], machine.listed_values[c]
         m = 0
@@ -60,7 +60,7 @@ def expansion_sum(machine, c, row):
 
 @in_place
 def expansion_work(machine, n):
-    """Work (turns.py) of these sums over n slots in all columns."""
+    """Work (turns.py) of `expansion_sum` over n slots in all columns."""
     work = 0
     for c in range(machine.alpha.shape[0]):
         work += n if machine.listed[c] == NONE else TERM_WORK * machine.listed[c]

@@ -1,26 +1,26 @@
 """Several columns of coefficients over one shared set of points.
 
-With two classes there is one column (the second class is +1). With three or more there is one column a class,
-one-versus-rest. An example's kernel row is computed once, whatever the number of columns; a point goes when no column
+With two classes there is one column (the second class is +1). With three or more there is one column per class,
+one-versus-rest. An example's kernel row is computed once, whatever the number of columns. A point goes when no column
 holds it.
 
-n_slots = cap of the point store; K = number of columns.
+cap = slots of the point store; K = number of columns.
 
-alpha, g, lower, upper  (K, cap) float64   as in direction.py, per column
+alpha, g, lower, upper  (K, cap) float64   as in direction.py, per column.
 up, down                (K, cap) uint8
-sign                    (K, cap) int8      y of the point in the column
-class_of                (cap,) int32       class of the point, NONE for a hole
-key                     (cap,) int64       number of the example, for recognising it in a later epoch
-held                    (cap,) int32       in how many columns alpha is not 0
-idle, idle_at           (cap,) int64       list of the points with held = 0, and each one's place in it (or NONE)
-nearest                 (cap,) int64       the column in which an idle point was found to lie least far; any, before
-listed                  (K,) int64         how many coefficients of the column are not 0; NONE where a list is too short
-listed_slots            (K, room) int32    their slots, ascending (room = cap / LISTED_PART, none for a single column)
-listed_values           (K, room) float64  and the coefficients: alpha without its zeros, for sums (terms.py)
-lanes                   (LANES,) float64   scratch of these sums
-best_i, best_j          (K,) int64         extremes of each column (or NONE)
-b, delta                (K,) float64       bias and violation, as of the last REPROCESS
-counts                  (4,) int64         live points, steps, examples learned, length of the idle list
+sign                    (K, cap) int8      y of the point in the column.
+class_of                (cap,) int32       class of the point, NONE for a hole.
+key                     (cap,) int64       number of the example, which identifies it in a later epoch.
+held                    (cap,) int32       number of columns in which alpha is not 0.
+idle, idle_at           (cap,) int64       list of the points with held = 0, and the place of each in it (or NONE).
+nearest                 (cap,) int64       column in which an idle point last lay least far; at first a guess.
+listed                  (K,) int64         non-zero coefficients of the column; NONE where a list is too short.
+listed_slots            (K, room) int32    their slots, ascending (room = cap / LISTED_PART, 0 for a single column).
+listed_values           (K, room) float64  the coefficients: alpha without its zeros, for sums (terms.py).
+lanes                   (LANES,) float64   scratch of these sums.
+best_i, best_j          (K,) int64         extremes of each column (or NONE).
+b, delta                (K,) float64       bias and violation, as of the last REPROCESS.
+counts                  (4,) int64         live points, steps, examples learned, length of the idle list.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-IDLE = 3  # its place in counts, behind those that all solvers have
+IDLE = 3  # place in counts of the idle list's length, behind the places that all solvers share (counts.py)
 
-MOVED = 1 << 16  # numbers that are moved at once: half a megabyte is no fresh memory each time
+MOVED = 1 << 16  # numbers moved at once; half a megabyte needs no fresh memory each time
 
 HINGE, RAMP, ASIDE = range(3)
-"""Stance of an example in a column: the box of y, the box of an outlier of the ramp loss (Ertekin et al. 2011, eq. 17,
-beta = C: (-C, 0) for y = +1 and (0, C) for y = -1), or a box that holds just 0."""
+"""Stance of an example in a column: the box of y (HINGE); the box of an outlier of the ramp loss (RAMP: Ertekin et al.
+2011, eq. 17 with beta = C, (-C, 0) for y = +1 and (0, C) for y = -1); or a box that holds just 0 (ASIDE)."""
 
 
 @handed
 class Machine(NamedTuple):
-    """The arrays, as compiled code takes them; see the module's docstring."""
+    """The arrays as compiled code takes them; see the module's docstring."""
 
     alpha: Array
     g: Array
@@ -83,7 +83,7 @@ BY_SLOT = ("class_of", "key", "held", "idle", "idle_at", "nearest")
 
 
 def empty_machine(columns: int, cap: int, rows: int = 0) -> Machine:
-    """A machine without points, with room for so many columns, if these are more."""
+    """A machine without points; rows: number of columns that there is room for, if that is more than `columns`."""
     f, room = (max(rows, columns), cap), cap // LISTED_PART if columns > 1 else 0
     return Machine(
         alpha=aligned_zeros(f)[:columns],
@@ -113,7 +113,7 @@ def empty_machine(columns: int, cap: int, rows: int = 0) -> Machine:
 
 @in_place
 def enter(machine, s, example_class, key, bound, f, stance):
-    """Give slot s its place in every column: alpha = 0, g = y - f, and the box that its stance (K,) says.
+    """Enter slot s in every column: alpha = 0, g = y - f, and the box of its stance (K,).
 
     f (K,) is sum_r alpha_r K_rs, without the bias.
     """
@@ -178,7 +178,7 @@ def note_change(machine, c, s, before):
 
 @in_place
 def list_anew(machine, n):
-    """Make `held`, the idle list, in the order of the slots, and the listed coefficients anew from alpha."""
+    """Rebuild `held`, the idle list (in the order of the slots) and the listed coefficients from alpha."""
     machine.counts[IDLE] = 0
     for s in range(machine.idle_at.shape[0]):
         machine.idle_at[s] = NONE
@@ -200,7 +200,7 @@ def leave(machine, s):
     for c in range(machine.alpha.shape[0]):
         machine.up[c, s] = 0
         machine.down[c, s] = 0
-        machine.lower[c, s] = 0.0  # sums over all slots then need not look whether there is a point
+        machine.lower[c, s] = 0.0  # so that sums over all slots need not check for holes
         machine.upper[c, s] = 0.0
     machine.class_of[s] = NONE
     machine.key[s] = NONE
@@ -219,16 +219,16 @@ def find_key(machine, n, key):
 
 @in_place
 def scan_column(machine, c, n):
-    """Find the extremes of column c anew."""
+    """Search the extremes of column c again."""
     i, j = extremes(machine.g[c, :n], machine.up[c, :n], machine.down[c, :n])
     machine.best_i[c], machine.best_j[c] = i, j
 
 
 @in_place
 def set_bias(machine, c):
-    """b and delta of column c from its extremes (Bordes et al. 2005, eq. 10).
+    """Set b and delta of column c from its extremes (Bordes et al. 2005, eq. 10).
 
-    With one side empty the column has seen one sign only: b then has that sign and size, delta is 0.
+    If one side is empty, the column has seen one sign only: then b has that sign and size, and delta is 0.
     """
     i, j = machine.best_i[c], machine.best_j[c]
     if i != NONE and j != NONE:
@@ -241,12 +241,14 @@ def set_bias(machine, c):
 
 @in_place
 def beyond_extremes(machine, s, enough):
-    """How far idle slot s lies beyond the extremes, in the column where it does least; -inf where none can tell.
+    """How far idle slot s lies beyond the extremes, in the column where this is least; -inf where no column can tell.
 
-    Positive for a point that is in no violating pair with any other, 0 for one level with an extreme. A column with
-    one side empty says nothing about its points. Where it is no more than `enough`, something no more than that: the
-    column where it was found to lie least far before, of a new point that of its class, is looked at first, and the
-    others only while more than `enough` is left.
+    Positive for a point that is in no violating pair, 0 for a point level with an extreme. A column with an empty side
+    says nothing about its points.
+
+    If the distance is at most `enough`, the result may be any number from it to `enough`. The search begins with the
+    column that was least last time (for a new point, the column of its class) and ends as soon as a column is at most
+    `enough`.
     """
     least, judged = np.inf, False
     columns = machine.alpha.shape[0]
@@ -281,7 +283,7 @@ def slack_of(machine, s):
 def working_set_gap(machine, n):
     """Duality gap of the working set, summed over columns: sum_s max over the box of (a - alpha_s)(g_s - b).
 
-    Never negative (errata of Ertekin et al. 2011, eq. 9, with the bias of each column).
+    Never negative (Ertekin et al. 2011, eq. 9 corrected, with the bias of each column).
     """
     total = 0.0
     for c in range(machine.alpha.shape[0]):
@@ -306,7 +308,7 @@ def dual_objective(machine, n):
 
 
 def resized(machine: Machine, slots: Array, cap: int) -> Machine:
-    """The live slots of `slots`, ascending, in arrays of `cap` slots: in the same ones where they have as many."""
+    """The live slots of `slots`, ascending, in arrays of `cap` slots; the same arrays where the size stays."""
     columns, n, former = machine.alpha.shape[0], slots.size, machine.class_of.size
     place = np.full(former, NONE, np.int64)
     place[slots] = np.arange(n)
@@ -315,7 +317,7 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
         _move_slots(getattr(machine, name), slots, getattr(new, name))
     for name in ("class_of", "key", "held", "nearest"):
         getattr(new, name)[:n] = getattr(machine, name)[slots]
-    # The order of the idle list decides the order in which points leave; it is kept.
+    # The order of the idle list decides the order in which points leave, so it is kept.
     idle = machine.idle[: machine.counts[IDLE]]
     new.idle[: idle.size] = place[idle]
     if new is machine:
@@ -330,14 +332,14 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
 
 
 def _move_slots(source: Array, slots: Array, target: Array) -> None:
-    """target (K, at least n) = source (K, cap) at `slots` (n,); the two may be one array."""
+    """target (K, at least n) = source (K, cap) at `slots` (n,); source and target may be the same array."""
     at_once = max(1, MOVED // max(slots.size, 1))
     for c in range(0, len(source), at_once):
         target[c : c + at_once, : slots.size] = source[c : c + at_once, slots]
 
 
 def _empty_slots(machine: Machine, n: int) -> None:
-    """Nothing stays of what stood in the slots from n on, nor of the places in the idle list."""
+    """Clear the slots from n on, and the places in the idle list."""
     machine.class_of[n:], machine.key[n:], machine.held[n:], machine.nearest[n:] = NONE, NONE, 0, 0
     machine.idle_at[:] = NONE
     for name in BY_COLUMN:
@@ -345,19 +347,19 @@ def _empty_slots(machine: Machine, n: int) -> None:
 
 
 def widths(machine: Machine, n: int) -> Array:
-    """(n,) how wide each point's box is, in the column where it is widest."""
+    """(n,) the width of each point's box, in the column where it is widest."""
     return widths_at(machine, slice(n))
 
 
 def widths_at(machine: Machine, slots: Array | slice) -> Array:
-    """The same of some slots."""
+    """The width of the boxes of some slots, each in the column where it is widest."""
     found: Array = np.maximum(machine.upper[:, slots], -machine.lower[:, slots]).max(axis=0, initial=0.0)
     return found
 
 
 @in_place
 def set_masks(machine, n):
-    """The masks of coefficients that may rise and fall, from the coefficients."""
+    """Set the masks of coefficients that may rise and fall, from the coefficients."""
     for c in range(machine.alpha.shape[0]):
         for s in range(n):
             live = machine.class_of[s] != NONE
@@ -367,7 +369,7 @@ def set_masks(machine, n):
 
 @in_place
 def shrink(machine, n, factor):
-    """Coefficients and boxes shrink by a factor, and gradients follow: g = y - K alpha becomes y - factor (y - g)."""
+    """Shrink coefficients and boxes by a factor. Gradients follow: g = y - K alpha becomes y - factor (y - g)."""
     for c in range(machine.alpha.shape[0]):
         for s in range(n):
             machine.alpha[c, s] *= factor
@@ -378,9 +380,9 @@ def shrink(machine, n, factor):
 
 
 def _with_rows(array: Array, rows: int) -> Array:
-    """An array (K, width) with so many rows, new ones of zeros: the first rows of one that has room for more of them.
+    """An array (K, width) with `rows` rows, new rows zero; the rows that exist stay where they are if there is room.
 
-    Rows that are not used yet take no memory. Where there is room, the rows that are there stay where they are.
+    The array is the beginning of a larger one. Rows that have not been used yet take no memory.
     """
     room = whole(array)
     if room.shape[0] < rows:
@@ -390,7 +392,7 @@ def _with_rows(array: Array, rows: int) -> Array:
 
 
 def _box_widths(machine: Machine, n: int, bounds: Array) -> Array:
-    """(n,) how wide each point's box is: in its class's column, or the widest of all; its class's bound without any."""
+    """(n,) the width of each point's box: in its class's column, else the widest, else its class's bound."""
     found, live = np.zeros(n), np.flatnonzero(machine.class_of[:n] != NONE)
     own = machine.class_of[live]
     found[live] = np.maximum(machine.upper[own, live], -machine.lower[own, live])
@@ -402,7 +404,7 @@ def _box_widths(machine: Machine, n: int, bounds: Array) -> Array:
 
 
 def _of_two_columns(machine: Machine) -> Machine:
-    """The machine of two classes with a column for each: the second class keeps its own, the first has its negation."""
+    """A machine of two classes with a column each: the second class keeps its column, the first gets the negation."""
     new = empty_machine(2, machine.class_of.size)
     for name in BY_SLOT:
         getattr(new, name)[:] = getattr(machine, name)
@@ -419,10 +421,10 @@ def _of_two_columns(machine: Machine) -> Machine:
 
 
 def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> Machine:
-    """The machine once there are `classes` >= 3 classes; it may share arrays with the former one.
+    """The machine for `classes` >= 3 classes; it may share arrays with the former machine.
 
-    From one column (two classes): the second class keeps it, the first gets its negation. Every new column starts at
-    alpha = 0, where all stored points are negatives.
+    From one column (two classes): the second class keeps the column, the first gets its negation. Every new column
+    starts at alpha = 0, where all stored points are negatives.
     """
     if machine.alpha.shape[0] == 1:
         machine = _of_two_columns(machine)
@@ -448,5 +450,5 @@ def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> 
 
 
 def bytes_of(machine: Machine) -> int:
-    """Memory of the arrays, bytes."""
+    """Memory of the arrays, in bytes."""
     return int(sum(a.nbytes for a in machine))

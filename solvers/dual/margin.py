@@ -1,8 +1,9 @@
-"""The margin set of a column: its free points, and the inverse of what couples them.
+"""The margin set of a column: its free points, and the inverse of the matrix that couples them.
 
-R is the inverse of the bordered matrix [[0, 1'], [1, K_SS]]: (m + 1, m + 1), its first row and column belong to b. A
-point that depends on the margin set (a copy, say) has no curvature of its own: it trades coefficients with the set,
-which changes no decision value, until one of them meets a bound (Diehl and Cauwenberghs, IJCNN 2003, section II).
+R is the inverse of the bordered matrix [[0, 1'], [1, K_SS]]: (m + 1, m + 1); its first row and column belong to b. A
+point that depends on the margin set (a copy of a member, say) has no curvature of its own. It trades coefficients with
+the set, which changes no decision value, until one of them meets a bound (Diehl and Cauwenberghs, IJCNN 2003, section
+II).
 """
 
 from __future__ import annotations
@@ -20,20 +21,22 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 LOW, FREE, HIGH = -1, 0, 1
-DEPENDENT = 1e-10  # of the terms that it is made of: less curvature than that beside the margin set is none
+DEPENDENT = 1e-10  # relative to its terms: curvature beside the margin set that counts as 0
 MARGIN_MIN = 32
 BLOCK = 1024
-ON_BOUND = 1e-10, 1e-13  # of the sum of |alpha|, and of the length of the terms of w: coefficients that are off their
-R_ROUNDING = 1e-8  # bound by less may be so by rounding; by the first if that changes no r by more than this
-ROUNDING = 1e-15  # of the terms of a gradient: what it is known to
-TOGETHER = 64  # rows of the margin set that are fetched and subtracted between two looks at the work done
+# Coefficients off their bound by less than this may be off by rounding: relative to the sum of |alpha|, and to the
+# length of the terms of w. The first limit holds only if setting them changes no r by more than R_ROUNDING.
+ON_BOUND = 1e-10, 1e-13
+R_ROUNDING = 1e-8
+ROUNDING = 1e-15  # precision of a gradient, relative to its terms
+TOGETHER = 64  # rows of the margin set that are fetched and subtracted between two checks of the work done
 M, EVENTS = range(2)  # places in Margin.counts
 REFINING, FOLLOWING, LEAVING, TIDY = range(4)  # stages of `tidy`
 
 
 @handed
 class Margin(NamedTuple):
-    """members (cap,) int64 slots of the margin set in the order of R; R (cap + 1, cap + 1); side (n_slots,) int8.
+    """members (cap,) int64: slots of the margin set in the order of R; R (cap + 1, cap + 1); side (n_slots,) int8.
 
     counts (2,) int64: size of the margin set, events so far.
     """
@@ -45,7 +48,7 @@ class Margin(NamedTuple):
 
 
 def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
-    """A margin set without members, with room for `cap`, over so many slots."""
+    """A margin set without members, with room for `cap`, over `slots` slots."""
     return Margin(
         np.full(cap, NONE, np.int64), np.zeros((cap + 1, cap + 1)), np.full(slots, LOW, np.int8), np.zeros(2, np.int64)
     )
@@ -53,7 +56,7 @@ def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
 
 @in_place
 def add(target, factor, row):
-    """target (n,) += factor row (n,): a function of its own, so that it becomes vector instructions everywhere."""
+    """target (n,) += factor row (n,). A function of its own, so that it becomes vector instructions everywhere."""
     for s in range(target.shape[0]):
         target[s] += factor * row[s]
 
@@ -62,7 +65,7 @@ def add(target, factor, row):
 def subtract_lines(rows, lines, factors, target):
     """target (n,) -= sum over p of factors_p times rows[lines_p, :n], added in this order.
 
-    Four rows at a time over a block of the target that stays in the first-level cache.
+    Takes four rows at a time over a block of the target that stays in the first-level cache.
     """
     m, n = factors.shape[0], target.shape[0]
     for b in range(0, n, BLOCK):
@@ -83,7 +86,7 @@ def subtract_lines(rows, lines, factors, target):
 
 @compiled
 def lines_of(kernel, points, cache, slots):
-    """The cache's lines that hold the kernel rows of slots (m,); none of them where it is too small for them all."""
+    """The cache lines with the kernel rows of slots (m,); no lines where the cache is too small for all of them."""
     for s in slots:
         cached_line(kernel, points, cache, s, NONE)
     lines = np.empty(slots.shape[0], np.int64)
@@ -105,7 +108,7 @@ def subtract_rows(kernel, points, cache, slots, factors, target):
 
 @compiled
 def join(margin, row, i):
-    """Add slot i to the margin set; false if it depends on it (nothing changes then). row: k(x_i, .)."""
+    """Add slot i to the margin set; false, and no change, if it depends on the set. row: k(x_i, .)."""
     m = margin.counts[M]
     R = margin.R
     z = np.zeros(m + 1)
@@ -159,7 +162,7 @@ def part(margin, p, side):
 
 @in_place
 def place_of(margin, i):
-    """Which member slot i is, or NONE."""
+    """The place of slot i among the members, or NONE."""
     for p in range(margin.counts[M]):
         if margin.members[p] == i:
             return p
@@ -174,9 +177,9 @@ def leave_margin(margin, i):
 
 @compiled
 def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
-    """Make slot i free, or where it depends on the margin set trade coefficients with it, rising where toward > 0.
+    """Make slot i free; if it depends on the margin set, let it trade coefficients with it, rising where toward > 0.
 
-    Returns whether that is all: not where a member met its bound first and left; then it is to be tried again.
+    Returns false where a member met its bound first and left; then call again.
     """
     row = cached_row(kernel, points, cache, i, NONE)
     if join(margin, row, i):
@@ -198,7 +201,7 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
             if limit < room:
                 room, stopped = max(limit, 0.0), p
     step = room if toward > 0 else -room
-    # Decision values stay; g is moved by what rounding leaves, so that it stays true.
+    # Decision values stay. g moves only by rounding errors, so that it stays true.
     add(g, -step, row)
     for p in range(m):
         s = margin.members[p]
@@ -219,9 +222,9 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
 
 @compiled
 def refine(margin, alpha, g, b, lower, upper, changes):
-    """One Newton step of the margin set towards r = 0 and sum(alpha) = 0: takes away what rounding left.
+    """One Newton step of the margin set towards r = 0 and sum(alpha) = 0, which removes rounding errors.
 
-    changes (m,) becomes how the coefficients change, which g has to follow. Returns whether all numbers are finite.
+    changes (m,) becomes the changes of the coefficients, which g has to follow. Returns whether all numbers are finite.
     """
     m = margin.counts[M]
     moves = 0.0
@@ -242,7 +245,7 @@ def refine(margin, alpha, g, b, lower, upper, changes):
 
 @in_place
 def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
-    """Members that are on a bound, or off it by rounding, leave the margin set; returns how many."""
+    """Let members on a bound, or off it by rounding alone, leave the margin set; return how many left."""
     total, length, longest = 0.0, 0.0, 0.0
     for s in range(g.shape[0]):
         if alpha[s] != 0.0 or margin.side[s] == FREE:
@@ -267,10 +270,10 @@ def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
 
 @compiled
 def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, changes, at, width, work_max):
-    """Take away what rounding left of a path, for about work_max; members that it brought to a bound leave.
+    """Remove the rounding errors of a path, for about work_max; members that this brought to a bound leave.
 
-    changes (cap,): how the coefficients change; at (3,) int64: the stage, the member whose change g follows next, and
-    whether some number was not finite. width: work of a kernel value. There is more to do until the stage is TIDY.
+    changes (cap,): changes of the coefficients. at (3,) int64: the stage, the next member whose change g follows, and
+    whether some number was not finite. width: work of a kernel value. Call again until the stage is TIDY.
     """
     begun, done = cache.counters[VALUES], 0
     while at[0] < TIDY and done + width * (cache.counters[VALUES] - begun) <= work_max:
@@ -292,7 +295,7 @@ def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, changes, at, 
 
 @in_place
 def is_loose(side, alpha, lower, upper):
-    """Whether a coefficient that the margin set does not hold is off the bound of its side: no path begins there."""
+    """Whether a coefficient outside the margin set is off the bound of its side. No path can begin there."""
     for s in range(alpha.shape[0]):
         if side[s] != FREE and alpha[s] != (lower[s] if side[s] == LOW else upper[s]):
             return True
@@ -301,7 +304,7 @@ def is_loose(side, alpha, lower, upper):
 
 @in_place
 def mark(class_of, alpha, lower, upper, up, down):
-    """Masks of the coefficients that may rise and fall."""
+    """Set the masks of the coefficients that may rise and fall."""
     for s in range(alpha.shape[0]):
         live = class_of[s] != NONE
         up[s] = live and alpha[s] < upper[s]
@@ -310,7 +313,7 @@ def mark(class_of, alpha, lower, upper, up, down):
 
 @compiled
 def worst_violation(up, down, alpha, g, selves):
-    """The largest violation of a pair, beyond what rounding of their gradients may be; 0 where a side is empty."""
+    """The largest violation of a pair beyond rounding of their gradients; 0 where a side is empty."""
     n = g.shape[0]
     sizes, norms = np.empty(n), np.empty(n)
     for s in range(n):
@@ -321,7 +324,7 @@ def worst_violation(up, down, alpha, g, selves):
         if up[s] != 0:
             some_up = True
             value = g[s] - rounding * norms[s]
-            if value > rising or np.isnan(value):  # what is not a number stays
+            if value > rising or np.isnan(value):  # a NaN stays
                 rising = value
         if down[s] != 0:
             some_down = True

@@ -1,7 +1,8 @@
-"""The points that a path may meet soon, and the margin set's rows at these.
+"""The points that a path may meet soon, and the rows of the margin set at these points.
 
-Few points are near enough to the margin to be met on a path, so rates are computed for these alone, from a copy of
-their entries of the margin set's rows. The others' g catches up by one product before any of them can have come near.
+Few points are near enough to the margin to be met on a path. So rates are computed for these points alone, from a copy
+of their entries of the margin set's rows. The g of the far points catches up by one product before any of them can have
+come near.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from hinged.solvers.jit.compiled import compiled, in_place
 
 Array = np.ndarray[Any, Any]
 
-COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
-COPIED_MOST = 1 << 22  # entries of a copy: 32 MiB
+COPIED_LEAST = 1 << 18  # entries of the margin set's rows; fewer stay in the processor's cache without a copy
+COPIED_MOST = 1 << 22  # most entries of a copy: 32 MiB
 
 
 class Near(NamedTuple):
-    """Points that a path may meet soon; all others have |r| > radius, and wait for the rates of their g.
+    """The points that a path may meet soon. All other points have |r| > radius; their g waits.
 
-    slots (k,) int64 ascending, the margin set among them; rows (cap, k): entries of the members' kernel rows at these
-    slots, in the order of the members; row_of (cap,) int64: the member whose row it is. Where no point is far, radius
-    is infinite, and the rows are the cache's.
+    slots (k,) int64, ascending, the margin set among them. rows (cap, k): entries of the members' kernel rows at these
+    slots, in the order of the members. row_of (cap,) int64: the member that a row belongs to. If no point is far,
+    radius is infinite and the rows are in the cache.
     """
 
     radius: float
@@ -43,12 +44,12 @@ class Near(NamedTuple):
 
 
 def nothing_near() -> Near:
-    """What a path knows of near points before it looks."""
+    """The near points of a path before its first search."""
     return Near(np.inf, np.empty(0, np.int64), np.empty((0, 0)), np.empty(0, np.int64))
 
 
 def enlarged(near: Near, cap: int) -> Near:
-    """The same with room for `cap` rows."""
+    """The near points with room for `cap` rows."""
     held = near.row_of.size
     if not held:
         return near
@@ -59,9 +60,9 @@ def enlarged(near: Near, cap: int) -> Near:
 
 @compiled
 def find_near(margin, g, b, live, radius):
-    """The points with |r| <= radius; all points where so many are near, or rows so few, that a copy is no gain.
+    """The points with |r| <= radius; all points if so many are near, or the rows are so few, that a copy gains nothing.
 
-    That is decided by sizes which a state keeps, not by those of the cache: bits of g depend on it.
+    The decision depends on sizes that a state keeps, never on sizes of the cache, because the bits of g depend on it.
     """
     n, m = g.shape[0], margin.counts[M]
     slots = np.empty(n, np.int64)
@@ -85,7 +86,7 @@ def find_near(margin, g, b, live, radius):
 
 @compiled
 def fetch_near(kernel, points, cache, margin, near, begin, end):
-    """Copy the entries of the members begin..end that are not held yet."""
+    """Copy the entries of the members begin..end that have not been copied yet."""
     new, slots, one, m = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64), np.empty(1, np.int64), 0
     for p in range(begin, end):
         s = margin.members[p]
@@ -102,9 +103,9 @@ def fetch_near(kernel, points, cache, margin, near, begin, end):
 
 @in_place
 def _copy(rows, lines, near, members):
-    """Copy the entries of these lines of the cache to the rows of members, one for each line and perhaps more."""
+    """Copy the entries of these cache lines to the rows of `members`, of which there are at least as many."""
     p, k = 0, near.slots.shape[0]
-    while p + 4 <= lines.shape[0]:  # four at a time: their misses of the processor's cache are waited for together
+    while p + 4 <= lines.shape[0]:  # four at a time, so that the processor waits for their cache misses together
         r0, r1, r2, r3 = rows[lines[p]], rows[lines[p + 1]], rows[lines[p + 2]], rows[lines[p + 3]]
         t0, t1 = near.rows[members[p]], near.rows[members[p + 1]]
         t2, t3 = near.rows[members[p + 2]], near.rows[members[p + 3]]
@@ -124,7 +125,7 @@ def _copy(rows, lines, near, members):
 
 @compiled
 def subtract_near(near, dalpha, dg):
-    """dg (n,) -= K dalpha at the near points, whose entries of all members are held."""
+    """dg (n,) -= K dalpha at the near points, where the entries of all members have been copied."""
     k, m = near.slots.shape[0], dalpha.shape[0]
     change, lines = np.zeros(k), np.empty(m, np.int64)
     for p in range(m):
@@ -136,7 +137,7 @@ def subtract_near(near, dalpha, dg):
 
 @compiled
 def catch_up(kernel, points, cache, near, owed, g):
-    """g of the points that are not near follows TOGETHER of the coefficients that have changed by `owed` (n,)."""
+    """Let g of the far points follow TOGETHER of the coefficients that have changed by `owed` (n,)."""
     slots, changes, m, k = np.empty(TOGETHER, np.int64), np.empty(TOGETHER), 0, near.slots.shape[0]
     for s in range(owed.shape[0]):
         if owed[s] != 0.0 and m < TOGETHER:
@@ -152,7 +153,7 @@ def catch_up(kernel, points, cache, near, owed, g):
 
 @in_place
 def are_owed(owed):
-    """Whether the g of points that are not near has anything to catch up with."""
+    """Whether the g of the far points has anything to catch up with."""
     for s in range(owed.shape[0]):
         if owed[s] != 0.0:
             return True

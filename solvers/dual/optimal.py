@@ -1,7 +1,7 @@
-"""Columns that stand at their optimum, and how each goes to the next one where its problem changes.
+"""Columns that stand at their optimum, and how each reaches the next optimum when its problem changes.
 
-A change is a path (path.py), after which rounding is taken away (margin.py). Where a path went astray the margin set is
-made anew, or the column solved by SMO.
+A change is a path (path.py), after which rounding errors are removed (margin.py). If a path goes astray, the margin set
+is built again, or the column is solved by SMO.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from hinged.solvers.dual.near import enlarged, nothing_near
 Array = np.ndarray[Any, Any]
 
 KKT_MAX = 1e-9  # a larger violation after a path is mended at once
-EVENTS_PER_POINT_MAX = 20  # of a path
-MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # of SMO in a column whose path went astray, at most their sum
-MEND_EVERY = 1000  # of these between two looks at what rounding leaves to do
+EVENTS_PER_POINT_MAX = 20  # most events of a path, per point
+MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # most SMO steps to mend a column: a constant, and a number per point
+MEND_EVERY = 1000  # SMO steps between two checks of the violation beyond rounding
 
 
 class OptimalExpansion(DualExpansion):
-    """A dual expansion each of whose columns has a margin set and stands at its optimum.
+    """A dual expansion in which every column has a margin set and stands at its optimum.
 
-    parameters.tol: what mending aims at.
+    parameters.tol: the violation that mending aims at.
     """
 
     margins: list[Margin]
@@ -77,7 +77,7 @@ class OptimalExpansion(DualExpansion):
         return super()._resized(slots, cap)
 
     def _enlarged(self, c: int) -> Margin:
-        """The column's margin set with room for twice as many."""
+        """The margin set of column c with room for twice as many members."""
         margin = self.margins[c]
         m = int(margin.counts[M])
         larger = empty_margin(margin.side.size, 2 * margin.members.size)
@@ -95,7 +95,7 @@ class OptimalExpansion(DualExpansion):
     # -- changing the problem -------------------------------------------------------------------------------------
 
     def _go(self, c: int, lower: Array, upper: Array, dq: Array | None = None) -> None:
-        """Bring column c to the optimum of these bounds (n_slots,), and of q that changes by dq."""
+        """Bring column c to the optimum of these bounds (n_slots,), and of a q that changes by dq."""
         n, machine = self.slots, self.machine
         live = (machine.class_of[:n] != NONE).astype(np.uint8)
         alpha, g, now_lower, now_upper = self._column(c)
@@ -121,7 +121,7 @@ class OptimalExpansion(DualExpansion):
             self._mend(c)
 
     def _refine(self, c: int) -> bool:
-        """Take away what rounding left of a path, as `tidy` does; whether all numbers are finite."""
+        """Remove the rounding errors of a path (`tidy`); return whether all numbers are finite."""
         machine, margin = self.machine, self.margins[c]
         alpha, g, lower, upper = self._column(c)
         changes, at = np.empty(margin.members.size), np.zeros(3, np.int64)
@@ -143,13 +143,13 @@ class OptimalExpansion(DualExpansion):
             turns.rest()
 
     def _mask(self, c: int) -> None:
-        """The masks of a column from its coefficients."""
+        """Set the masks of a column from its coefficients."""
         n, machine = self.slots, self.machine
         columns = (getattr(machine, name)[c, :n] for name in ("alpha", "lower", "upper", "up", "down"))
         mark(machine.class_of[:n], *columns)
 
     def _violation(self, c: int) -> float:
-        """The largest violation of a pair, beyond what rounding of their gradients may be."""
+        """The largest violation of a pair beyond rounding of their gradients."""
         n, machine = self.slots, self.machine
         up, down, alpha, g = (getattr(machine, name)[c, :n] for name in ("up", "down", "alpha", "g"))
         return float(worst_violation(up, down, alpha, g, self.points.selves[:n]))
@@ -160,22 +160,22 @@ class OptimalExpansion(DualExpansion):
         return self._violation(c) <= most and bool(abs(alpha.sum()) <= ROUNDING_MAX * np.abs(alpha).sum())
 
     def _loose(self, c: int) -> bool:
-        """Whether a coefficient that the margin set does not hold is off its bound: no path begins there."""
+        """Whether a coefficient outside the margin set is off its bound. No path can begin there."""
         n, machine = self.slots, self.machine
         return bool(
             is_loose(self.margins[c].side[:n], machine.alpha[c, :n], machine.lower[c, :n], machine.upper[c, :n])
         )
 
     def _mend(self, c: int) -> None:
-        """Make good for a path that rounding led astray: R anew, or else SMO and the margin set from its optimum.
+        """Repair a column after rounding led a path astray: rebuild R, or else run SMO and build the margin set again.
 
-        Where rounding is too much for any margin set, as with kernel values of 1e15, what SMO found stands, and the
-        next change of the column begins with SMO, too.
+        Where rounding is too large for any margin set, as with kernel values of 1e15, SMO's solution stays, and the
+        next change of the column begins with SMO too.
         """
         n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, _, lower, upper = self._column(c)
         self._balance(c)
-        outside = (margin.side[:n] != FREE) & (lower < upper)  # the path may have left them elsewhere
+        outside = (margin.side[:n] != FREE) & (lower < upper)  # the path may have left them on another side
         margin.side[:n][outside & (alpha == lower)] = LOW
         margin.side[:n][outside & (alpha == upper)] = HIGH
         if not self._loose(c):
@@ -194,7 +194,7 @@ class OptimalExpansion(DualExpansion):
             self._mask(c)
 
     def _balance(self, c: int) -> None:
-        """Coefficients within their boxes, of sum 0, and what follows from them."""
+        """Bring coefficients into their boxes and their sum to 0, and update what follows from them."""
         alpha, _, lower, upper = self._column(c)
         np.clip(np.nan_to_num(alpha), lower, upper, out=alpha)
         left = alpha.sum()
@@ -207,7 +207,7 @@ class OptimalExpansion(DualExpansion):
         self._mask(c)
 
     def _solve(self, c: int) -> None:
-        """SMO until nothing violates beyond rounding, or for as many steps as are allowed."""
+        """Run SMO until nothing violates beyond rounding, or the limit of steps is reached."""
         box, most = self._boxes()[c], MEND_STEPS + MEND_STEPS_PER_POINT * self.slots
         tol, steps, done = self.parameters.tol, 0, MEND_EVERY
         while done == MEND_EVERY and steps < most and not (steps and self._violation(c) <= tol):
@@ -219,7 +219,7 @@ class OptimalExpansion(DualExpansion):
         self._measure_gradient(c)
 
     def _measure_gradient(self, c: int) -> None:
-        """g = y - K alpha, from nothing."""
+        """Recompute g = y - K alpha."""
         n, machine = self.slots, self.machine
         g = machine.sign[c, :n].astype(float)
         slots = np.flatnonzero(machine.alpha[c, :n])
@@ -227,7 +227,7 @@ class OptimalExpansion(DualExpansion):
         machine.g[c, :n] = g
 
     def _set_aside(self, c: int) -> None:
-        """An empty margin set: b, and the bound that each point stands on, or for a free one would go to."""
+        """Empty the margin set: set b, and for each point the bound it stands on, or would go to if it is free."""
         n, machine = self.slots, self.machine
         alpha, g, lower, upper = self._column(c)
         ends = np.array([g[alpha < upper].max(initial=-np.inf), g[alpha > lower].min(initial=np.inf)])
@@ -240,7 +240,7 @@ class OptimalExpansion(DualExpansion):
         self.margins[c].counts[M] = 0
 
     def _build(self, c: int) -> bool:
-        """The margin set from the coefficients: those strictly between their bounds. Whether all numbers are finite."""
+        """Build the margin set from the coefficients strictly between their bounds; whether all numbers are finite."""
         n, machine = self.slots, self.machine
         self._set_aside(c)
         self._admit_all(c, np.flatnonzero((machine.up[c, :n] != 0) & (machine.down[c, :n] != 0)))
@@ -249,7 +249,7 @@ class OptimalExpansion(DualExpansion):
         return finite
 
     def _admit_all(self, c: int, slots: Array) -> None:
-        """Make the margin set of these slots, with R from nothing."""
+        """Make the margin set of these slots, starting from an empty R."""
         alpha, g, lower, upper = self._column(c)
         self.margins[c].counts[M] = 0
         for s in slots:
@@ -259,28 +259,28 @@ class OptimalExpansion(DualExpansion):
             turns.rest()
 
     def _join(self, c: int, s: int) -> bool:
-        """Take slot s into the margin set; false where it depends on it."""
+        """Take slot s into the margin set; false where it depends on the set."""
         turns.rest()
         return bool(join(self._with_room(c), cached_row(self.kernel, self.points, self.cache, s, NONE), s))
 
     def _with_room(self, c: int) -> Margin:
-        """The column's margin set with room for one more."""
+        """The margin set of column c with room for another member."""
         margin = self.margins[c]
         return margin if margin.counts[M] < margin.members.size else self._enlarged(c)
 
     def _finish_change(self) -> None:
-        """What follows from coefficients that moved in any column."""
+        """Update what follows from coefficients that moved in any column."""
         for c in range(self.columns):
             self._rest(c)
         bias = self.machine.b.copy()
         free = [int(margin.counts[M]) for margin in self.margins]
         self._settle(0)
         for c, m in enumerate(free):
-            if m:  # the margin set knows the bias better than the extremes do
+            if m:  # the margin set determines the bias better than the extremes do
                 self.machine.b[c] = bias[c]
 
     def _rest(self, c: int) -> None:
-        """Where all points are of one sign, 0 is all that there is: take away what rounding left of a path to it."""
+        """Where all points have one sign, the optimum is 0: remove the rounding errors of the path to it."""
         n, machine, margin = self.slots, self.machine, self.margins[c]
         rises, falls = machine.upper[c, :n] > 0.0, machine.lower[c, :n] < 0.0
         if rises.any() and falls.any():

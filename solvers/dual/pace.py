@@ -1,4 +1,4 @@
-"""Online iterations that the duality gap paces, as compiled code: gap.py says what they are."""
+"""Online iterations paced by the duality gap, as compiled code; gap.py describes them."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ Array = np.ndarray[Any, Any]
 
 NO_RAMP, RAMP_LOSS, RAMP_FILTER = range(3)
 LOSSES = {"hinge": NO_RAMP, "ramp": RAMP_LOSS, "filter": RAMP_FILTER}
-REPROCESS_MAX = 10_000  # steps at one example
+REPROCESS_MAX = 10_000  # most steps for one example
 
 
 @handed
 class PaceParameters(NamedTuple):
-    """tol of finishing; tau of the paper, tol but in a first epoch; loss code; s, the ramp's left end; support vectors
-    of a class before the ramp counts; CLEAN's m, its period.
+    """tol of finishing; tau of the paper: tol, except in a first epoch; loss code; s, the ramp's left end; support
+    vectors of a class before the ramp applies; CLEAN's m, and its period.
 
-    full_at: points at which the least useful one makes way.
+    full_at: points at which the least useful point makes way.
     """
 
     tol: float
@@ -88,7 +88,7 @@ class Pace(NamedTuple):
 
 
 def _primal_parts(alpha, g, sign, lower, upper):
-    """Of one point: h, its square, and whether it counts."""
+    """For one point: h, its square, and 1 if it counts."""
     held = nonzero(alpha)
     h = held * (upper - lower) * sign * g
     return h, h * h, held
@@ -99,16 +99,16 @@ _primal_sums = lane_sums(_primal_parts)
 
 @in_place
 def gap_target(alpha, g, sign, lower, upper):
-    """Standard deviation of the primal (eq. 8): h = C y g over the support vectors; 0 without any."""
+    """Standard deviation of the primal (eq. 8): h = C y g over the support vectors; 0 without support vectors."""
     total, squares, count = _primal_sums((alpha, g, sign, lower, upper))
     return np.sqrt(max(squares - total * total / count, 0.0)) if count > 0.0 else 0.0
 
 
 @in_place
 def take_stance(pace, parameters, own, again, f, stance):
-    """The stance of an example of class `own` in each column; false if it is to be skipped in all.
+    """Set the stance of an example of class `own` in each column; false if it is to be skipped in all columns.
 
-    Where it comes `again`, what became of it counts no second time.
+    An example that comes `again` is not counted in `discarded` a second time.
     """
     columns = pace.sv_of.shape[0]
     wanted = False
@@ -134,7 +134,7 @@ def take_stance(pace, parameters, own, again, f, stance):
 
 @in_place
 def move(kernel, points, cache, machine, pace, c, i, j):
-    """Move slots i and j, or one where they are the same, in column c; sets extremes and gap anew."""
+    """Move slots i and j, or one if they are equal, in column c; update extremes and gap."""
     n = points.used[USED]
     row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
     row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
@@ -261,6 +261,6 @@ def leave_all(cache, machine, n, slots):
 
 @in_place
 def idle_slacks(machine, slacks):
-    """slacks (idle,) of the idle list, in its order."""
+    """Fill slacks (idle,) for the points of the idle list, in its order."""
     for p in range(machine.counts[IDLE]):
         slacks[p] = slack_of(machine, machine.idle[p])

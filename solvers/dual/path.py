@@ -1,16 +1,19 @@
-"""Path following for one column: how the optimum moves while its problem does.
+"""Path following for one column: how the optimum moves while its problem changes.
 
-The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = 0, lower <= alpha <= upper, with q, lower and upper
-going in a straight line from where the optimum is known to where it is wanted. Between two events the optimum moves in
-a straight line, too: coefficients of the margin set (the free points) keep r = g - b at zero, all others stay on their
-bounds. An event is a free point that meets a bound, or a point on a bound whose r reaches zero (Diehl and Cauwenberghs,
-IJCNN 2003, sections II to IV: there each kind of change has its own equations; a new point is a box that opens, a point
-unlearned one that closes, another C a box that grows, another kernel a change of q).
+The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = 0, lower <= alpha <= upper. q, lower and upper go in a
+straight line from values whose optimum is known to the values wanted. Between two events the optimum moves in a
+straight line too: the coefficients of the margin set (the free points) keep r = g - b at zero, and all other
+coefficients stay on their bounds. An event is a free point that meets a bound, or a point on a bound whose r reaches
+zero.
 
-Few points are near enough to the margin to be met on a path, so rates are computed for these alone (near.py).
+Diehl and Cauwenberghs, IJCNN 2003, sections II to IV, have equations of their own for each kind of change. Here a new
+point is a box that opens, a point unlearned is a box that closes, another C is a box that grows, and another kernel is
+a change of q.
 
-A path may be long. So `follow` goes a part of the way at a call, and stops anywhere: what is under way stands in
-`PathState`. Neither where it stops nor the room that R has shows in a result.
+Few points are near enough to the margin to be met on a path, so rates are computed for these points alone (near.py).
+
+A path may be long. So each call of `follow` goes a part of the way and may stop anywhere; `PathState` holds what is
+under way. Neither the places where it stops nor the room that R has shows in a result.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 UNDER_WAY, CROWDED, DONE, STUCK, STILL = range(5)
-RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
-RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
+RADIUS = 0.8  # |r| up to which points are near at first; half the margin is 1 wide
+RATE_LEAST = 1e-12  # smaller changes of r, relative to their terms, are rounding
 
 SETTING_OUT, LOOKING, AIMING, PULLING, STEPPING, ADMITTING, DRIVING, CATCHING_UP, ENDED = range(9)  # stages
 STAGE, THEN, NEXT, CODE, EVENT, WENT = range(6)  # places in PathState.at
@@ -56,12 +59,12 @@ L0, U0, LOWER, UPPER, DQ, RATES, DRIVE, DG, OWED = range(9)  # lines of PathStat
 class PathState(NamedTuple):
     """A path that is under way.
 
-    lines (9, n): the bounds at its beginning and end, the change of q, rates of points on moving bounds, the sum of
-    these times their kernel rows, rates of g, and by how much coefficients have moved that g of far points lacks.
-    dalpha (cap,): rates of the margin set. live (n,) uint8.
-    at (6,) int64: the stage, the one behind it, how far it has come, how the path ended, the point that is the event,
-    events so far. size (8,): how much of the way is gone, what the moving bounds demand,
-    how much r may have changed, rates of b and their size, the largest change of q and k(x, x), the radius of `Near`.
+    lines (9, n): the bounds at its beginning and end; the change of q; rates of points on moving bounds; the sum of
+    these rates times kernel rows; rates of g; and the changes of coefficients that g of the far points still lacks.
+    dalpha (cap,): rates of the margin set. live (n,) uint8. at (6,) int64: the stage; the stage after it; its progress;
+    how the path ended; the point of the event; events so far. size (8,): part of the way gone; what the moving bounds
+    demand; how much r may have changed; rate of b; size of the rates; largest change of q; largest k(x, x); radius of
+    `Near`.
     """
 
     lines: Array
@@ -74,7 +77,7 @@ class PathState(NamedTuple):
 def new_path(
     lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int
 ) -> PathState:
-    """A path from these bounds (n,) to those of `goals`, on which q changes by dq; cap: room of the margin set."""
+    """A path from these bounds (n,) to the bounds `goals`, on which q changes by dq; cap: room of the margin set."""
     lines = np.zeros((9, lower.size))
     lines[L0], lines[U0] = lower, upper
     lines[LOWER], lines[UPPER] = goals
@@ -87,7 +90,7 @@ def new_path(
 
 @in_place
 def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
-    """Which points move with their bounds, from slot at[NEXT] on; false where work_max is reached before the end."""
+    """Find the points that move with their bounds, from slot at[NEXT] on; false where work_max is reached first."""
     at, size = way.at, way.size
     begun, done = cache.counters[VALUES], 0
     for s in range(at[NEXT], g.shape[0]):
@@ -103,7 +106,7 @@ def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
             if dl != 0.0 or du != 0.0:
                 at[CODE] = UNDER_WAY
             continue
-        if way.lines[L0, s] == way.lines[U0, s]:  # a box that is a point: which bound it stands on is r's choice
+        if way.lines[L0, s] == way.lines[U0, s]:  # the box is a point: the sign of r chooses the bound it stands on
             margin.side[s] = HIGH if g[s] - b[0] > 0.0 else LOW
         rate = dl if margin.side[s] == LOW else du
         if rate != 0.0:
@@ -115,7 +118,7 @@ def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
 
 @in_place
 def _first_to_move(margin, way, g, b, lower, upper, demand):
-    """The point that is the first to be free when b moves, as nobody can take up what the bounds demand, or NONE."""
+    """The first point to become free when b moves, where no free point can take up what the bounds demand; or NONE."""
     first, least = NONE, np.inf
     for s in range(g.shape[0]):
         grows = way.lines[UPPER, s] - way.lines[U0, s] > way.lines[LOWER, s] - way.lines[L0, s]
@@ -129,12 +132,12 @@ def _first_to_move(margin, way, g, b, lower, upper, demand):
 
 @compiled
 def _aim(points, margin, way):
-    """Rates of b and the margin set; of g without what the margin set does to it, which PULLING takes away."""
+    """Compute the rates of b and the margin set; and of g, without the margin set's part, which PULLING subtracts."""
     m, dg, size = margin.counts[M], way.lines[DG], way.size
     scale, db = 0.0, 0.0
     for t in range(dg.shape[0]):
         dg[t] = way.lines[DQ, t] - way.lines[DRIVE, t]
-        if way.live[t] != 0:  # what a hole says is of a point that no state holds
+        if way.live[t] != 0:  # the numbers of a hole belong to a point that no state holds
             scale = max(scale, abs(dg[t]))
     if m > 0:
         wanted = np.empty(m + 1)
@@ -150,7 +153,7 @@ def _aim(points, margin, way):
 
 @in_place
 def _next_event(margin, near, way, alpha, g, b, lower, upper):
-    """(step, slot, side): how far it is to the next event, whose it is (NONE at the end of the way), where it goes."""
+    """(step, slot, side): distance to the next event, its slot (NONE at the end of the way), and its new side."""
     m, dalpha, dg, db = margin.counts[M], way.dalpha, way.lines[DG], way.size[DB]
     l0, u0 = way.lines[L0], way.lines[U0]
     noise = RATE_LEAST * (way.size[SCALE] + abs(db))
@@ -181,10 +184,10 @@ def _next_event(margin, near, way, alpha, g, b, lower, upper):
 
 @in_place
 def _reach(margin, way, step):
-    """The most by which the r of any point changes in this step.
+    """The most by which r of any point changes in this step.
 
-    w changes at a rate whose square is that of all coefficients times K times itself, and <w, phi(x)> no faster than
-    that times |phi(x)| (Cauchy and Schwarz).
+    w changes at a rate whose square is rates.K.rates over all coefficients, and <w, phi(x)> changes no faster than that
+    rate times |phi(x)| (Cauchy and Schwarz).
     """
     rates, drive, dq, dg = way.lines[RATES], way.lines[DRIVE], way.lines[DQ], way.lines[DG]
     square = dot(rates, drive)
@@ -200,7 +203,7 @@ def _reach(margin, way, step):
 
 @in_place
 def _advance(margin, way, alpha, g, b, lower, upper, step, done):
-    """Go so far along the present rates, or with `done` to the end of the way."""
+    """Go a step along the present rates; with `done`, to the end of the way."""
     way.size[TAU] += step
     tau = way.size[TAU]
     add(g, step, way.lines[DG])
@@ -220,7 +223,7 @@ def _advance(margin, way, alpha, g, b, lower, upper, step, done):
 
 @in_place
 def _drive(kernel, points, cache, s, rate, rates, drive):
-    """Point s moves at `rate` with its bound from here on. Returns by how much faster that is than before."""
+    """Let point s move at `rate` with its bound from here on. Return how much faster that is than before."""
     change = rate - rates[s]
     rates[s] = rate
     add(drive, change, cache.lines[cached_line(kernel, points, cache, s, NONE)])
@@ -229,7 +232,7 @@ def _drive(kernel, points, cache, s, rate, rates, drive):
 
 @in_place
 def _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed):
-    """With an empty margin set b moves until a first point is free, which then takes up what the bounds demand."""
+    """With an empty margin set, move b until a first point is free; that point takes up what the bounds demand."""
     at, size = way.at, way.size
     if are_owed(owed):
         at[STAGE], at[THEN] = CATCHING_UP, AIMING
@@ -250,7 +253,7 @@ def _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed):
 
 @in_place
 def _pull(kernel, points, cache, margin, near, way, dg):
-    """Some more members' part in the rates of g; at the last one comes the step. Returns the work that it took."""
+    """Add the part of some more members to the rates of g; after the last comes the step. Return the work done."""
     at, m = way.at, margin.counts[M]
     p, e = at[NEXT], min(at[NEXT] + TOGETHER, m)
     at[NEXT] = e
@@ -267,14 +270,14 @@ def _pull(kernel, points, cache, margin, near, way, dg):
 
 @in_place
 def _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, owed):
-    """Go to the next event, and do what a point that meets its bound asks for. Returns the work beside the search."""
+    """Go to the next event, and handle a point that meets its bound. Return the work beside the search."""
     m, at, size = margin.counts[M], way.at, way.size
     step, event, to_side = _next_event(margin, near, way, alpha, g, b, lower, upper)
     at[WENT] += 1
     if np.isfinite(near.radius):
         reach = _reach(margin, way, step)
         size[GONE] += reach
-        if size[GONE] > near.radius:  # a point that is far might be met before: look again with others near
+        if size[GONE] > near.radius:  # a far point might be met first: search the near points again
             size[RADIUS_NOW] = max(RADIUS, 2.0 * reach)
             at[STAGE], at[THEN] = CATCHING_UP, LOOKING
             return 0
@@ -301,7 +304,7 @@ def _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, o
 
 @in_place
 def _drive_near(kernel, points, cache, margin, near, way):
-    """Points move with the bounds on which they stand now; members may have gone to theirs, too. Returns how many."""
+    """Let near points move with the bounds they stand on now, members included. Return how many changed."""
     moved = 0
     for s in near.slots:
         line = LOWER if margin.side[s] == LOW else UPPER
@@ -314,11 +317,11 @@ def _drive_near(kernel, points, cache, margin, near, way):
 
 @compiled
 def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, events_max, width, work_max):
-    """Go on along a path, where it stopped before, for about work_max; returns how it stands, and what is near.
+    """Go on along a path from where it stopped, for about work_max; return its status and the near points.
 
-    b: (1,) view of the bias; bounds stand where they are then. width: work of a kernel value. UNDER_WAY: there is more
-    to come. CROWDED: the margin set needs a larger R. DONE; STUCK; or STILL: no bound that holds a point moves, nor
-    does q, so nothing has changed (a new point with room on the other side of its bound).
+    b: (1,) view of the bias. Afterwards the bounds stand where the path stands. width: work of a kernel value.
+    UNDER_WAY: more to come. CROWDED: the margin set needs a larger R. DONE. STUCK. STILL: nothing has changed, because
+    neither q nor any bound that holds a point moves (as for a new point with room on the other side of its bound).
     """
     n, at, size = g.shape[0], way.at, way.size
     dg, owed = way.lines[DG], way.lines[OWED]

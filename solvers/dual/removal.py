@@ -1,6 +1,6 @@
-"""Which points without a coefficient LASVM gives up: step 4 of its REPROCESS, and how many of them find room.
+"""The choice of the points without a coefficient that LASVM gives up: step 4 of REPROCESS, and room for idle points.
 
-Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.2; lasvm.py says where this differs.
+Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.2; lasvm.py lists the differences.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from hinged.solvers.core.rowcache import drop_row, forget_slot
 from hinged.solvers.dual.machine import IDLE, beyond_extremes, leave, scan_column
 from hinged.solvers.jit.compiled import in_place
 
-IDLE_EACH = 4  # idle points for which there is room, a support vector
-IDLE_PART = 8  # of idle_max, the part for which there is room whatever the support vectors take
-MANY = 16  # points without room, above which they leave by the mean, and not one by one
+IDLE_EACH = 4  # idle points per support vector for which there is room
+IDLE_PART = 8  # an IDLE_PART-th of idle_max has room however many support vectors there are
+MANY = 16  # if more idle points than this are without room, they leave by the mean instead of one by one
 
 
 @in_place
 def idle_room(machine, idle_max, points_max):
-    """How many idle points there is room for.
+    """The number of idle points for which there is room.
 
-    IDLE_EACH of them a support vector, but no more than idle_max points in all; an IDLE_PART of idle_max whatever the
-    support vectors take, but no more than a quarter of what these leave of points_max.
+    IDLE_EACH per support vector, but at most idle_max points in all; at least an IDLE_PART-th of idle_max, but at most
+    a quarter of what the support vectors leave of points_max.
     """
     held = machine.counts[LIVE] - machine.counts[IDLE]
     return min(max(idle_max // IDLE_PART, min(IDLE_EACH * held, idle_max - held)), (points_max - held) // 4)
@@ -31,7 +31,7 @@ def idle_room(machine, idle_max, points_max):
 
 @in_place
 def mean_beyond(machine):
-    """How far idle points lie beyond the extremes in the mean. There must be some."""
+    """The mean distance of idle points beyond the extremes. There must be idle points."""
     total = 0.0
     for p in range(machine.counts[IDLE]):
         total += max(0.0, beyond_extremes(machine, machine.idle[p], -np.inf))
@@ -42,8 +42,8 @@ def mean_beyond(machine):
 def remove_beyond(cache, machine, newest, bound, seed_max):
     """Drop idle points farther than `bound` beyond the extremes; the row of `newest` stays.
 
-    Points just as far go only where more than seed_max points are held: with two labels of one point at the box all
-    others are level with it, and if those left, none would ever meet another to pair with.
+    Points exactly at `bound` go only where more than seed_max points are held. If one point has both labels and stands
+    at the box, all other points are level with it; if they left, none would ever meet a partner to pair with.
     """
     p = 0
     while p < machine.counts[IDLE]:
@@ -59,7 +59,7 @@ def remove_beyond(cache, machine, newest, bound, seed_max):
 
 @in_place
 def remove_farthest(cache, machine, newest, tau):
-    """Drop the idle point farthest beyond the extremes, if it is in no violating pair; whether there was one."""
+    """Drop the idle point farthest beyond the extremes, if it is in no violating pair; return whether there was one."""
     most, farthest = -tau, NONE
     for p in range(machine.counts[IDLE]):
         far = beyond_extremes(machine, machine.idle[p], most)
@@ -77,7 +77,7 @@ def remove_farthest(cache, machine, newest, tau):
 def remove_blatant(points, cache, machine, newest, parameters):
     """REPROCESS, step 4: drop points that can be in no violating pair; take `newest` back without a trace.
 
-    Where idle points are kept, only until the others find room, the farthest first.
+    Where idle points are kept, drop the farthest first, and only until the rest find room.
     """
     n = points.used[USED]
     if parameters.idle_max == 0:
@@ -93,7 +93,7 @@ def remove_blatant(points, cache, machine, newest, parameters):
         pop_point(points)
         forget_slot(cache, newest)
         n -= 1
-    # A point that left may have been an extreme, where all is optimal already.
+    # A point that left may have been an extreme, where everything is optimal already.
     for c in range(machine.alpha.shape[0]):
         i, j = machine.best_i[c], machine.best_j[c]
         if (i != NONE and machine.class_of[i] == NONE) or (j != NONE and machine.class_of[j] == NONE):

@@ -1,11 +1,11 @@
-"""SMO with second-order selection and shrinking, and coordinate ascent without a bias: the finishing steps.
+"""The finishing steps: SMO with second-order selection and shrinking, and coordinate ascent without a bias.
 
-Bordes et al. 2005, section 3.1 (the algorithm) and 3.2 (shrinking); selection by Fan, Chen and Lin, JMLR 6, 2005.
+Bordes et al. 2005, sections 3.1 (the algorithm) and 3.2 (shrinking); selection by Fan, Chen and Lin, JMLR 6, 2005.
 Notation and sign conventions: direction.py.
 
-Shrinking sets aside points at a bound that cannot be part of a violating pair while the extremes stay where they are.
-The rest is copied together, so that every loop runs over contiguous memory of just the active points. The gradients
-of those set aside are made good from the coefficients that moved since, when the active set has converged.
+Shrinking sets aside points at a bound that cannot be in a violating pair while the extremes stay where they are. The
+active points are copied together, so that every loop runs over contiguous memory. When the active set has converged,
+the gradients of the points set aside are updated from the coefficients that have moved since.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-SHRINK_EVERY = 1000  # steps between two looks for points to set aside
-SHRINK_BELOW = 0.9  # the active points are copied together only when they have become this much fewer
-STEPS_MAX, STEPS_PER_POINT_MAX = 10_000_000, 100  # the larger bounds a column, as in LIBSVM
-STEP_WORK = 8  # work of a step for each point, beside kernel values
+SHRINK_EVERY = 1000  # steps between two searches for points to set aside
+SHRINK_BELOW = 0.9  # the active points are copied only if their number has fallen below this fraction
+STEPS_MAX, STEPS_PER_POINT_MAX = 10_000_000, 100  # limits of the steps of a column; the larger holds, as in LIBSVM
+STEP_WORK = 8  # work of a step per point, beside kernel values
 
 
 @handed
 class Box(NamedTuple):
-    """One column's problem over n points; arrays as in direction.py, all (n,)."""
+    """The problem of one column over n points; arrays as in direction.py, all (n,)."""
 
     alpha: Array
     g: Array
@@ -54,7 +54,7 @@ class Box(NamedTuple):
 
 @in_place
 def _turn_over(cache, begun, steps, n, value_work, work_max):
-    """Whether so many steps on n points, and the kernel values computed since `begun`, are work enough for a call."""
+    """Whether these steps on n points, and the kernel values computed since `begun`, are enough work for a call."""
     return steps * (n + 50) * STEP_WORK + value_work * (cache.counters[VALUES] - begun) > work_max
 
 
@@ -62,7 +62,7 @@ def _turn_over(cache, begun, steps, n, value_work, work_max):
 def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
     """Second-order SMO steps until g_i - g_j <= tol, or steps_max, or for about work_max.
 
-    Returns the steps done, the extremes (i, j), and whether it was for the work that it stopped.
+    Returns the steps done, the extremes (i, j), and whether it stopped because of the work.
     """
     alpha, g, lower, upper, up, down = box
     n = g.shape[0]
@@ -83,7 +83,7 @@ def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
 
 @in_place
 def coordinate_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
-    """The same without a bias: until no point violates by more than tol."""
+    """The steps without a bias: until no point violates by more than tol. Else as `smo_steps`."""
     alpha, g, lower, upper, up, down = box
     n = g.shape[0]
     i, j = extremes(g, up, down)
@@ -110,9 +110,9 @@ def advance(
     biased: bool = True,
     value_work: int,
 ) -> tuple[int, int, int]:
-    """Steps until nothing violates by more than tol or steps_max, in turns; the steps done and the extremes (i, j).
+    """Take steps until no violation exceeds tol, or steps_max, in turns; return the steps done and the extremes (i, j).
 
-    value_work: work of a kernel value (solvers/core/turns.py).
+    value_work: work of a kernel value (turns.py).
     """
     take = smo_steps if biased else coordinate_steps
     steps, more = 0, True
@@ -147,18 +147,18 @@ def solve(
     shrink: bool = True,
     value_work: int,
 ) -> Finish:
-    """Maximise W over the box in place until nothing violates by more than tol, or for as many steps as are allowed.
+    """Maximise W over the box in place until no violation exceeds tol, or the limit of steps is reached.
 
-    With a bias sum(alpha) stays what it is; without one the box is all there is. value_work: as in `advance`.
-    `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own;
-    without `shrink` its rows stay, for the next column over the same points.
+    With a bias sum(alpha) stays what it is; without a bias the box is the only constraint. value_work: as in `advance`.
+    `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for its own lines. Without
+    `shrink` the cached rows stay, for the next column over the same points.
     """
     n = box.alpha.size
     steps_max = max(STEPS_MAX, STEPS_PER_POINT_MAX * n)
     steps = 0
     active = np.arange(n)
     part, part_points, part_cache = box, points, cache
-    reference = (box.alpha.copy(), box.g.copy())  # where the gradients of points set aside were last true
+    reference = (box.alpha.copy(), box.g.copy())  # the last state with true gradients of the points set aside
     made_good_once, gap = False, np.inf
     while steps < steps_max:
         most = min(SHRINK_EVERY, steps_max - steps)
@@ -168,7 +168,7 @@ def solve(
         steps += done
         gap = _violation(part, i, j, biased)
         shrunken = active.size < n
-        # Near the end all points get one more look before the last digits are worked out (as LIBSVM does).
+        # Near the end, check all points once more before working out the last digits (as LIBSVM does).
         if shrunken and (gap <= tol or (gap <= 10.0 * tol and not made_good_once)):
             made_good_once = True
             _write_back(box, part, active)
@@ -210,7 +210,7 @@ def _violation(part: Box, i: int, j: int, biased: bool) -> float:
 
 
 def _may_violate(part: Box, g_i: float, g_j: float) -> Array:
-    """Points that can still be part of a violating pair while the extremes are g_i and g_j.
+    """Points that can still be in a violating pair while the extremes are g_i and g_j.
 
     Without a bias: points that can still violate while gradients move by less than the present violation.
     """

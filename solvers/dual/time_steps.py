@@ -1,4 +1,4 @@
-"""The time steps of an averaged tracking SVM, as compiled code: tracking.py says what they are."""
+"""The time steps of an averaged tracking SVM, as compiled code; tracking.py describes them."""
 
 from __future__ import annotations
 
@@ -41,16 +41,17 @@ Array = np.ndarray[Any, Any]
 
 ALGORITHMS = (1, 2, "cached", "batch")
 K_MAX = 10_000
-DRAW_WORK = 4  # of drawing a point, beside what each column asks for
-BEFORE = 1_000  # updates, at most, before those that are averaged
+DRAW_WORK = 4  # work of drawing a point, beside the work for each column
+BEFORE = 1_000  # most updates before the averaged updates of an example
 
 
 @handed
 class TrackingParameters(NamedTuple):
-    """updates: K, 0 in the batch counterpart; process: update the new example first; expansion_only: hold no others.
+    """updates: K, 0 in the batch counterpart; process: update the new example first; expansion_only: hold only support
+    vectors.
 
-    tol: of finishing. points_max: points above which the least useful one makes way. draws: points drawn for an
-    update. delta_max: violation down to which updates are made before those that are averaged, infinite for none.
+    tol: of finishing. points_max: number of points above which the least useful makes way. draws: points drawn for an
+    update. delta_max: violation down to which updates precede the averaged updates; infinite for no such updates.
     """
 
     tol: float
@@ -64,7 +65,7 @@ class TrackingParameters(NamedTuple):
 
 @in_place
 def optimum(g, alpha, lower, upper, curvature):
-    """Where W is largest along one coordinate, within the box (eq. 3, by K_ii). Without curvature that is a bound."""
+    """Where W is largest along one coordinate within the box (eq. 3, divided by K_ii); a bound without curvature."""
     if g == 0.0:
         return alpha
     return min(max(alpha + g / curvature, lower), upper)
@@ -79,7 +80,7 @@ def subtract_row(g, step, row):
 
 @in_place
 def move_to(kernel, points, cache, machine, c, s, target):
-    """Set alpha of slot s in column c to `target`, and all gradients right."""
+    """Set alpha of slot s in column c to `target`, and update all gradients."""
     n = points.used[USED]
     before = machine.alpha[c, s]
     machine.alpha[c, s] = target
@@ -111,7 +112,7 @@ def update(kernel, points, cache, machine, smooth, expansion_only, s, part):
 
 @in_place
 def draw(points, machine, random):
-    """A uniformly drawn point. There must be one."""
+    """A uniformly drawn point. There must be a point."""
     n = points.used[USED]
     s = random_below(random, n)
     while machine.class_of[s] == NONE:
@@ -121,7 +122,7 @@ def draw(points, machine, random):
 
 @in_place
 def gain(points, machine, expansion_only, s):
-    """What an update of slot s adds to W, summed over the columns."""
+    """How much an update of slot s adds to W, summed over the columns."""
     total = 0.0
     for c in range(machine.alpha.shape[0]):
         alpha, g, curvature = machine.alpha[c, s], machine.g[c, s], np.float64(points.selves[s])
@@ -133,7 +134,7 @@ def gain(points, machine, expansion_only, s):
 
 @in_place
 def draw_best(points, machine, random, parameters):
-    """Of so many points drawn the one whose update gains most. There must be a point."""
+    """Draw parameters.draws points and return the point whose update gains most. There must be a point."""
     best = draw(points, machine, random)
     if parameters.draws > 1:
         most = gain(points, machine, parameters.expansion_only, best)
@@ -169,10 +170,10 @@ def drop_idle(cache, machine):
 
 @in_place
 def least_useful(points, machine, n):
-    """The point with the least sum over columns of |alpha| / (1 + loss)^2, with alpha as its next update would have it.
+    """The point with the least sum over columns of |alpha| / (1 + loss)^2, alpha being the value after its next update.
 
-    By |alpha| alone the outliers at C would outlast all others, and soon be all that is held. Where the sum is 0, the
-    point furthest from having a loss goes first.
+    By |alpha| alone the outliers at C would outlast all other points, and soon nothing else would be held. Where the
+    sum is 0, the point furthest from having a loss goes first.
     """
     least, worst = np.inf, NONE
     for s in range(n):
@@ -194,7 +195,7 @@ def least_useful(points, machine, n):
 
 @in_place
 def remove(kernel, points, cache, machine, smooth, s):
-    """Take slot s out of the problem: its coefficients to 0 in every column."""
+    """Take slot s out of the problem: set its coefficients to 0 in every column."""
     for c in range(machine.alpha.shape[0]):
         smooth[c, s] = 0.0
         if machine.alpha[c, s] != 0.0:
@@ -205,7 +206,7 @@ def remove(kernel, points, cache, machine, smooth, s):
 
 @in_place
 def averaged_slots(machine, smooth, n, touched):
-    """List in `touched` the slots whose averaged coefficient differs from the coefficient; returns how many."""
+    """List in `touched` the slots whose averaged coefficient differs from the coefficient; return how many."""
     count = 0
     for s in range(n):
         differs = False
@@ -218,7 +219,7 @@ def averaged_slots(machine, smooth, n, touched):
 
 
 def touched_max(cap: int, parameters: TrackingParameters) -> int:
-    """How many slots `learn_rows` may list as touched, of so many that there is room for."""
+    """The most slots that `learn_rows` may list as touched, given the room for `cap` slots."""
     return cap + BEFORE + parameters.updates + 1
 
 
@@ -243,14 +244,14 @@ def learn_rows(
     touched,
     scores,
 ):
-    """Time steps over rows begin.. of a batch; returns (rows done, why it stopped), as lasvm.py does.
+    """Time steps over rows begin.. of a batch; returns (rows done, why it stopped), as in lasvm.py.
 
-    smooth (columns, cap); classes (m,) int64, keys (m,) int64; `again` says that rows may be held already (a further
-    epoch). bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, columns)
-    receives the decision values, by the averaged output, from right before each row is learned. drawn (1,): updates
-    made of row `begin` already, those that are averaged counted from BEFORE on, NONE where it is not begun; as are
-    those of the row where it stops. f (columns,) and touched (`touched_max`,) are scratch, stance (columns,) int8 is
-    HINGE throughout. value_work, work_max: as there.
+    smooth (columns, cap). classes (m,) int64, keys (m,) int64; `again` means that rows may be held already (a further
+    epoch). bounds (classes,): C w_class. seen (classes,): examples of each class so far. scores (m, columns) receives
+    the averaged decision values just before each row is learned. drawn (1,): updates already made of row `begin`, NONE
+    if it is not begun; averaged updates count from BEFORE on. On return it holds the same of the row where it stopped.
+    f (columns,) and touched (`touched_max`,) are scratch; stance (columns,) int8 is HINGE throughout. value_work,
+    work_max: as in lasvm.py.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
@@ -278,7 +279,7 @@ def learn_rows(
                 for c in range(columns):
                     f[c] = dot(machine.alpha[c, :n], row)
                     scores[r, c] = dot(smooth[c, :n], row)
-            # A new time step: the average of the last one has served.
+            # A new time step begins: reset the average of the last.
             for p in range(averaged):
                 for c in range(columns):
                     smooth[c, touched[p]] = machine.alpha[c, touched[p]]
@@ -326,7 +327,7 @@ def learn_rows(
             s, u = draw_best(points, machine, random, parameters), drawn[0] - BEFORE
             swept += draws_work
             drawn[0] += 1
-            # Of the K iterates of this time step those from u on, K - u of them, hold the step of update u.
+            # Of the K iterates of this time step, the K - u iterates from u on hold the step of update u.
             if update(kernel, points, cache, machine, smooth, expansion_only, s, (updates - u) / updates):
                 touched[averaged] = s
                 averaged += 1
@@ -341,7 +342,7 @@ def learn_rows(
 
 @in_place
 def random_updates(kernel, points, cache, machine, smooth, random, updates, value_work, work_max):
-    """So many updates of points drawn at random, not averaged: the batch counterpart (section 6).
+    """Make `updates` updates of points drawn at random, not averaged: the batch counterpart (section 6).
 
     Returns how many were made before work_max was reached.
     """
@@ -355,7 +356,7 @@ def random_updates(kernel, points, cache, machine, smooth, random, updates, valu
 
 @in_place
 def subtract_steps(kernel, points, cache, slots, steps, g):
-    """g (n,) of a column, where the coefficients of these slots have moved by `steps`."""
+    """Update g (n,) of a column after the coefficients of these slots moved by `steps`."""
     for p in range(slots.shape[0]):
         row = cache.lines[cached_line(kernel, points, cache, slots[p], NONE), : g.shape[0]]
         subtract_row(g, steps[p], row)

@@ -1,31 +1,31 @@
 """Averaged tracking SVMs (Usunier, Bordes and Bottou, AISTATS 2010): an approximate optimum after every example.
 
 Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box (0, C w_class) for y = +1,
-(-C w_class, 0) for y = -1. There is no bias, so no equality constraint: a step moves one coefficient. At each time
-step a fixed number K of such updates is spent on points drawn at random, and what predicts is the mean of the K
-iterates of that time step. Arrays: machine.py, with b = 0, delta = 0 and the extremes unused, and
+(-C w_class, 0) for y = -1. There is no bias, so no equality constraint, and a step moves one coefficient. Each time
+step makes a fixed number K of updates at points drawn at random. The mean of the K iterates of that time step predicts.
+Arrays: machine.py, with b = 0, delta = 0 and the extremes unused, and
 
-smooth  (columns, cap) float64  the averaged coefficients; they differ from alpha in the points just updated only
+smooth  (columns, cap) float64  the averaged coefficients; they differ from alpha only in the points just updated.
 
-Algorithm 1 draws from all examples seen; so all are points, and the gradient of each is kept (section 5.1): a draw
-that has nothing to update, as most have, costs nothing. Computed at each draw, gradients would take twice the kernel
-values on Adult with K = 10 and twenty times with K = 100, or, if no value were ever forgotten, half of them, but still
-a sum over all support vectors a draw. Algorithm 2 updates the new example first, outside the average (PROCESS). The
-cached variant (section 5.2) is Algorithm 2 over the kernel expansion alone. The batch counterpart (section 6) takes
-all examples at once.
+Algorithm 1 draws from all examples seen. So all examples are points, and the gradient of each is kept (section 5.1): a
+draw with nothing to update, as most are, costs nothing. Computing gradients at each draw would take twice the kernel
+values on Adult with K = 10, and twenty times with K = 100. If no kernel value were ever forgotten it would take half of
+them, but still a sum over all support vectors per draw. Algorithm 2 updates the new example first, outside the average
+(PROCESS). The cached variant (section 5.2) is Algorithm 2 over the kernel expansion alone. The batch counterpart
+(section 6) takes all examples at once.
 
-Where this differs from the paper's listing:
+Differences from the paper's listing:
 
 - |x_i| <= 1 is not assumed: steps divide by K_ii. An example with K_ii = 0 (a zero row under a linear kernel) cannot
-  change w; it is counted, and nothing else.
-- The cached variant draws from the points that it holds, so that all K draws serve. As printed it draws from all
-  examples seen, and passes over those that it does not hold.
+  change w, so it is only counted.
+- The cached variant draws from the points that it holds, so that all K draws serve. The paper's variant draws from all
+  examples seen and skips those that it does not hold.
 - A draw serves all columns, so that a kernel row is computed once.
-- Of several points drawn the one whose update gains most is updated, and updates go on before those that are averaged
-  until none of the points drawn violates much (at most BEFORE of them): K uniform ones an example leave a machine with
-  a large C far from its optimum. The paper's form: draws 1, delta_max None.
-- The batch counterpart, which makes many more updates at a time than K, predicts by its last iterate.
-- At points_max the least useful point leaves, and the updates of the time steps to come make good for it.
+- Several points are drawn, and the point whose update gains most is updated. Before the averaged updates there are
+  updates until none of the points drawn violates much (at most BEFORE of them). With a large C, K uniform updates per
+  example leave the machine far from its optimum. The paper's form: draws 1, delta_max None.
+- The batch counterpart makes many more updates at a time than K, and predicts by its last iterate.
+- At points_max the least useful point leaves, and the updates of later time steps make up for it.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ Array = np.ndarray[Any, Any]
 
 
 class TrackingSVM(DualExpansion):
-    """Averaged tracking over one or several columns. Other parameters: dual.py.
+    """Averaged tracking over one or several columns. Other parameters: `DualExpansion`.
 
-    algorithm: 1 or 2 of the paper, "cached" (section 5.2), or "batch", the batch counterpart (section 6): it enters a
-    micro-batch at once, then makes rounds of as many random updates as it holds points, and predicts by its last
-    iterate. K: updates at each time step; of "batch", rounds at most at each micro-batch. tol: largest violation that
-    `finish` leaves, and at which "batch" ends its rounds; > 0. draws: points drawn for each update. delta_max: updates
-    go on before those that are averaged, until none of the points drawn violates by more; None for none. The paper has
-    draws 1 and delta_max None; "batch" has them always.
+    algorithm: 1 or 2 of the paper, "cached" (section 5.2), or "batch", the batch counterpart (section 6). "batch"
+    enters a micro-batch at once, then makes rounds of as many random updates as it holds points, and predicts by its
+    last iterate. K: updates per time step; for "batch", most rounds per micro-batch. tol: largest violation that
+    `finish` leaves, and at which "batch" ends its rounds; > 0. draws: points drawn for each update. delta_max: before
+    the averaged updates, updates are made until none of the points drawn violates by more; None for no such updates.
+    The paper has draws 1 and delta_max None; "batch" always has these values.
     """
 
     biased = False
@@ -88,22 +88,22 @@ class TrackingSVM(DualExpansion):
         dim: int,
         *,
         algorithm: int | str = 2,
-        tol: Annotated[float, Gt(0), Lt(1e3), "of the finishing step: violations below it are none"] = 1e-3,
+        tol: Annotated[float, Gt(0), Lt(1e3), "violations that the finishing step ignores"] = 1e-3,
         K: Annotated[
-            int, Ge(1), Le(K_MAX), "coordinate updates an example; of `tracking-batch` rounds a micro-batch, at most"
+            int, Ge(1), Le(K_MAX), "coordinate updates per example; for `tracking-batch` most rounds per micro-batch"
         ] = 10,
         draws: Annotated[
             int,
             Ge(1),
             Le(K_MAX),
             Since(1),
-            "points drawn for an update, of which the one that gains most is updated; 1 in the paper",
+            "points drawn for an update; the point that gains most is updated; 1 in the paper",
         ] = 100,
         delta_max: Annotated[
             float | None,
             Gt(0),
             Since(None),
-            "updates before those that are averaged, until none drawn violates by more; null: none, as in the paper",
+            "before the averaged updates, update until no point drawn violates by more; null: do not, as in the paper",
         ] = 1.0,
         **shared: Any,
     ) -> None:
@@ -190,7 +190,7 @@ class TrackingSVM(DualExpansion):
         self.smooth[:] = self.machine.alpha
 
     def update_randomly(self, updates: int) -> None:
-        """So many updates of points drawn at random, which the average does not hold. There must be a point."""
+        """Make `updates` updates of points drawn at random, without averaging. There must be a point."""
         while updates:
             updates -= random_updates(
                 self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, updates, self.value_work,
@@ -210,7 +210,7 @@ class TrackingSVM(DualExpansion):
     def finish(self) -> Finish:
         """Optimise every column over the points held until no coefficient violates by more than tol.
 
-        The optimum then predicts: the average is of the next time step.
+        Then the optimum predicts; the average begins again with the next time step.
         """
         finish = self._optimise(self.parameters.tol)
         if self.parameters.expansion_only:
@@ -246,9 +246,9 @@ class TrackingSVM(DualExpansion):
         return float(max(g[:, :n].max(initial=0.0, where=rises), -g[:, :n].min(initial=0.0, where=falls)))
 
     def certificate(self) -> Certificate:
-        """Where the averaged coefficients, those that predict, stand over the points held.
+        """Report on the averaged coefficients, which predict, over the points held.
 
-        The dual and primal objective, their gap, and the largest violation of a coefficient.
+        Dual and primal objective, their gap, and the largest violation of a coefficient.
         """
         n = self.slots
         g, moved = self.machine.g.copy(), self.smooth[:, :n] - self.machine.alpha[:, :n]
@@ -271,17 +271,17 @@ class TrackingSVM(DualExpansion):
         )
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients and the row cache, bytes."""
+        """Memory of points, coefficients and the row cache, in bytes."""
         return super().memory_bytes() + int(self.smooth.nbytes)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        """Return as arrays all that the next prediction or update depends on. Holes are kept, empty."""
         return super().state() | {"smooth": self.smooth[:, : self.slots].copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         smooth = StateReader(state).take("smooth", np.float64, state["alpha"].shape if "alpha" in state else (0, 0))
         lower, upper = (StateReader(state).take(name, np.float64, smooth.shape) for name in ("lower", "upper"))
         check_range("smooth", smooth, lower, upper)

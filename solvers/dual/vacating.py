@@ -1,4 +1,4 @@
-"""Points that leave with their coefficients: gradients follow, and with a bias others take over the sum."""
+"""Points that leave with their coefficients: gradients follow, and with a bias other points take over the sum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hinged.solvers.dual.direction import extremes, move_gradient
 from hinged.solvers.dual.machine import leave, note_change
 from hinged.solvers.jit.compiled import in_place
 
-ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
+ROUNDING = 1e-12  # relative to the sum of |alpha|: a smaller rest need not be taken over
 
 
 @in_place
@@ -31,8 +31,8 @@ def move_gradients(kernel, points, cache, machine, slots, by):
 def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
     """Bring sum(alpha) of column c back to 0 by the points that gain most from it, or lose least.
 
-    left (2,): what is left to take over and the sum of |alpha| before, NaN at the beginning. False where work_max is
-    reached before the end. Where the points left are all of one sign, 0 is all that there is.
+    left (2,): the rest to take over, and the sum of |alpha| before; NaN at the beginning. False where work_max is
+    reached before the end. Where all remaining points have one sign, the only solution is 0.
     """
     n = points.used[USED]
     alpha, g, up, down = machine.alpha[c, :n], machine.g[c, :n], machine.up[c, :n], machine.down[c, :n]

@@ -1,4 +1,4 @@
-"""What a fitted estimator shows of its machine, under scikit-learn's names."""
+"""The attributes of a fitted estimator, under scikit-learn's names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Array = np.ndarray[Any, Any]
 
 
 class Fitted:
-    """Attributes of a fitted estimator. With a scale, points and coef_ are of the scaled columns.
+    """Attributes of a fitted estimator. With a scale, points and coef_ refer to the scaled columns.
 
-    Whatever a machine has no such thing for is an AttributeError that says so: points where it keeps none, coef_ where
-    the kernel is not linear.
+    An attribute that the machine does not have raises an AttributeError that says why: points of a machine that keeps
+    none, coef_ with a kernel that is not linear.
     """
 
     classes_: Array
@@ -32,21 +32,21 @@ class Fitted:
 
     @property
     def solver_(self) -> Solver:
-        """The solver, with its certificate and its state; solvers/core/solver.py."""
+        """The solver itself; `solver_.certificate()` reports its duality gap, violation and sizes."""
         check_is_fitted(self)
         return self._learner.solver
 
     @property
     def n_iter_(self) -> int:
-        """Steps of the solver since it was begun: direction searches, coordinate updates, changes by an example."""
+        """Steps of the solver since it was created: direction searches, coordinate updates or changes by an example."""
         steps: Any = self.solver_.certificate()["steps"]
         return int(steps)
 
     @property
     def support_(self) -> Array:
-        """Rows of X (SV,) that the points with a coefficient are, the oldest first.
+        """Rows of X (SV,) that are support vectors, the oldest first.
 
-        Rows of further calls count on from those before. A point that several were merged to is -1.
+        Rows of later calls count on from the rows of earlier calls. A point that was merged from several is -1.
         """
         slots = self._support()[1]
         keys: Array = self._machine().key[slots]
@@ -54,26 +54,26 @@ class Fitted:
 
     @property
     def support_vectors_(self) -> Any:
-        """The points with a coefficient (SV, features), the oldest first; a CSR array where X was sparse."""
+        """The support vectors (SV, features), the oldest first; a CSR array if X was sparse."""
         points = _points_of(*self._support())
         return points if self._sparse else points.toarray()
 
     @property
     def n_support_(self) -> Array:
-        """Support vectors of each class (classes,)."""
+        """Number of support vectors of each class (classes,), int32."""
         slots = self._support()[1]
         return np.bincount(self._machine().class_of[slots], minlength=len(self.classes_)).astype(np.int32)
 
     @property
     def dual_coef_(self) -> Array:
-        """Signed coefficients (K, SV), positive for points of the positive class."""
+        """Signed dual coefficients (K, SV), positive for points of the positive class."""
         view, slots = self._support()
         coefficients: Array = view.coefficients()[:, slots]
         return coefficients
 
     @property
     def intercept_(self) -> Array:
-        """Bias (K,), 0 for solvers without one."""
+        """Bias (K,), 0 for solvers without a bias."""
         bias: Array | None = getattr(self.solver_.view(), "b", None)
         return np.zeros(self.solver_.columns) if bias is None else bias
 
@@ -82,7 +82,7 @@ class Fitted:
         """Weights of the features (K, features) of a linear kernel: decision values are X @ coef_.T + intercept_."""
         view, slots = self._support()
         if view.kernel.code != LINEAR:
-            raise AttributeError("coef_ is there for the linear kernel alone: others have no weight for each feature")
+            raise AttributeError("coef_ needs kernel='linear': with other kernels features have no weights")
         weights: Array = view.coefficients()[:, slots] @ _points_of(view, slots).astype(np.float64)
         return weights
 
@@ -92,7 +92,7 @@ class Fitted:
         return (solver.leader.machine if isinstance(solver, Race) else solver).machine
 
     def _support(self) -> tuple[Any, Array]:
-        """What predicts, and the slots of its points with a coefficient."""
+        """The view that predicts, and the slots of its support vectors."""
         view: Any = self.solver_.view()
         if not hasattr(view, "alpha"):
             raise AttributeError(f"{type(self).__name__} keeps no points, and so has no support vectors")
@@ -100,6 +100,6 @@ class Fitted:
 
 
 def _points_of(view: Any, slots: Array) -> sparse.csr_array:
-    """The points in some slots, a row each."""
+    """The points in these slots, a row each."""
     indptr, indices, values = rows_of(view.points, slots)
     return sparse.csr_array((values, indices, indptr), shape=(slots.size, view.dim))

@@ -1,4 +1,4 @@
-"""A solver as estimators hold one: it numbers what it learns, and pickles and copies as its state."""
+"""The solver of an estimator: it numbers the examples it learns, and pickles and copies as its state."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from hinged.solvers.warm import FINISH, LEARN, warm_up
 Array = np.ndarray[Any, Any]
 
 HEARD = 1000
-"""Decision values that are kept, each from right before its example was learned: what probabilities are fitted to."""
+"""Number of decision values kept, each from just before its example was learned; probabilities are fitted to them."""
 
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
 
 class Learner:
-    """A solver by name and its examples' numbers. Other parameters: make_solver.
+    """A solver by name, with the numbers of its examples.
 
-    precision: "float32" or "float64", of points and kernel values; None for what the solver has by itself.
-
-    What is pickled is `Solver.state`, without cached kernel rows; a copy goes on learning to the bit.
+    precision: "float32" or "float64", of points and kernel values; None for the solver's own default. Other parameters:
+    `make_solver`. A pickle holds `Solver.state`, without cached kernel rows; a copy goes on learning to the bit.
     """
 
     def __init__(self, name: str, kernel: Kernel, dim: int, *, precision: str | None = None, **parameters: Any) -> None:
@@ -39,15 +38,15 @@ class Learner:
         self.solver = make_solver(name, kernel, dim, **self.parameters)
         warm_up(name, self.solver.dtype, (LEARN, FINISH), partial(_tell, name))
         self.numbered = 0
-        self._heard: list[tuple[Array, Array]] = []  # joined where somebody asks, and where they are many
-        self._hearing = 0  # rows of these
+        self._heard: list[tuple[Array, Array]] = []  # joined on demand, and when there are many
+        self._hearing = 0  # rows in `_heard`
 
     def dense_rows(self, X: Array) -> Rows:
-        """A dense batch (m, dim) as this solver takes it."""
+        """Prepare a dense batch (m, dim) for this solver."""
         return rows_from_dense(X, self.solver.kernel, self.solver.dim, self.solver.dtype)
 
     def sparse_rows(self, indptr: Array, indices: Array, values: Array) -> Rows:
-        """A CSR batch as this solver takes it."""
+        """Prepare a CSR batch for this solver."""
         return rows_from_csr(indptr, indices, values, self.solver.kernel, self.solver.dim, self.solver.dtype)
 
     def learn(self, rows: Rows, classes: Array, weights: Array | None = None) -> None:
@@ -68,8 +67,8 @@ class Learner:
     ) -> None:
         """Learn a whole data set in this order, `batch` rows at a time. Its rows have the numbers from `first` on.
 
-        weights (m,): factors of C, None for 1; what weighs 0 has a number and is left out. again: it was learned
-        before, in another epoch.
+        weights (m,): factors of C, None for 1; a row of weight 0 has a number but is not learned. again: whether the
+        data was learned before, in another epoch.
         """
         if weights is not None:
             self.solver.check_weights(weights[weights > 0], int(np.count_nonzero(weights)))
@@ -100,7 +99,7 @@ class Learner:
         return scores, classes.astype(np.int64)
 
     def hear(self, scores: Array, classes: Array) -> None:
-        """Take these decision values for such as were heard, of a machine out of a file."""
+        """Take these decision values, of a machine from a file, as if they had been made here."""
         columns = self.solver.columns
         if scores.ndim != 2 or scores.shape[0] != classes.size or (classes.size and scores.shape[1] != columns):
             raise ValueError(
@@ -145,5 +144,5 @@ class Learner:
 
 @cache
 def _tell(name: str) -> None:
-    """Say on stderr, the first time, that functions of this solver are compiled."""
+    """Say on stderr, once, that functions of this solver are being compiled."""
     print(f"hinged: compiling {name}, which takes 5 to 30 s, on this machine only once", file=sys.stderr)  # noqa: T201

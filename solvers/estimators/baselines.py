@@ -1,7 +1,7 @@
-"""Perceptrons, gradient descent and random features as scikit-learn estimators: what other machines are compared with.
+"""Perceptrons, gradient descent and random features as scikit-learn estimators: baselines for comparison.
 
-They learn as the estimators of sklearn.py do, and have no bias and nothing to finish. Where nothing is bounded there is
-no C.
+They learn as the estimators of `sklearn.py` do, but have no bias and no finishing step. Solvers without a bound have no
+C.
 """
 
 from __future__ import annotations
@@ -17,9 +17,73 @@ from hinged.solvers.online.features import KERNELS_OF_FOGD
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PerceptronClassifier(EpochClassifier):
-    """The kernel perceptron: a mistake becomes a point (Rosenblatt 1958). Further parameters: EpochClassifier.
+    """The kernel perceptron: a mistake becomes a point.
 
-    precision, points_max, when_full: as of DualClassifier.
+    Rosenblatt, Psychological Review 65, 1958.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    AveragedPerceptronClassifier : Its average predicts.
+    RBPClassifier : On a budget.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import PerceptronClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = PerceptronClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
     """
 
     solver = "perceptron"
@@ -30,16 +94,150 @@ class PerceptronClassifier(EpochClassifier):
 
 
 class AveragedPerceptronClassifier(PerceptronClassifier):
-    """The perceptron whose mean over all examples predicts (Freund and Schapire, Machine Learning 37, 1999)."""
+    """The kernel perceptron whose average over all examples predicts.
+
+    Freund and Schapire, Machine Learning 37, 1999.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    PerceptronClassifier : Without averaging.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import AveragedPerceptronClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = AveragedPerceptronClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
+    """
 
     solver = "averaged-perceptron"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OGDClassifier(PerceptronClassifier):
-    """Online gradient descent on the hinge loss, NORMA (Kivinen, Smola and Williamson 2004).
+    """Online gradient descent on the hinge loss (NORMA).
 
-    eta: learning rate. lam: regularisation, with eta lam < 1. Further parameters: PerceptronClassifier.
+    Kivinen, Smola and Williamson, IEEE Transactions on Signal Processing 52, 2004.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    eta : float, default 0.2
+        Learning rate, > 0.
+    lam : float, default 0.0
+        Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    BOGDClassifier : On a budget.
+    FOGDClassifier : Over random features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import OGDClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = OGDClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
     """
 
     solver = "ogd"
@@ -50,9 +248,72 @@ class OGDClassifier(PerceptronClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetPerceptronClassifier(BudgetClassifier):
-    """The perceptron that gives up the point it understands best (Crammer, Kandola and Singer, NIPS 16, 2004).
+    """The kernel perceptron on a budget that removes the point with the largest margin without itself.
 
-    beta: examples within this margin are learned. Further parameters: BudgetClassifier.
+    Crammer, Kandola and Singer, NIPS 16, 2004.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    beta : float, default 0.0
+        Margin y f(x) up to which an example is learned, >= 0; 0 for mistakes only.
+    budget : int, default 500
+        Most points held; the least useful make way.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    RBPClassifier : Removes a random point.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import BudgetPerceptronClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = BudgetPerceptronClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
     """
 
     solver = "budget-perceptron"
@@ -61,22 +322,214 @@ class BudgetPerceptronClassifier(BudgetClassifier):
 
 
 class RBPClassifier(BudgetClassifier):
-    """The perceptron that gives up a random point (Cavallanti, Cesa-Bianchi and Gentile, Machine Learning 69, 2007)."""
+    """The kernel perceptron on a budget that removes a random point.
+
+    Cavallanti, Cesa-Bianchi and Gentile, Machine Learning 69, 2007.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    budget : int, default 500
+        Most points held; then a random point makes way for each new point.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    BudgetPerceptronClassifier : Removes the most redundant point.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import RBPClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = RBPClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
+    """
 
     solver = "rbp"
 
 
 class ForgetronClassifier(BudgetClassifier):
-    """The perceptron that shrinks its points and gives up the oldest (Dekel, Shalev-Shwartz and Singer 2008)."""
+    """The Forgetron: a kernel perceptron on a budget that shrinks its points and removes the oldest.
+
+    Dekel, Shalev-Shwartz and Singer, SIAM Journal on Computing 37, 2008 (the self-tuned version).
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    budget : int, default 500
+        Most points held; then the oldest makes way for each new point.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    RBPClassifier : Removes a random point.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import ForgetronClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = ForgetronClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
+    """
 
     solver = "forgetron"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProjectronClassifier(BudgetClassifier):
-    """The perceptron that projects what is nearly in the span of its points (Orabona, Keshet and Caputo 2009).
+    """The Projectron: a kernel perceptron that projects mistakes near the span of its points onto the points.
 
-    novelty: length outside of the span, of 1, that makes a new point. Further parameters: BudgetClassifier.
+    Orabona, Keshet and Caputo, JMLR 10, 2009.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    novelty : float, default 0.1
+        An example becomes a point if more than this part of its length in feature space lies outside the span of the
+        points; from 0.01, below 1 (the paper's eta).
+    budget : int, default 500
+        Most points held, at most 2,000; later mistakes are projected onto their span.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    ProjectronPlusPlusClassifier : Learns from small margins too.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import ProjectronClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = ProjectronClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
     """
 
     solver = "projectron"
@@ -85,16 +538,145 @@ class ProjectronClassifier(BudgetClassifier):
 
 
 class ProjectronPlusPlusClassifier(ProjectronClassifier):
-    """Projectron++, which learns from examples within the margin too."""
+    """Projectron++, which also learns from examples within the margin.
+
+    Orabona, Keshet and Caputo, JMLR 10, 2009.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    novelty : float, default 0.1
+        An example becomes a point if more than this part of its length in feature space lies outside the span of the
+        points; from 0.01, below 1 (the paper's eta).
+    budget : int, default 500
+        Most points held, at most 2,000; later mistakes are projected onto their span.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    ProjectronClassifier : Learns from mistakes only.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import ProjectronPlusPlusClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = ProjectronPlusPlusClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
+    """
 
     solver = "projectron++"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BPASClassifier(BudgetClassifier, BoundedClassifier):
-    """Passive-aggressive learning on a budget (Wang and Vucetic, AISTATS 2010).
+    """Passive-aggressive learning on a budget (BPA-S).
 
-    C: the longest step. Further parameters: BudgetClassifier.
+    Wang and Vucetic, AISTATS 2010.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a step, > 0: the price of an error.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    budget : int, default 500
+        Most points held; the least useful make way.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    BOGDClassifier : By gradient descent.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import BPASClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = BPASClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
     """
 
     solver = "bpas"
@@ -102,9 +684,75 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BOGDClassifier(BudgetClassifier, BoundedClassifier):
-    """Online gradient descent on a budget (Zhao, Wang, Wu, Jin and Hoi, ICML 2012).
+    """Online gradient descent on a budget that removes a random point.
 
-    eta, lam: as of OGDClassifier. C: bound of a coefficient. Further parameters: BudgetClassifier.
+    Zhao, Wang, Wu, Jin and Hoi, ICML 2012 (uniform sampling).
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a coefficient, > 0 (the paper's gamma * eta).
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    eta : float, default 0.2
+        Learning rate, > 0.
+    lam : float, default 0.0
+        Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
+    budget : int, default 500
+        Most points held; then a random point makes way for each new point.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    OGDClassifier : Without a budget.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import BOGDClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = BOGDClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.94
     """
 
     solver = "bogd"
@@ -115,10 +763,66 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FOGDClassifier(EpochClassifier):
-    """Online gradient descent over random Fourier features (Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016).
+    """Online gradient descent over random Fourier features; it keeps no points.
 
-    The kernel is "rbf" or "laplacian", and no points are kept. frequencies: drawn ones, two features each. eta:
-    learning rate. precision: as of DualClassifier. Further parameters: EpochClassifier.
+    Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016, algorithm 1.
+
+    Parameters
+    ----------
+    kernel : {'rbf', 'laplacian'}, default 'rbf'
+        Kernel: exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1).
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Not used.
+    coef0 : float, default 0.0
+        Not used.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    frequencies : int, default 1000
+        Random frequencies; each gives two features.
+    eta : float, default 0.2
+        Learning rate, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of the features.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+
+    See Also
+    --------
+    NOGDClassifier : Over Nystroem features.
+    OGDClassifier : Over a kernel expansion.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import FOGDClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = FOGDClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.95
     """
 
     solver = "fogd"
@@ -131,9 +835,74 @@ class FOGDClassifier(EpochClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NOGDClassifier(BudgetClassifier):
-    """Online gradient descent over Nystroem features of the first `budget` points (the same paper).
+    """Online gradient descent over Nystroem features of the first `budget` points.
 
-    eta: learning rate. rank: features, None for a fifth of the budget. Further parameters: BudgetClassifier.
+    Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016.
+
+    Parameters
+    ----------
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    eta : float, default 0.2
+        Learning rate, > 0.
+    rank : int or None, default None
+        Number of features. None: a fifth of the budget.
+    budget : int, default 500
+        Most points held, at most 2,000; later examples are learned in their span.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    FOGDClassifier : Over random Fourier features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import NOGDClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = NOGDClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
     """
 
     solver = "nogd"

@@ -1,4 +1,4 @@
-"""What all scikit-learn estimators of the solvers have in common: labels, kernels, fitting and what was fitted."""
+"""The common part of the solvers' scikit-learn estimators: labels, kernels, fitting and fitted attributes."""
 
 from __future__ import annotations
 
@@ -53,34 +53,38 @@ ESTIMATOR_S = frozenset(
         "algorithm",
     }
 )
-"""Parameters that an estimator uses itself; the solver takes all others, by the same names."""
+"""Parameters that the estimator uses itself; all other parameters go to the solver, by the same names."""
 
 OF_A_FIT = frozenset({"epochs", "shuffle", "finish", "warm_start", "random_state", "cache_size"})
-"""Parameters that may be others where a fit goes on from the one before."""
+"""Parameters that may change when a fit goes on from the previous fit (`warm_start`)."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
-    """What all estimators have in common; each names its solver, and its fields are its parameters.
+    """The base of all estimators; each names its solver, and its fields are its parameters.
 
-    kernel: "linear", "poly" (or "polynomial"), "rbf" or "laplacian". gamma: a number,
-    "scale" (1 / (features * variance of X); in partial_fit of the first batch) or "auto" (1 / features). scale: "auto"
-    brings the columns to one measure (scaling.py), as a server does; in partial_fit by the first batch. Then both names
-    of gamma say 1 / total variance. class_weight: factors of C by class, or "balanced" (not in partial_fit).
-    random_state: of the shuffling, and of the solver's own draws. warm_start: `fit` goes on from the fit before, with
-    further epochs where X, y and weights are the same, else with more examples; classes and parameters of the machine
-    stay.
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, scale, class_weight, random_state, warm_start
+        As in LASVMClassifier.
 
-    Fitted: classes_, n_features_in_, feature_names_in_ (where X has string names), and those of Fitted.
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
     """
 
     solver: ClassVar[str]
     rules: ClassVar[Mapping[str, Constraint]]
     own_rules: ClassVar[Mapping[str, Constraint]] = {}
-    """Of parameters that its solver does not declare, or not so."""
+    """Rules of parameters that the solver does not declare, or declares differently."""
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """What its parameters may be follows from the solver."""
+        """Derive the rules of the parameters from the solver."""
         super().__init_subclass__(**more)
         if hasattr(cls, "solver"):
             cls.rules = {**RULES, **rules_of(SOLVERS[cls.solver].make), **cls.own_rules}
@@ -110,9 +114,33 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     # -- learning -------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn X (n, features), dense or sparse, with labels y (n,), from the beginning unless `warm_start`.
+        """Learn a data set.
 
-        sample_weight (n,): factors of C, or of the steps where there is no C; what has 0 is left out.
+        Starts from the beginning, unless `warm_start` is set and the estimator is fitted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Examples.
+        y : array-like of shape (n,)
+            Labels: strings, numbers or booleans.
+        sample_weight : float or array-like of shape (n,), default None
+            Weight of each example, >= 0: a factor of its C, or of its steps where the solver has no C. Examples of
+            weight 0 are left out. None means 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter, X, y or sample_weight is invalid; with `warm_start` also if a parameter of the machine changed.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The solver reached its limit of steps before its tolerance.
         """
         self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
@@ -134,7 +162,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return self
 
     def _warn(self) -> None:
-        """Say to who called `fit` or `partial_fit` that the solver came to its limit of steps."""
+        """Warn the caller of `fit` or `partial_fit` that the solver reached its limit of steps."""
         warnings.warn(
             f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
             ConvergenceWarning,
@@ -142,7 +170,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         )
 
     def _go_on(self, X: Any, y: Array, weights: Array | None, random: np.random.RandomState, digest: str) -> bool:
-        """Go on from the fit before; returns whether it ended at the optimum."""
+        """Go on from the previous fit; return whether it ended at the optimum."""
         for name, former in self._made_with.items():
             if name not in OF_A_FIT and repr(former) != repr(getattr(self, name)):
                 raise ValueError(
@@ -157,14 +185,14 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return converged
 
     def _made(self, learner: Learner, classes: Array, scale: Scale | None, is_sparse: bool, digest: str = "") -> None:
-        """Take over what a first fit came to, once nothing can go wrong any more."""
+        """Take over the result of a first fit, once nothing can fail any more."""
         self.classes_, self._learner, self._scale, self._sparse = classes, learner, scale, is_sparse
         self._made_with = self.get_params(deep=False)
-        # Digest of the last fit's X and y, number of its first row.
+        # Digest of the last fit's X and y, and the number of its first row.
         self._fitted = digest, 0
 
     def restore(self, learner: Learner, classes: Array, scale: Scale | None, *, is_sparse: bool) -> None:
-        """Take over what a file holds (loading.py)."""
+        """Take over the content of a model file."""
         if classes.shape != (learner.solver.classes,):
             raise ValueError(f"labels must be one for each of {learner.solver.classes} classes, got {classes}")
         self._made(learner, classes, scale, is_sparse)
@@ -180,9 +208,30 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return numbers
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn one batch more, in order. classes: all labels that may ever come; needed in the first call.
+        """Learn another batch, in order.
 
-        sample_weight: as in `fit`.
+        The solver neither shuffles nor finishes, so a stream in pieces gives the same model as the whole stream.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Examples, in the order of the stream. With gamma or scale by name, the first batch determines both.
+        y : array-like of shape (n,)
+            Labels.
+        classes : array-like of shape (n_classes,), default None
+            All labels that may ever come. Required in the first call, may be repeated later.
+        sample_weight : float or array-like of shape (n,), default None
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter, X, y, classes or sample_weight is invalid, or class_weight is "balanced". Also if the solver is
+            full (`points_max` with when_full="refuse"); then nothing was learned.
         """
         self._check_parameters()
         first = not self.__sklearn_is_fitted__()
@@ -191,7 +240,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         if classes is not None:
             classes = unique_labels(classes)
             if not first and not np.array_equal(classes, np.sort(self.classes_)):
-                raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes}")
+                raise ValueError(f"classes must be as in the first call, {self.classes_}, got {classes}")
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight 'balanced' is not supported for partial_fit. Pass the weights of "
@@ -229,9 +278,9 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         weights: Array | None = None,
         again: bool = False,
     ) -> bool:
-        """Learn a whole data set, all at once; returns whether it ended at the optimum, where there is one.
+        """Learn a whole data set at once; return whether it ended at the optimum, where the solver has an optimum.
 
-        first: the number of its first row. weights: None, or (n,) >= 0. again: it was learned before.
+        first: number of its first row. weights: None, or (n,) >= 0. again: whether it was learned before.
         """
         if not again:
             assert first == learner.numbered  # noqa: S101
@@ -261,18 +310,18 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return learner
 
     def _check_parameters(self) -> None:
-        """Refuse a parameter that cannot be. Not of get_params, which takes 30 us, and partial_fit 300 in all."""
+        """Refuse an invalid parameter. Reads the fields: get_params takes 30 us, of a partial_fit's 300."""
         check({field.name: getattr(self, field.name) for field in fields(self)}, self.rules)
 
     def _solver_name(self) -> str:
         return self.solver
 
     def solver_parameters(self) -> dict[str, Any]:
-        """What the solver of a stream takes."""
+        """The parameters of the solver, for a stream."""
         return self._solver_parameters(None)
 
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        """What the solver takes; examples: how many there are in all, None for a stream."""
+        """The parameters of the solver; examples: how many there are in all, None for a stream."""
         del examples
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ESTIMATOR_S}
 
@@ -287,12 +336,34 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     # -- files ----------------------------------------------------------------------------------------------------
 
     def to_model_file(self) -> bytes:
-        """The fitted estimator as the bytes of a file, which hinged.sklearn.load reads and a server imports."""
+        """Return the fitted estimator as the bytes of a model file.
+
+        Returns
+        -------
+        bytes
+            What `save` writes; `hinged.sklearn.load` reads it, and a server imports it.
+
+        Raises
+        ------
+        ValueError
+            A parameter or a label cannot be written, for example a RandomState as random_state.
+        """
         check_is_fitted(self)
         return pack(self)
 
     def save(self, path: str | Path) -> None:
-        """Write that file."""
+        """Write the fitted estimator to a file that holds no code.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing file is overwritten. `hinged.sklearn.load` reads it, and a server imports it.
+
+        Raises
+        ------
+        ValueError
+            A parameter or a label cannot be written, for example a RandomState as random_state.
+        """
         Path(path).write_bytes(self.to_model_file())
 
     def _found_scale(self, X: Any) -> Scale | None:
@@ -304,7 +375,19 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Array:
-        """Decision values: (n,) for two classes, positive for classes_[1], else (n, classes)."""
+        """Decision values.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Examples.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+            For two classes one value, positive for ``classes_[1]``; for three or more classes a column per class, of
+            which the largest wins.
+        """
         scores = self._columns(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -315,15 +398,38 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return self._learner.decision(_rows(self._learner, self._scaled(X)))
 
     def predict(self, X: Any) -> Array:
-        """Labels (n,)."""
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Examples.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels out of ``classes_``.
+        """
         scores = self._columns(X)
         labels: Array = self.classes_[class_numbers(scores, len(self.classes_))]
         return labels
 
     @available_if(attrgetter("one_by_one"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, classes): decision values at the temperature at which they fitted best, of the newest 1,000
-        examples, before each was learned. They order classes as decision_function does.
+        """Predict probabilities: a softmax of decision values at a fitted temperature.
+
+        The temperature makes the newest 1,000 examples most likely, by the decision values from just before each was
+        learned (Guo et al., ICML 2017). So probabilities order the classes as `decision_function` does.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Examples.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities, in the order of ``classes_``; each row has the sum 1.
         """
         scores = self._columns(X)
         if len(self.classes_) == 1:
@@ -333,16 +439,13 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundedClassifier(SolverClassifier):
-    """Solvers whose coefficients have a bound. Further parameters: SolverClassifier.
-
-    C: that bound, the price of an error.
-    """
+    """The base of estimators whose coefficients have a bound, C."""
 
     C: float = 1.0
 
 
 def scaled(scale: Scale | None, X: Any) -> Any:
-    """Rows in a scale, dense or sparse as that is; as they are without one."""
+    """Bring rows to a scale, dense or sparse as the scale is; without a scale return them unchanged."""
     if scale is None:
         return X
     if scale.form == DENSE:
@@ -374,7 +477,7 @@ def _csr(X: Any) -> CSR:
 
 
 def _total_variance(X: Any) -> float:
-    """The sum of the columns' variances."""
+    """The sum of the variances of the columns."""
     if not sparse.issparse(X):
         return float(X.var(axis=0).sum())
     n = X.shape[0]
@@ -382,7 +485,7 @@ def _total_variance(X: Any) -> float:
 
 
 def _variance(X: Any) -> float:
-    """Of all entries, by the same sums whether X is dense or sparse."""
+    """The variance of all entries, by the same sums whether X is dense or sparse."""
     size = X.shape[0] * X.shape[1]
     values = (X.data if sparse.issparse(X) else X[X != 0]).astype(np.float64)
     mean = values.sum() / size

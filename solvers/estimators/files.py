@@ -1,8 +1,8 @@
-"""A fitted estimator as a file: a frame (hinged/frames.py) that says all, holds no code, and that a server imports too.
+"""A fitted estimator as a file: a frame (hinged/frames.py) that holds everything but no code; a server imports it too.
 
-facts   version, estimator (the class's name), parameters, labels and their NumPy type, feature names, and
-machine: what a server makes a model of, with numbers of examples from 0 on
-arrays  solver.NAME, those of the solver's state; scale.NAME, those of the scale; heard.scores and heard.classes
+facts   version, estimator (name of the class), parameters, labels and their NumPy type, feature names, and `machine`:
+        what a server needs for a model, with examples numbered from 0
+arrays  solver.NAME: the solver's state; scale.NAME: the scale; heard.scores and heard.classes
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ KIND = "estimator"
 VERSION = 1
 SCALE_PARTS = ("columns", "middle", "unit", "mean", "scale")
 OF_A_PLACE = frozenset({"cache_bytes", "seed", "dtype"})
-"""Parameters of a solver that stand elsewhere in the file, or belong to the machine that it runs on."""
+"""Parameters of a solver that the file has elsewhere, or that depend on the computer that it runs on."""
 
 
 def pack(estimator: SolverClassifier) -> bytes:
-    """The file of a fitted estimator. ValueError for a parameter or a label that no file can hold."""
+    """Make the file of a fitted estimator. ValueError for a parameter or a label that a file cannot hold."""
     learner, scale = estimator._learner, estimator._scale  # noqa: SLF001
     solver, (scores, classes) = learner.solver, learner.heard
     parameters = {name: value for name, value in learner.parameters.items() if name not in OF_A_PLACE}
@@ -62,7 +62,7 @@ def pack(estimator: SolverClassifier) -> bytes:
 
 
 def plain(name: str, value: Any) -> Any:
-    """A value as JSON holds it."""
+    """A value in the form that JSON holds."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is not None and not isinstance(value, str | bool | int | float):
         raise ValueError(f"{name} of an estimator in a file must be text, a number or True or False, got {value!r}")
@@ -70,32 +70,32 @@ def plain(name: str, value: Any) -> Any:
 
 
 def _parameter(name: str, value: Any) -> Any:
-    """The same, of a parameter; a dict by class is a list of pairs, for its names may be numbers."""
+    """The value of a parameter for JSON. A dict by class becomes a list of pairs, because labels may be numbers."""
     if isinstance(value, dict):
         return [[plain(name, label), plain(name, weight)] for label, weight in value.items()]
     return plain(name, value)
 
 
 def kernel_facts(kernel: Kernel) -> dict[str, Any]:
-    """A kernel by its name, with the parameters that it has."""
+    """A kernel by its name, with its parameters."""
     name = NAME_OF[kernel.code]
     return {"type": name, **{parameter: getattr(kernel, parameter) for parameter in KERNELS[name].parameters}}
 
 
 def kernel_of(facts: dict[str, Any]) -> Kernel:
-    """The kernel of such facts."""
+    """The kernel of these facts."""
     rest = {name: value for name, value in facts.items() if name != "type"}
     return make_kernel(facts["type"], **rest)
 
 
 def renumbered(state: dict[str, Array], by: int) -> dict[str, Array]:
-    """A solver's state with other numbers of the examples: a server counts from 1, an estimator the rows of X."""
+    """A solver's state with its examples renumbered: a server counts from 1, an estimator from 0, as the rows of X."""
     found = dict(state)
     for name, array in state.items():
         match name.rpartition(".")[2]:
-            case "key":  # -2 - number where points were merged
+            case "key":  # -2 - number for a merged point
                 found[name] = np.where(array >= 0, array + by, np.where(array < -1, array - by, array))
-            case "memory_key":  # at its place modulo the number of places
+            case "memory_key":  # stands at its number modulo the number of places
                 found[name] = np.roll(np.where(array >= 0, array + by, array), by)
             case "memory_alpha":
                 found[name] = np.roll(array, by, axis=1)
@@ -105,5 +105,5 @@ def renumbered(state: dict[str, Array], by: int) -> dict[str, Array]:
 
 
 def part(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
-    """The arrays whose names begin so, without that."""
+    """The arrays whose names begin with `prefix`, without the prefix."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Estimators out of files: those that `save` wrote, and models that a server exported."""
+"""Estimators from files: files that `save` wrote, and models that a server exported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ESTIMATORS: dict[str, type[SolverClassifier]] = {
     for name, each in vars(module).items()
     if isinstance(each, type) and issubclass(each, SolverClassifier) and hasattr(each, "solver")
 }
-"""By their names."""
+"""All estimators by name."""
 
 MACHINE = {
     "dim": integer(1, 2**31 - 1),
@@ -38,20 +38,45 @@ MACHINE = {
     "learned": integer(0, 2**53 - 1),
     "fading": FLAG,
 }
-"""What the parts of a machine may be that no other check looks at."""
+"""Rules of the machine's parts that no other check covers."""
 
 LABEL_TYPES = r"\|b1|\|O|[<>|][iu][1248]|[<>]f[248]|[<>]f16|[<>]U[0-9]{1,6}"
-"""The types of labels that a fit may have, as NumPy writes them. A text of more characters would fill the memory."""
+"""The types of labels that a fit may have, as NumPy writes them. A longer text type would fill the memory."""
 
 EXPORT, MODEL, FORMAT = "export", "model", 3
 """Kinds of a server's frames, and the format of the snapshot in them."""
 
 
 def load(source: str | Path | bytes) -> SolverClassifier:
-    """The estimator of a file, or of its bytes: one that was saved, or a model that a server exported.
+    """Load an estimator from a file that `save` wrote, or from a model that a server exported.
 
-    Its decision values are the same to the bit. ValueError for a file that is none, or a model that cannot be
-    an estimator.
+    Parameters
+    ----------
+    source : str, Path or bytes
+        The file's path, or its content.
+
+    Returns
+    -------
+    estimator
+        A fitted estimator of the class that was saved, or that fits the server's solver. Its decision values are the
+        same to the bit, and it goes on learning in the same way.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged or of another kind or version, or the model cannot be an estimator: its features are not
+        numbers in columns, or its labels have several types.
+
+    See Also
+    --------
+    LASVMClassifier.save : Writes such a file, as does every estimator.
+
+    Examples
+    --------
+    >>> from hinged.sklearn import LASVMClassifier, load
+    >>> model = LASVMClassifier(kernel="linear").fit([[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"])
+    >>> load(model.to_model_file()).predict([[0.5], [2.5]]).tolist()
+    ['low', 'high']
     """
     data = source if isinstance(source, bytes) else Path(source).read_bytes()
     try:
@@ -65,13 +90,13 @@ def _saved(data: bytes) -> SolverClassifier:
     if facts["version"] != VERSION:
         raise BadFrame(f"the file has version {facts['version']!r:.20}, this hinged reads {VERSION}")
     if facts["estimator"] not in ESTIMATORS:
-        raise BadFrame(f"the file holds a {facts['estimator']!r:.80}, which is no estimator of hinged.sklearn")
+        raise BadFrame(f"the file holds a {facts['estimator']!r:.80}, which is not an estimator of hinged.sklearn")
     parameters, machine = facts["parameters"], facts["machine"]
     if isinstance(parameters["class_weight"], list):
         parameters["class_weight"] = {label: weight for label, weight in parameters["class_weight"]}  # noqa: C416
     estimator = ESTIMATORS[facts["estimator"]](**parameters)
     check(parameters, estimator.rules)
-    check(machine["parameters"], RULES)  # the solver looks at its own
+    check(machine["parameters"], RULES)  # the solver checks its own parameters
     learner = _learner(machine, machine["parameters"], part(arrays, "solver."))
     learner.hear(arrays["heard.scores"], arrays["heard.classes"])
     scale = machine["scale"]
@@ -84,12 +109,12 @@ def _saved(data: bytes) -> SolverClassifier:
 
 
 def _labels(values: list[Any], kind: str) -> Array:
-    """Labels as a fit has them: different ones, of one type, and none that another label would become."""
+    """Labels as a fit has them: all different and of one type, each unchanged by that type."""
     if not (isinstance(kind, str) and re.fullmatch(LABEL_TYPES, kind)):
         raise BadFrame(f"labels_type must be booleans, numbers, texts or objects of NumPy, got {kind!r:.80}")
     labels: Array = np.array(values, np.dtype(kind))
     if len({type(label) for label in values}) != 1 or len(set(values)) != len(values) or labels.tolist() != values:
-        raise BadFrame(f"labels must be different ones, all of the type {kind!r:.20}, got {values!r:.80}")
+        raise BadFrame(f"labels must all be different and of the type {kind!r:.20}, got {values!r:.80}")
     check_classification_targets(labels)
     return labels
 
@@ -108,9 +133,9 @@ def _exported(data: bytes) -> SolverClassifier:
     configuration, labels = taught["configuration"], taught["labels"]
     features, kernel = configuration["features"], dict(configuration["kernel"])
     if features["type"] not in ("dense", "sparse"):
-        raise ValueError(f"a model of {features['type']} features is no estimator: estimators take columns of numbers")
+        raise ValueError(f"a model of {features['type']} features cannot be an estimator: estimators take numbers only")
     if len({type(label) for label in labels}) != 1:
-        raise ValueError(f"an estimator has classes, all of one type; the model's are {labels!r:.200}")
+        raise ValueError(f"an estimator needs labels of a single type, the model has {labels!r:.200}")
     state = renumbered(part(arrays, "solver."), -1)
     estimator = _estimator_of(configuration, dict(zip(labels, state["weights"].tolist(), strict=True)))
     if isinstance(kernel.get("gamma"), str):
@@ -129,7 +154,7 @@ def _exported(data: bytes) -> SolverClassifier:
     scale = None
     if features.get("scale") is not None:
         if not taught["scaling"]["begun"]:
-            raise ValueError("the model has learned nothing by which its columns could be scaled")
+            raise ValueError("the model has learned no examples from which scales could be found")
         own = part(arrays, "scaling.")
         scale = _scale(own, DENSE if features["type"] == "dense" else SPARSE, features["dim"], float(own["rest"][0]))
     estimator.restore(learner, np.array(labels), scale, is_sparse=features["type"] == "sparse")
@@ -143,7 +168,7 @@ def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> S
     kernel = configuration["kernel"]
     facts = {**configuration, **kernel, "kernel": kernel["type"], "scale": configuration["features"].get("scale")}
     facts["class_weight"] = {label: weight for label, weight in weights.items() if weight != 1.0} or None
-    if facts.get("gamma") == "auto":  # of older models; it says the same
+    if facts.get("gamma") == "auto":  # in older models; it means the same
         facts["gamma"] = "scale"
     if solver == "auto":
         facts["C"] = "auto"
@@ -158,7 +183,7 @@ def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> S
 
 
 def _family(solver: str) -> str:
-    """The solver by which an estimator of several is found."""
+    """The solver by which an estimator of several solvers is found."""
     return "lasvm" if solver == "auto" else "tracking-2" if solver.startswith("tracking-") else solver
 
 

@@ -1,7 +1,7 @@
-"""What the parameters of an estimator may be: all are looked at before anything is computed.
+"""The values that an estimator's parameters may have; all are checked before anything is computed.
 
-A value that is none is refused by its name, with what is allowed and what was got, so that a grid which holds "1" for 1
-says so at its first fit.
+An invalid value is refused with the parameter's name, the allowed values and the value given. So a grid that holds "1"
+instead of 1 fails at its first fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEED_MAX = 2**32 - 1
 
 
 def example_weights(sample_weight: Any, count: int, *, some: bool) -> np.ndarray[Any, Any] | None:
-    """`sample_weight` as numbers (count,) >= 0; None where there is none. some: whether one must be more than 0."""
+    """Check `sample_weight`: numbers (count,) >= 0, or None. some: whether at least one weight must be > 0."""
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight, np.float64)
@@ -64,4 +64,4 @@ RULES: dict[str, Constraint] = {
     "shuffle": FLAG,
     "finish": FLAG,
 }
-"""What all estimators have, by parameter. Those of a solver are declared there."""
+"""The rules of the parameters that all estimators have. A solver declares the rules of its own parameters."""

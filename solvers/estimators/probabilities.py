@@ -1,5 +1,5 @@
-"""Probabilities of an estimator's classes: its decision values at a temperature (Guo, Pleiss, Sun and Weinberger, ICML
-2017), which changes no order and no prediction.
+"""Probabilities of an estimator's classes: decision values at a temperature (Guo, Pleiss, Sun and Weinberger, ICML
+2017). A temperature changes no order and no prediction.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scipy.special import log_softmax, softmax
 
 Array = np.ndarray[Any, Any]
 
-FEWEST = 10  # decision values by which a temperature is found
+FEWEST = 10  # fewest decision values that a temperature is fitted to
 INVERSE_MOST = 1e3
 
 
@@ -23,14 +23,14 @@ def probabilities(scores: Array, inverse: float) -> Array:
 
 
 def _of_classes(scores: Array) -> Array:
-    """(m, classes): of two classes the half of one column, with either sign."""
+    """(m, classes): one column for two classes becomes its half with either sign."""
     return np.column_stack((-0.5 * scores[:, 0], 0.5 * scores[:, 0])) if scores.shape[1] == 1 else scores
 
 
 def inverse_temperature(scores: Array, classes: Array) -> float:
-    """By what decision values (m, K) are to be multiplied to give the truth, classes (m,), the most likelihood.
+    """The factor of decision values (m, K) that makes the true classes (m,) most likely; 1 if there are too few.
 
-    They are to be from right before their examples were learned. 1 where there are too few.
+    The decision values must be from just before their examples were learned.
     """
     if len(classes) < FEWEST or not scores.any():
         return 1.0

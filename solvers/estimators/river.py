@@ -1,13 +1,4 @@
-"""Any solver as a River classifier: one dictionary of features at a time.
-
-    from river import datasets, evaluate, metrics
-    from hinged.solvers.estimators.river import SVMClassifier
-
-    model = SVMClassifier("lasvm-g", C=10.0)
-    evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-
-Needs River: pip install hinged[river].
-"""
+"""The solvers as a classifier of River, which learns one dictionary of features at a time. Needs hinged[river]."""
 
 from __future__ import annotations
 
@@ -39,24 +30,59 @@ RIVER_S = {
     "features_max": COUNT,
     "seed": integer(0, 2**63 - 1),
 }
-"""What parameters may be here."""
+"""Rules of the classifier's own parameters."""
 
 WEIGHT = {"w": number(least=0.0)}
 
 
 class SVMClassifier(base.Classifier):
-    """An online kernel SVM over features that come and go. A feature that an example lacks is 0.
+    """An online kernel SVM over features that come and go; a feature that an example lacks is 0.
 
-    solver: its name (solvers/catalogue.py). C: upper bound of a coefficient. kernel: "linear", "polynomial", "rbf" or
-    "laplacian". gamma: a number, or "scale": 1 / total variance of the warm-up ("auto" says the same). scale: "auto"
-    brings features to one measure by the first `warmup` examples (scaling.py), which are learned anew as 1, 2, 4, 8 ...
-    of them are there; None takes numbers as they are. class_weight: factors of C by label. features_max: features that
-    may ever come; one more is refused. precision: "float32" or "float64", of points and kernel values; None for what
-    the solver has by itself. seed: of the solver's draws. parameters: the solver's own, such as tol, points_max or
-    when_full.
-
-    Labels may come at any time. Features have no order: the same stream gives the same model, however its
+    Labels and features may come at any time. Features have no order: the same stream gives the same model, however its
     dictionaries are sorted.
+
+    Parameters
+    ----------
+    solver : str, default 'lasvm'
+        Name of the solver, for example 'lasvm', 'lasvm-g', 'bsca', 'bsgd', 'tracking-2', 'exact' or 'auto' (a race).
+    C : float, default 1.0
+        Upper bound of a dual coefficient: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'polynomial', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1).
+    gamma : float or 'scale', default 'scale'
+        Factor of the kernel, > 0. 'scale' (or 'auto') is 1 / total variance of the warm-up.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default 'auto'
+        'auto' brings the features to one scale, found from the first `warmup` examples. These are learned again when 1,
+        2, 4, 8, ... of them have come. None takes numbers as they are.
+    warmup : int, default 1000
+        Number of examples from which scales and gamma are found.
+    class_weight : dict or None, default None
+        Factor of C for each label; 1 for labels without an entry.
+    features_max : int, default 1024
+        Number of different features that may ever come; another feature is refused.
+    precision : {'float32', 'float64'} or None, default None
+        Precision of points and kernel values; None for the solver's default.
+    seed : int, default 0
+        Seed of the solver's random draws.
+    **parameters
+        Parameters of the solver, such as tol, points_max, when_full or budget.
+
+    See Also
+    --------
+    hinged.sklearn.LASVMClassifier : The same solvers for scikit-learn.
+
+    Examples
+    --------
+    >>> from hinged.river import SVMClassifier
+    >>> model = SVMClassifier("lasvm", C=10.0)
+    >>> for warm, label in [(0.1, "rain"), (0.9, "sun"), (0.2, "rain"), (0.8, "sun")]:
+    ...     model.learn_one({"warm": warm}, label)
+    >>> model.predict_one({"warm": 0.7})
+    'sun'
     """
 
     def __init__(
@@ -94,7 +120,7 @@ class SVMClassifier(base.Classifier):
         self._places: dict[Hashable, int] = {}
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._scale: Scale = plain(features_max)
-        # Of the warm-up while it lasts: columns, values, class and weight of each example.
+        # The warm-up while it lasts: columns, values, class and weight of each example.
         self._warming = scale is not None or isinstance(gamma, str)
         self._observed: list[tuple[Array, Array, int, float]] = []
         self._warmup = min(warmup, parameters.get("points_max") or warmup)
@@ -106,9 +132,21 @@ class SVMClassifier(base.Classifier):
         return True
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0) -> None:
-        """Learn one example. ValueError, before anything changes, where it does not fit.
+        """Learn one example.
 
-        w: a factor of its C, or of its step where there is no C; 0 leaves it out.
+        Parameters
+        ----------
+        x : dict
+            Finite numbers by feature name.
+        y : str, int or bool
+            Label.
+        w : float, default 1.0
+            Weight, >= 0: a factor of the example's C, or of its step where the solver has no C. 0 leaves it out.
+
+        Raises
+        ------
+        ValueError
+            The example is invalid or has too many new features (then nothing has changed), or the solver is full.
         """
         self._check_weight(y, w)
         if w == 0:
@@ -138,13 +176,36 @@ class SVMClassifier(base.Classifier):
             solver.check_weights(np.ones(1), 1)
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any], **_: Any) -> base.typing.ClfTarget | None:
-        """The label of the largest decision value; None before the first example."""
+        """Predict the label with the largest decision value.
+
+        Parameters
+        ----------
+        x : dict
+            Finite numbers by feature name.
+
+        Returns
+        -------
+        label or None
+            None before the first example.
+        """
         scores = self.decision_one(x)
         return max(scores, key=lambda label: scores[label]) if scores else None
 
     def predict_proba_one(self, x: dict[base.typing.FeatureName, Any], **_: Any) -> dict[base.typing.ClfTarget, float]:
-        """Probability of each label: decision values at the temperature at which they fitted best, of the newest 1,000
-        examples, before each was learned. They order labels as decision_one does.
+        """Predict probabilities: a softmax of decision values at a fitted temperature.
+
+        The temperature makes the newest 1,000 examples most likely, by the decision values from just before each was
+        learned. So probabilities order the labels as `decision_one` does.
+
+        Parameters
+        ----------
+        x : dict
+            Finite numbers by feature name.
+
+        Returns
+        -------
+        dict
+            Probability of each label; empty before the first example.
         """
         scores = self.decision_one(x)
         most = max(scores.values(), default=0.0)
@@ -152,7 +213,18 @@ class SVMClassifier(base.Classifier):
         return {label: power / sum(powers) for label, power in zip(scores, powers, strict=True)}
 
     def decision_one(self, x: dict[base.typing.FeatureName, Any]) -> dict[base.typing.ClfTarget, float]:
-        """The decision value of each label; of two labels half the one value, with either sign."""
+        """Decision values.
+
+        Parameters
+        ----------
+        x : dict
+            Finite numbers by feature name.
+
+        Returns
+        -------
+        dict
+            Decision value of each label; with two labels the half of one value, with either sign.
+        """
         if not self._numbers:
             return {}
         indices, values, _ = self._row(x)
@@ -162,7 +234,7 @@ class SVMClassifier(base.Classifier):
         return dict(zip(self._numbers, scores.tolist(), strict=True))
 
     def _new_learner(self, gamma: float) -> Learner:
-        """An untaught one; gamma: what "scale" came to."""
+        """An untaught solver; gamma: the value of "scale"."""
         given = gamma if isinstance(self.gamma, str) else self.gamma
         return Learner(
             self.solver,
@@ -178,7 +250,7 @@ class SVMClassifier(base.Classifier):
         return (self.class_weight or {}).get(y, 1.0)
 
     def _begin_anew(self) -> None:
-        """Find scales and gamma by what the warm-up has shown so far, and learn it again."""
+        """Find scales and gamma from the warm-up so far, and learn the warm-up again."""
         indptr = np.cumsum([0, *(indices.size for indices, *_ in self._observed)])
         indices, values = (np.concatenate([part[k] for part in self._observed]) for k in (0, 1))
         order = np.lexsort((indices, np.repeat(np.arange(len(self._observed)), np.diff(indptr))))
@@ -194,10 +266,10 @@ class SVMClassifier(base.Classifier):
             self._warming, self._observed = False, []
 
     def _find_temperature(self) -> None:
-        """Find it by what was heard; anew once a tenth more was learned, so that it follows from the stream alone."""
+        """Fit the temperature; again once a tenth more has been learned, so that it depends on the stream alone."""
         scores, classes = self._learner.heard
         self._temperature_due = self._learner.numbered + 1
-        if len(classes) >= FEWEST:  # of as many labels as there are now
+        if len(classes) >= FEWEST:  # decision values of as many labels as there are now
             self._inverse = inverse_temperature(scores, classes)
             self._temperature_due += self._learner.numbered // 10
 
@@ -208,7 +280,7 @@ class SVMClassifier(base.Classifier):
         return self._learner.sparse_rows(indptr, indices, values)
 
     def _row(self, x: dict[base.typing.FeatureName, Any]) -> tuple[Array, Array, dict[Hashable, int]]:
-        """The columns and the values of an example, and the places of the features once it is learned."""
+        """The columns and values of an example, and the places of all features once it is learned."""
         places, new = self._places, x.keys() - self._places.keys()
         if new:
             if len(places) + len(new) > self.features_max:
@@ -220,13 +292,15 @@ class SVMClassifier(base.Classifier):
             name, value = next((n, v) for n, v in x.items() if not _is_number(v))
             raise ValueError(f"features must be finite numbers, {name!r} is {value!r}")
         if self.scale and values.size and np.abs(values.astype(np.float64)).max() > LARGEST:
-            raise ValueError(f"features must be at most {LARGEST:g} from 0: one is too large")
+            raise ValueError(
+                f"features must be within {LARGEST:g} of 0, got {np.abs(values.astype(np.float64)).max():g}"
+            )
         indices = np.array([places[name] for name in x], np.int64)
         return indices, values.astype(np.float64), places
 
 
 def _weights(weights: Sequence[float]) -> Array | None:
-    """None where all weigh 1."""
+    """The weights as an array; None where all are 1."""
     return None if all(w == 1.0 for w in weights) else np.array(weights, np.float64)
 
 

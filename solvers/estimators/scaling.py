@@ -1,23 +1,24 @@
-"""Columns brought to one measure, as the first rows of a stream show them; the server uses it as the estimators do.
+"""Scaling of columns, found from the first rows of a stream; the server and the estimators use it.
 
 Dense columns, each by itself:
 
-- a column of two values at most: (v - mean) / (the distance of the two), for a heavy tail has nothing to say there;
-- a heavy tail, where the root mean square of the deviations from the median is more than HEAVY times their median (none
-  counts that is 0): v becomes bent(v - median, that median), then as below;
-- any other: (v - mean) / max(standard deviation, a RANGE-th of the range), for a column that is nearly constant tells
-  little, whatever its standard deviation is.
-- where all are equal their size is the scale, 1 if it is 0.
+- A column of at most two values: (v - mean) / (difference of the two). The rule for heavy tails says nothing there.
+- A column with a heavy tail: v becomes bent(v - median, m), then as below. m is the median size of the deviations from
+  the median, without zeros. The tail is heavy if the root mean square of these deviations is more than HEAVY times m.
+- Any other column: (v - mean) / max(standard deviation, a RANGE-th of the range). The range matters for a nearly
+  constant column, which says little, whatever its standard deviation is.
+- A constant column: its size is the scale, or 1 if it is 0.
 
-Sparse columns keep their zeros: v / the root mean square of the column's other values; with a heavy tail (as above, of
-those values from 0) bent first. So a column of zeros and ones stays as it is. A column that the first rows do not show
-has the root mean square of all. Rows that all have one length have been prepared, and stay as they are.
+Sparse columns keep their zeros: v / the root mean square of the column's non-zero values, which are bent first if they
+have a heavy tail (as above, with deviations from 0). So a column of 0 and 1 stays as it is. A column that the first
+rows do not show gets the root mean square of all values. Rows that all have the same length were normalised before, and
+stay as they are.
 
-What comes of it is within -CLIP..CLIP. Columns that are multiplied by any positive factors come to the same numbers,
-but for rounding. Sums are exact (fsum) and the bend is arithmetic alone, so that every processor finds the same bits.
+Scaled values are within -CLIP..CLIP. Multiplying columns by any positive factors does not change the result, except
+for rounding. Sums are exact (fsum) and bending uses arithmetic alone, so that every processor finds the same bits.
 
-m     rows; n, those that the scales were found from; k, columns that have a scale of their own
-CSR   indptr (m + 1,) int64, indices (nnz,) int64 ascending within a row, values (nnz,) float64
+m     rows; n: rows that the scales were found from; k: columns that have a scale of their own.
+CSR   indptr (m + 1,) int64, indices (nnz,) int64 ascending within a row, values (nnz,) float64.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 CSR: TypeAlias = tuple[Array, Array, Array]
 
-CLIP = 5.0  # the largest value that a number comes to
+CLIP = 5.0  # largest size of a scaled value
 HEAVY = 3.0
 RANGE = 4.0
-LARGEST = 1e100  # squares of such numbers, and sums of squares, are finite
+LARGEST = 1e100  # largest size of a value: squares and sums of squares stay finite
 LEAST = math.ldexp(1.0, -1000)
 BENT_FROM = math.ldexp(1.0, 1000)
 BENT_MAX = 1000
-FLAT = 1e-15  # a deviation below this part of the values is rounding
-EVEN = 1e-3  # lengths of rows that differ by less than this part are one
+FLAT = 1e-15  # relative to the values: a smaller range is rounding
+EVEN = 1e-3  # relative: rows whose lengths differ by less have the same length
 AUTO = "auto"
-"""The one way in which columns are scaled."""
+"""The name of the only method of scaling."""
 
 DENSE, SPARSE, PLAIN = "dense", "sparse", "plain"
 """Forms of a scale: centred, zeros kept, none."""
@@ -50,11 +51,11 @@ DENSE, SPARSE, PLAIN = "dense", "sparse", "plain"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the columns of rows mean. It never changes.
+    """The scale of the columns. It never changes.
 
-    columns (k,) int64, ascending; of a dense one all of 0..dim-1, of a plain one none
-    middle, unit, mean, scale (k,) float64: v becomes (w - mean) / scale, where w is v or, with unit > 0,
-    bent(v - middle, unit). rest: the scale of other columns.
+    columns (k,) int64, ascending: for a dense scale all of 0..dim-1, for a plain scale none. middle, unit, mean, scale
+    (k,) float64: v becomes (w - mean) / scale, where w is v or, with unit > 0, bent(v - middle, unit). rest: the scale
+    of all other columns.
     """
 
     form: str
@@ -67,8 +68,8 @@ class Scale:
     rest: float = 1.0
 
     def matrix(self, X: Array) -> Array:
-        """Rows (m, dim) of a dense scale."""
-        with np.errstate(over="ignore"):  # what is infinite is clipped
+        """Scale rows (m, dim) by a dense scale."""
+        with np.errstate(over="ignore"):  # infinite values are clipped
             tails = np.flatnonzero(self.unit)
             Z: Array = np.array(X, np.float64)
             if tails.size:
@@ -78,7 +79,7 @@ class Scale:
         return np.clip(Z, -CLIP, CLIP, out=Z)
 
     def values(self, indices: Array, values: Array) -> Array:
-        """Values (nnz,) of these columns, of a scale that keeps zeros."""
+        """Scale values (nnz,) of these columns by a scale that keeps zeros."""
         if self.form == PLAIN:
             return np.asarray(values, np.float64)
         places = np.minimum(np.searchsorted(self.columns, indices), max(0, self.columns.size - 1))
@@ -95,26 +96,27 @@ class Scale:
         return np.clip(found, -CLIP, CLIP, out=found)
 
     def rows(self, csr: CSR) -> CSR:
-        """The rows in this scale."""
+        """Scale the rows of a CSR batch."""
         indptr, indices, values = csr
         if self.form != DENSE:
             return indptr, indices, self.values(indices, values)
         Z = self.matrix(matrix_of(csr, self.dim))
         held = Z != 0
         ends = np.concatenate(([0], np.cumsum(held.sum(axis=1)))).astype(np.int64)
-        # The columns of one array are what comes of `nonzero`: with strides, for which more would have to be compiled.
+        # `nonzero` gives columns with strides; contiguous columns need no further compiling.
         return ends, np.ascontiguousarray(np.nonzero(held)[1]), Z[held]
 
 
 def plain(dim: int) -> Scale:
-    """Numbers as they are."""
+    """The scale that leaves numbers as they are."""
     return _scale_of(PLAIN, dim, [])
 
 
 def found(form: str, csr: CSR, dim: int) -> Scale:
-    """The scale of this form that n >= 1 rows show. ValueError for a number further than LARGEST from 0."""
+    """Find the scale of this form from n >= 1 rows. ValueError for a number larger than LARGEST."""
     if csr[2].size and not np.abs(csr[2]).max() <= LARGEST:
-        raise ValueError(f"numbers to be scaled are at most {LARGEST:g} from 0: one is too large")
+        largest = csr[2][np.abs(csr[2]).argmax()]
+        raise ValueError(f"numbers to be scaled must be within {LARGEST:g} of 0, got {largest:g}")
     if form == PLAIN:
         return plain(dim)
     n = csr[0].size - 1
@@ -130,14 +132,14 @@ def found(form: str, csr: CSR, dim: int) -> Scale:
 
 
 def until_found(observed: int, warmup: int, first: int = 1) -> int:
-    """Examples until a scale is found anew: with `first` (a power of 2), twice as many ..., and with the last."""
+    """Examples until the scale is found again: at `first` (a power of 2), at each doubling, and at `warmup`."""
     return min(max(first, 1 << observed.bit_length()), warmup) - observed
 
 
 def bent(values: Array, unit: Array | float) -> Array:
-    """Of u = values / unit, sign(u) times log2(1 + |u|), with straight lines between the powers of 2.
+    """sign(u) log2(1 + |u|) for u = values / unit, with straight lines between the powers of 2.
 
-    Beyond BENT_MAX in size it grows no more.
+    It is constant beyond BENT_MAX in size.
     """
     with np.errstate(over="ignore"):
         u = values / unit
@@ -159,7 +161,7 @@ def _scale_of(form: str, dim: int, facts: Sequence[tuple[float, ...]], rest: flo
 
 
 def _by_column(csr: CSR) -> Iterator[tuple[int, Array]]:
-    """Each column that has values other than 0, and these."""
+    """Yield each column that has non-zero values, and these values."""
     _, indices, values = csr
     order = np.argsort(indices, kind="stable")
     columns, begins = np.unique(indices[order], return_index=True)
@@ -187,14 +189,14 @@ def _sparse_column(values: Array) -> tuple[float, float, float, float]:
 
 
 def _tail(deviations: Array) -> float:
-    """The median size of the deviations that are not 0, where they have a heavy tail; else 0."""
+    """The median size of the non-zero deviations if they have a heavy tail; else 0."""
     sizes = np.abs(deviations[deviations != 0])
     median = float(np.median(sizes)) if sizes.size else 0.0
     return median if sizes.size and _root_mean_square(sizes) > HEAVY * median else 0.0
 
 
 def _even(csr: CSR) -> bool:
-    """Whether all rows have one length, but those without values."""
+    """Whether all rows that have values have the same length."""
     indptr, _, values = csr
     row_of = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
     squares = np.bincount(row_of, np.square(values))
@@ -207,5 +209,5 @@ def _mean(values: Array) -> float:
 
 
 def _root_mean_square(values: Array) -> float:
-    """Not below the smallest normal float: it divides."""
+    """The root mean square; at least the smallest normal float, because it is a divisor."""
     return max(math.sqrt(math.fsum(np.square(values).tolist()) / values.size), LEAST)

@@ -1,27 +1,16 @@
-"""The solvers as scikit-learn estimators: pipelines, grid searches and partial_fit over online kernel machines.
+"""The solvers as scikit-learn estimators, for pipelines, grid searches and `partial_fit`. Needs hinged[sklearn].
 
-    from sklearn.datasets import make_moons
-    from hinged.sklearn import LASVMClassifier
+`fit` makes `epochs` passes over the data, shuffled by `random_state`, and then finishes. `partial_fit` learns a batch
+in its order and does nothing else, so that a stream in pieces gives the same model as the whole stream. Either may go
+on from the other's result.
 
-    X, y = make_moons(2000, noise=0.2, random_state=0)
-    model = LASVMClassifier(C=10.0, random_state=0).fit(X, y)  # one epoch and a finishing step
-    model.predict(X), model.n_support_, model.solver_.certificate()
-
-    stream = LASVMClassifier(C=10.0, gamma=1.0)
-    for k in range(0, len(X), 100):  # learns at once, in order, and forgets the batch
-        stream.partial_fit(X[k : k + 100], y[k : k + 100], classes=[0, 1])
-
-`fit` makes `epochs` passes, shuffled by `random_state`, and finishes; `partial_fit` learns a batch in the order in
-which it comes and does nothing else, so that a stream in pieces is the stream. Either may go on from the other's end.
-
-Several classes are one-versus-rest over one set of points. With K = 1 column for two classes, else one a class,
+Several classes are one-versus-rest over one set of points. With K = 1 column for two classes, else one column per
+class,
 
     decision_function(X) = kernel(X, support_vectors_) @ dual_coef_.T + intercept_,
 
-of shape (n,) for two classes, where positive means classes_[1], else (n, K), where the largest wins. A fitted
-estimator pickles and copies as its solver's state, and a copy goes on learning to the bit.
-
-Needs scikit-learn: pip install hinged[sklearn].
+of shape (n,) for two classes, where positive means classes_[1], else (n, K), where the largest wins. A fitted estimator
+pickles and copies as its solver's state, and a copy goes on learning to the bit.
 """
 
 from __future__ import annotations
@@ -42,12 +31,7 @@ from hinged.solvers.estimators.parameters import RULES
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DualClassifier(BoundedClassifier):
-    """Solvers that keep gradients, take all examples at once, and optimise. Further parameters: BoundedClassifier.
-
-    tol: the largest violation that stays. precision: "float32" or "float64", of points and kernel values. points_max:
-    points that may be held. when_full: there "refuse" to learn, or "remove" the least useful point. cache_size: memory
-    of cached kernel rows, MB.
-    """
+    """The base of solvers that keep gradients, take all examples at once, and optimise."""
 
     tol: float = 1e-3
     precision: str = "float32"
@@ -60,22 +44,90 @@ class DualClassifier(BoundedClassifier):
 
 
 class SMOClassifier(DualClassifier):
-    """The batch support vector machine, with a bias; partial_fit solves again over all that came."""
+    """The batch support vector machine with a bias, solved by SMO.
+
+    Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.1, with second-order selection (Fan, Chen and Lin, JMLR
+    6, 2005) and shrinking. `partial_fit` solves again over all examples so far.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    tol : float, default 0.001
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    LASVMClassifier : The online machine, with nearly the same optimum.
+    ExactSVMClassifier : The exact optimum after every example.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import SMOClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = SMOClassifier(C=10.0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
+    >>> model.solver_.converged
+    True
+    """
 
     solver = "smo"
 
     @property
     def one_by_one(self) -> bool:
-        """It solves again over all."""
+        """Whether each example is predicted before it is learned: not here, because all are solved together."""
         return False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EpochClassifier(SolverClassifier):
-    """Solvers that learn one example at a time. Further parameters: SolverClassifier.
-
-    epochs: passes of `fit` over the data. shuffle: whether each is in a random order of its own.
-    """
+    """The base of solvers that learn one example at a time."""
 
     epochs: int = 1
     shuffle: bool = True
@@ -108,10 +160,7 @@ class EpochClassifier(SolverClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineClassifier(EpochClassifier, DualClassifier):
-    """Online solvers that keep gradients. Further parameters: EpochClassifier, DualClassifier.
-
-    finish: whether `fit` ends by optimising over the points held.
-    """
+    """The base of online solvers that keep gradients."""
 
     finish: bool = True
 
@@ -121,16 +170,101 @@ class OnlineClassifier(EpochClassifier, DualClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LASVMClassifier(OnlineClassifier):
-    """LASVM, with a bias (Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005). Further parameters: OnlineClassifier.
+    """LASVM, an online kernel SVM with a bias.
 
-    delta_min: violations that the first epoch leaves to the others and to finishing; None: 0.5 with three classes or
-    more. delta_max: repeat REPROCESS at each example until no pair violates by more; None: do it once. second_order:
-    choose the partner in REPROCESS by the gain that it promises. idle_max: points up to which those without a
-    coefficient are kept. seed_max: examples kept while only one class has come. The paper's LASVM: delta_min=0,
-    delta_max=None, idle_max=0.
+    Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.2. The paper's own settings are delta_min=0,
+    delta_max=None and idle_max=0. With C='auto' the attributes describe the leading machine.
 
-    C "auto": LASVMs that differ in C and in how many times `gamma` theirs is race along the examples, and the one that
-    answers best answers (race.py); attributes are those of the one that leads.
+    Parameters
+    ----------
+    C : float or 'auto', default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. 'auto' lets machines with different C and gamma
+        race while they learn; the most accurate predicts.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    delta_min : float or None, default None
+        Violations that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more classes,
+        else 0, which is the paper's value.
+    delta_max : float or None, default 2.0
+        REPROCESS is repeated for each example until no pair violates by more. None: once, as in the paper.
+    second_order : bool, default False
+        Whether REPROCESS chooses the partner by the gain that it promises (second-order selection).
+    idle_max : int, default 2000
+        Number of points up to which points without a coefficient are kept. 0: they leave at once, as in the paper.
+    seed_max : int, default 1000
+        Examples kept while only one class has come.
+    finish : bool, default True
+        Whether `fit` ends with an optimisation over the points held.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    tol : float, default 0.001
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+    arms_
+
+    See Also
+    --------
+    LASVMGClassifier : Without a bias, paced by the duality gap.
+    SMOClassifier : The batch machine.
+    BSCAClassifier : On a budget of points.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import LASVMClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = LASVMClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
+
+    >>> stream = LASVMClassifier(C=10.0, gamma=1.0)
+    >>> for k in range(0, 300, 100):
+    ...     _ = stream.partial_fit(X[k : k + 100], y[k : k + 100], classes=[0, 1])
+    >>> stream.solver_.live <= 300
+    True
     """
 
     solver = "lasvm"
@@ -156,16 +290,88 @@ class LASVMClassifier(OnlineClassifier):
 
     @property
     def arms_(self) -> list[dict[str, Any]] | None:
-        """Of C "auto", the arms that are left, and which leads."""
+        """With C='auto' the arms that are left in the race, and which arm leads; else None."""
         return self.solver_.arms_in_figures()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FullSVMClassifier(OnlineClassifier):
-    """FULL: paced by the duality gap, keeps all points (Ertekin, Bottou and Giles, TPAMI 33, 2011).
+    """FULL, an online kernel SVM without a bias, paced by the duality gap; it keeps all points.
 
-    delta_min: violations of a point that the first epoch leaves to the others and to finishing; None: 0.25 with three
-    classes or more. Further parameters: OnlineClassifier.
+    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 4.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    delta_min : float or None, default None
+        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
+        more classes, else 0, which is the paper's value.
+    finish : bool, default True
+        Whether `fit` ends with an optimisation over the points held.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    tol : float, default 0.001
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    LASVMGClassifier : Cleans points without a coefficient away.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import FullSVMClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = FullSVMClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
     """
 
     solver = "full"
@@ -175,9 +381,88 @@ class FullSVMClassifier(OnlineClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LASVMGClassifier(FullSVMClassifier):
-    """LASVM-G: FULL, but points without a coefficient are cleaned away. Further parameters: FullSVMClassifier.
+    """LASVM-G, an online kernel SVM without a bias, paced by the duality gap.
 
-    idle_max: points without a coefficient that CLEAN leaves. clean_every: examples between two CLEANs.
+    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 4. Every `clean_every` examples CLEAN removes points without a
+    coefficient.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    idle_max : int or None, default 1000
+        Points without a coefficient that CLEAN keeps (the paper's m). None: all.
+    clean_every : int, default 1000
+        Examples between two CLEANs.
+    delta_min : float or None, default None
+        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
+        more classes, else 0, which is the paper's value.
+    finish : bool, default True
+        Whether `fit` ends with an optimisation over the points held.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    tol : float, default 0.001
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    LASVMNCClassifier : The same with the ramp loss.
+    FullSVMClassifier : Keeps all points.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import LASVMGClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = LASVMGClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
     """
 
     solver = "lasvm-g"
@@ -188,10 +473,92 @@ class LASVMGClassifier(FullSVMClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LASVMNCClassifier(LASVMGClassifier):
-    """LASVM-NC: with the ramp loss, which gives outliers up. Further parameters: LASVMGClassifier.
+    """LASVM-NC, an online kernel SVM with the ramp loss, which gives outliers up.
 
-    ramp_s: margin below which an example is an outlier, < 1. ramp_start: support vectors that a class must have before
-    the ramp counts for it.
+    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 5. For noisy labels: an example far on the wrong side stops
+    counting.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    ramp_s : float, default -1.0
+        Margin y f(x) below which an example is an outlier, < 1 (section 5: s).
+    ramp_start : int, default 100
+        Support vectors that a class must have before the ramp applies to it.
+    idle_max : int or None, default 1000
+        Points without a coefficient that CLEAN keeps (the paper's m). None: all.
+    clean_every : int, default 1000
+        Examples between two CLEANs.
+    delta_min : float or None, default None
+        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
+        more classes, else 0, which is the paper's value.
+    finish : bool, default True
+        Whether `fit` ends with an optimisation over the points held.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    tol : float, default 0.001
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    LASVMGClassifier : The same with the hinge loss.
+    LASVMIClassifier : Skips such examples when they come.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import LASVMNCClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = LASVMNCClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
     """
 
     solver = "lasvm-nc"
@@ -201,19 +568,180 @@ class LASVMNCClassifier(LASVMGClassifier):
 
 
 class LASVMIClassifier(LASVMNCClassifier):
-    """LASVM-I: LASVM-G behind the ramp, which passes outliers and what lies beyond the margin over when they come."""
+    """LASVM-I: LASVM-G that skips outliers, and examples beyond the margin, when they come.
+
+    Ertekin, Bottou and Giles, TPAMI 33, 2011, section 6.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    ramp_s : float, default -1.0
+        Margin y f(x) below which an example is an outlier, < 1 (section 5: s).
+    ramp_start : int, default 100
+        Support vectors that a class must have before the ramp applies to it.
+    idle_max : int or None, default 1000
+        Points without a coefficient that CLEAN keeps (the paper's m). None: all.
+    clean_every : int, default 1000
+        Examples between two CLEANs.
+    delta_min : float or None, default None
+        Violations of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with three or
+        more classes, else 0, which is the paper's value.
+    finish : bool, default True
+        Whether `fit` ends with an optimisation over the points held.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    tol : float, default 0.001
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    LASVMNCClassifier : With the ramp loss instead of the filter.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import LASVMIClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = LASVMIClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
+    """
 
     solver = "lasvm-i"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TrackingSVMClassifier(OnlineClassifier):
-    """Averaged tracking SVMs (Usunier, Bordes and Bottou, AISTATS 2010). Further parameters: OnlineClassifier.
+    """Averaged tracking SVM without a bias: an approximate optimum after every example.
 
-    algorithm: 1 or 2 of the paper, "cached" (section 5.2) or "batch" (section 6). K: updates at each example; of
-    "batch", rounds at most at each batch. draws: points drawn for an update, of which the one that gains most is
-    updated. delta_max: updates before those that are averaged, until none drawn violates by more. With `finish` the
-    optimum predicts, else the average. The paper's algorithms: draws=1, delta_max=None.
+    Usunier, Bordes and Bottou, AISTATS 2010. With `finish` the optimum predicts after `fit`, else the average. The
+    paper's own settings are draws=1 and delta_max=None.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    algorithm : {1, 2, 'cached', 'batch'}, default 2
+        Algorithm 1 or 2 of the paper, its cached variant (section 5.2), or its batch counterpart (section 6).
+    K : int, default 10
+        Updates per example; with algorithm='batch' most rounds per batch.
+    draws : int, default 100
+        Points drawn for an update, of which the point that gains most is updated; 1 in the paper.
+    delta_max : float or None, default 1.0
+        Before the averaged updates, points are updated until none of the points drawn violates by more. None: they are
+        not, as in the paper.
+    finish : bool, default True
+        Whether `fit` ends with an optimisation over the points held.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    tol : float, default 0.001
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    LASVMClassifier : With a bias, without averaging.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import TrackingSVMClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = TrackingSVMClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
     """
 
     solver = "tracking-2"
@@ -230,7 +758,7 @@ class TrackingSVMClassifier(OnlineClassifier):
 
     @property
     def one_by_one(self) -> bool:
-        """All but the batch machine do."""
+        """Whether each example is predicted before it is learned: with all algorithms except 'batch'."""
         return self.algorithm != "batch"
 
     def _batch(self, examples: int) -> int:
@@ -239,10 +767,7 @@ class TrackingSVMClassifier(OnlineClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetClassifier(EpochClassifier):
-    """Solvers that hold at most `budget` points, without a bias. Further parameters: EpochClassifier.
-
-    precision: "float32" or "float64", of points and kernel values.
-    """
+    """The base of solvers that hold at most `budget` points, without a bias."""
 
     budget: int = 500
     precision: str = "float32"
@@ -250,13 +775,7 @@ class BudgetClassifier(EpochClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MergingClassifier(BudgetClassifier, BoundedClassifier):
-    """Solvers whose points merge. Further parameters: BudgetClassifier, BoundedClassifier.
-
-    maintenance: what makes way for one point more: "merge" (rbf alone), "project" or "remove"; None for "merge" with
-    rbf, else "project". merging: finds the place of a merged point by "table" or "golden" section. averaging: examples
-    that the average of the coefficients spans that predicts; None: they predict themselves. nearest: points that take
-    over what a merge takes from that average, from 1 to 200; None for 19 with a budget of up to 200, else 3.
-    """
+    """The base of solvers whose points merge."""
 
     maintenance: str | None = None
     merging: str = "table"
@@ -266,12 +785,95 @@ class MergingClassifier(BudgetClassifier, BoundedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BSCAClassifier(MergingClassifier):
-    """Budgeted stochastic coordinate ascent (Qaadan, Schueler and Glasmachers, ICPRAM 2019).
+    """BSCA, budgeted stochastic coordinate ascent: an SVM without a bias of at most `budget` points.
 
-    step_max: the longest step at first, in units of 1 / k(x, x), or None. step_decay: examples after which it is
-    1 / sqrt(2) of that. step_least: what it shrinks to. extra_steps: further steps at each example, on the last
-    `reservoir` ones. remembered: examples whose coefficient is known again in a further epoch. Further parameters:
-    MergingClassifier.
+    Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 2. With averaging=None and step_max=None it is the paper's
+    plain form.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    step_max : float or None, default 2.0
+        Longest step at first, in units of 1 / k(x, x). None: no bound, as in the paper.
+    step_decay : float, default 1000.0
+        Examples after which that bound has shrunk to 1 / sqrt(2).
+    step_least : float, default 0.25
+        Lower limit of that bound.
+    extra_steps : int, default 0
+        Further steps after each example, on recent examples.
+    reservoir : int, default 1000
+        Recent examples kept for these steps.
+    remembered : int, default 131072
+        Examples whose coefficients are still known in a further epoch.
+    maintenance : {'merge', 'project', 'remove'} or None, default None
+        How the budget is kept: two points merge (rbf only), or a point is projected onto the rest, or removed. None:
+        'merge' with rbf, else 'project'.
+    merging : {'table', 'golden'}, default 'table'
+        How the place of a merged point is found: by a table, or by golden section search.
+    averaging : int or None, default 1000
+        Examples that the running average of the coefficients spans; the average predicts. None: the present
+        coefficients predict, as in the paper.
+    nearest : int or None, default None
+        Points, from 1 to 200, that take over what a merge takes from the average. None: 19 with a budget of up to 200,
+        else 3.
+    budget : int, default 500
+        Most points held; the least useful make way.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    BSGDClassifier : By gradient descent on the primal.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import BSCAClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = BSCAClassifier(C=10.0, budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.96
     """
 
     solver = "bsca"
@@ -286,10 +888,86 @@ class BSCAClassifier(MergingClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BSGDClassifier(MergingClassifier):
-    """Budgeted stochastic gradient descent (Wang, Crammer and Vucetic, JMLR 13, 2012).
+    """BSGD, budgeted stochastic gradient descent: an SVM without a bias of at most `budget` points.
 
-    Its lambda is `regularization`, or 1 / (C examples) where that is None. examples: None for the number of those that
-    `fit` is given, and 10,000 in partial_fit. Further parameters: MergingClassifier.
+    Wang, Crammer and Vucetic, JMLR 13, 2012 (Pegasos on a budget).
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Price of an error, > 0, through lambda = 1 / (C n); without effect if regularization is given.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    regularization : float or None, default None
+        lambda of the objective, > 0. None: 1 / (C n).
+    examples : int or None, default None
+        n in lambda = 1 / (C n). None: the number of examples in `fit`, 10,000 in `partial_fit`.
+    maintenance : {'merge', 'project', 'remove'} or None, default None
+        How the budget is kept: two points merge (rbf only), or a point is projected onto the rest, or removed. None:
+        'merge' with rbf, else 'project'.
+    merging : {'table', 'golden'}, default 'table'
+        How the place of a merged point is found: by a table, or by golden section search.
+    averaging : int or None, default 1000
+        Examples that the running average of the coefficients spans; the average predicts. None: the present
+        coefficients predict, as in the paper.
+    nearest : int or None, default None
+        Points, from 1 to 200, that take over what a merge takes from the average. None: 19 with a budget of up to 200,
+        else 3.
+    budget : int, default 500
+        Most points held; the least useful make way.
+    precision : {'float32', 'float64'}, default 'float32'
+        Precision of points and kernel values.
+    epochs : int, default 1
+        Passes of `fit` over the data.
+    shuffle : bool, default True
+        Whether `fit` shuffles the data before each pass.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    BSCAClassifier : By coordinate ascent on the dual.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import BSGDClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = BSGDClassifier(C=10.0, budget=50, random_state=0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.95
     """
 
     solver = "bsgd"
@@ -304,10 +982,72 @@ class BSGDClassifier(MergingClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExactSVMClassifier(BoundedClassifier):
-    """The optimum after every example, by exact increments in float64 (Diehl and Cauwenberghs, IJCNN 2003).
+    """The exact optimum after every example, by increments in float64, with a bias.
 
-    points_max, when_full, cache_size: as of DualClassifier. solver_ can also unlearn examples, by their row in X, and
-    gives exact leave-one-out errors. Further parameters: BoundedClassifier.
+    Diehl and Cauwenberghs, IJCNN 2003. ``solver_`` can also unlearn examples, by their row in X, and has exact
+    leave-one-out errors.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto', default 'scale'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int, default 3
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float, default 0.0
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None, default None
+        'auto' brings the columns to one scale, as a server does; None takes X as it is.
+    class_weight : dict, 'balanced' or None, default None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    points_max : int, default 100000
+        Most points that may be held.
+    when_full : {'refuse', 'remove'}, default 'refuse'
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float, default 256
+        Memory of cached kernel rows, in MiB.
+    random_state : int, RandomState or None, default None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool, default False
+        Whether `fit` goes on from the previous fit: by further epochs if X, y and weights are the same, else by more
+        examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, in the order of the columns of decision values.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
+
+    See Also
+    --------
+    SMOClassifier : The same optimum in batches, in float32.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hinged.sklearn import ExactSVMClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = ExactSVMClassifier(C=10.0).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.97
+    >>> model.solver_.leave_one_out_error() < 0.1
+    True
     """
 
     solver = "exact"

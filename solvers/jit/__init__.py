@@ -1,22 +1,22 @@
-"""How the solvers are compiled. All that overrides numba is in this room.
+"""How the solvers are compiled. Everything that overrides numba is in this package.
 
-compiled.py   with which options: no fast-math, without Python's lock, division as in C
-forms.py      what Python calls and what compiled code calls are compiled apart: a third less to compile
+compiled.py   the options: no fast-math, without Python's lock, division as in C
+forms.py      the function for Python and the function for compiled code are compiled apart: a third less to compile
 handed.py     a tuple of arrays is one pointer, not hundreds of arguments: a fifth less to compile, and quicker calls
-cache.py      where compiled code lies: by a hash of all sources, each file behind a digest; a wheel may bring it
-crew.py       processes that compile beside a server, which would keep the compiler's memory
+cache.py      the cache of compiled code, named by a hash of all sources; each file has a digest; a wheel may bring code
+crew.py       processes that compile beside a server, which would otherwise keep the compiler's memory
 
-What is run so that it is compiled stands above this room, in warm.py. ADR 51 says why, and what was tried and left.
+warm.py, above this package, runs what must be compiled. ADR 51 gives the reasons, and what was tried and dropped.
 
-What of numba is overridden:
+These parts of numba are overridden:
 
 - `Dispatcher`: a `Step` sends the type inference and the lowering of callers to its `Inner` form, which enters no code
   that Python could call (`get_call_template`, `get_overload`, `add_overload`).
 - `CompilerBase`, `NativeLowering`, `JITCodeLibrary`: an `Inner` form is lowered to bitcode, and neither optimised nor
-  emitted, for its callers do both.
-- `NullCache`: numba's cache is replaced. What is kept of a function `CompileResult` says, as for numba's own cache.
-- `DataModel`, and by public decorators typing, unboxing and attributes, for tuples that are `handed` alone.
+  emitted, because its callers do both.
+- `NullCache`: replaces numba's cache. `CompileResult` says what is kept of a function, as for numba's own cache.
+- `DataModel`, and by public decorators typing, unboxing and attributes, only for tuples that are `handed`.
 
-When a new numba comes, raise its upper bound in pyproject.toml and run tests/solvers/jit. test_insides.py compares the
-source of each inside with what it was, and names those that have changed: read these, and record them anew.
+For a new numba, raise its upper bound in pyproject.toml and run tests/solvers/jit. test_insides.py compares the source
+of each overridden part with its recorded source and names the parts that changed. Read those, then record them again.
 """

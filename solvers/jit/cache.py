@@ -1,16 +1,16 @@
-"""Where compiled code lies: on disk, a file for each form of a function and its types.
+"""The cache of compiled code on disk: a file for each form of a function and its types.
 
-The folder is the user's cache folder or NUMBA_CACHE_DIR, and below it a hash of all sources that may be compiled: an
-edit anywhere starts a fresh folder, and every checkout or installation of the same sources shares one. (numba's own
-cache does not notice an edit in another file than the function's own, and knows a file by its path.)
+The folder is the user's cache folder or NUMBA_CACHE_DIR, and below it a hash of all sources that may be compiled. An
+edit anywhere starts a fresh folder, and all checkouts and installations of the same sources share one. (numba's own
+cache does not notice an edit outside of the function's own file, and knows a file by its path.)
 
-Several processes may fill a folder at once: a file is named by what it has, and appears whole. It begins with a digest
-of the rest: what is damaged counts as not there, so it is compiled again and replaced. What cannot be written is
-compiled by each process for itself.
+Several processes may fill a folder at once: a file is named by what it holds and appears whole. It begins with a digest
+of the rest. A damaged file counts as missing, so its function is compiled again and the file replaced. Where the folder
+cannot be written, each process compiles for itself.
 
-A wheel may bring code along, for a kind of processor (`KINDS`). It is read, and never written, where the user's folder
-has none for this very processor, if sources, Python and numba are those that it was compiled of, and this processor is
-of the kind. Code is the same to the bit for every processor (compiled.py), so one may be taken for the other.
+A wheel may bring code for a kind of processor (`KINDS`). The code is read, never written, where the user's folder has
+none for this very processor, if sources, Python and numba are the same and this processor is of the kind. Code gives
+the same bits on every processor (compiled.py), so either code may be used.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 
 SOLVERS = Path(__file__).parent.parent
 BROUGHT = SOLVERS.parent / "compiled"
-"""What a wheel brought along, where it did."""
+"""Compiled code that a wheel brought, if it did."""
 NOTHING_COMPILED = ("estimators", "warm.py", "jit/crew.py")
-"""Folders and files of which compiled code has nothing."""
+"""Folders and files that are no part of compiled code."""
 V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3")
 KINDS = {"x86_64": ("x86-64-v3", V3), "AMD64": ("x86-64-v3", V3), "aarch64": ("generic", ())}
-"""The processor that a wheel's code is compiled for, as LLVM calls it, and what one must have to run it."""
+"""The processor that a wheel's code is compiled for, in LLVM's name, and the features needed to run it."""
 KIND, NEEDED = KINDS.get(platform.machine(), ("", ()))
 DIGEST = 16  # bytes
 SUFFIX = ".code"
@@ -66,7 +66,7 @@ STATE = _sources()
 
 
 def _folder() -> Path:
-    """NUMBA_CACHE_DIR, or the user's, or where that cannot be written, as in a container, the temporary one."""
+    """NUMBA_CACHE_DIR, or the user's cache folder, or if that cannot be written (in a container) the temporary one."""
     chosen = cast("Any", numba.config).CACHE_DIR
     if chosen:
         return Path(chosen)
@@ -79,21 +79,21 @@ def _folder() -> Path:
 
 
 FOLDER = _folder() / STATE
-"""Where code of these sources lies."""
+"""The folder with the compiled code of these sources."""
 
 
 def compiled_so_far() -> int:
-    """How many functions lie there, each form for each of its types."""
+    """How many compiled functions are in the folder, counting each form for each of its types."""
     return sum(1 for _ in FOLDER.rglob(f"*{SUFFIX}"))
 
 
 class NotCompiled(Exception):
-    """The cache lacks a function, in `only_loading`."""
+    """The cache lacks a function, within `only_loading`."""
 
 
 @contextmanager
 def only_loading() -> Iterator[None]:
-    """In this thread nothing is compiled meanwhile: NotCompiled instead."""
+    """Within this context, this thread compiles nothing; it raises NotCompiled instead."""
     _here.only_loading = True
     try:
         yield
@@ -105,9 +105,9 @@ _here = threading.local()
 
 
 class Cache(NullCache):
-    """Of one form of a function of a module: each file has the code for some types, and these.
+    """The cache of one form of a function of a module: each file has the code for some types, and the types.
 
-    rebuild: what the form is in memory, of its context and of what numba keeps.
+    rebuild: makes the form in memory from its context and from what numba keeps.
     """
 
     def __init__(self, function: Any, form: str = "", rebuild: Callable[..., Any] = CompileResult._rebuild) -> None:  # noqa: SLF001
@@ -134,8 +134,8 @@ class Cache(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a function for these types, or go on without: it is compiled all the same."""
-        if data.library.has_dynamic_globals:  # an address of this process
+        """Keep a function for these types. If it cannot be kept, go on: it is compiled all the same."""
+        if data.library.has_dynamic_globals:  # it holds an address of this process
             return
         try:
             _write(FOLDER / self._file(sig, data.codegen.magic_tuple()), dumps((sig, data._reduce())))  # noqa: SLF001
@@ -151,7 +151,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _read(file: Path) -> Any:
-    """What a file has; OSError if it is not there, or not as it was written."""
+    """The content of a file; OSError if it is missing or damaged."""
     content = file.read_bytes()
     digest, data = content[:DIGEST], content[DIGEST:]
     if _digest(data) != digest:
@@ -160,7 +160,7 @@ def _read(file: Path) -> Any:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """It appears as a whole. After a loss of power it may be damaged, which its digest tells."""
+    """Write a file that appears as a whole. A loss of power may damage it; its digest shows that."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{uuid4().hex}")
     try:

@@ -1,9 +1,9 @@
-"""The one place that decides how numba compiles; where code is kept, cache.py says.
+"""The only place that decides how numba compiles; cache.py decides where code is kept.
 
-No function is compiled with any part of numba's fast-math. Without it LLVM neither reorders arithmetic nor fuses a
-multiplication with an addition, and vector instructions round like scalar ones: so compiled code gives the same bits on
-every processor, as long as it calls no function of the C library but such as round nothing
-(core/elementary.py). Sums for which order may be given up have an order of their own: core/simd/lanes.py.
+No function uses any part of numba's fast-math. Without it LLVM neither reorders arithmetic nor fuses a multiplication
+with an addition, and vector instructions round like scalar instructions. So compiled code gives the same bits on every
+processor, as long as it calls no function of the C library that rounds (core/elementary.py). Sums whose order may be
+given up have a fixed order of their own: core/simd/lanes.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hinged.solvers.jit.forms import Step
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-# Whether references are counted, `_nrt`, has to be said: what is not said a function takes from its caller.
+# `_nrt`, whether references are counted, must be set: a function takes an option that is not set from its caller.
 OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": True}
 
 
@@ -26,10 +26,10 @@ def compiled(function: F) -> F:
 
 
 def in_place(function: F) -> F:
-    """The same for a step that makes no array and returns none: it counts no references to the arrays that it is given.
+    """Compile a step that makes no array and returns none: it counts no references to the arrays that it is given.
 
-    Elsewhere each array that is taken out of a tuple, and each slice, is counted up and down again, by two locked
-    instructions: of short loops that was half the time. numba refuses to compile a step that makes or returns an array;
-    one that calls a `compiled` function that returns an array would never free it.
+    Otherwise each array taken out of a tuple, and each slice, is counted up and down again by two locked instructions;
+    in short loops that was half of the time. numba refuses to compile a step that makes or returns an array. A step
+    that calls a `compiled` function that returns an array would never free that array.
     """
     return cast("F", Step(function, OPTIONS | {"_nrt": False}))

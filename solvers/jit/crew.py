@@ -1,6 +1,6 @@
-"""Processes beside this one that compile: a process that compiled holds the compiler's 300 MiB to its end.
+"""Processes that compile beside this process, which would otherwise hold the compiler's 300 MiB to its end.
 
-Each runs a program of its own to the end, and leaves what it had to compile in the cache, where the others find it.
+Each runs its own program to the end and leaves what it compiled in the cache, where other processes find it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if sys.platform != "win32":
     import fcntl
 
 POLL_S = 0.02
-BESIDE_NICE = 5  # of processes beside a server that answers requests: these come first
+BESIDE_NICE = 5  # niceness of compiling processes beside a server that answers requests: the requests come first
 
 
 def compile_beside(
     programs: Sequence[Sequence[str]], is_there: Callable[[], bool], meanwhile: Callable[[], None], *, beside: bool
 ) -> str:
-    """Have each program run by a process: what went wrong with the first, "" if nothing did. The others end with it.
+    """Run each program in a process; return what went wrong with the first, "" if nothing did. Then end the rest.
 
-    programs: arguments of Python. is_there: whether others have compiled it all, once this one has its turn: one
-    process or thread compiles for this cache at a time. meanwhile: called all the while; what it raises ends the
-    processes. beside: requests are answered meanwhile.
+    programs: arguments of Python. is_there: whether everything is compiled by now; asked once this process has its
+    turn, because one process or thread at a time compiles for this cache. meanwhile: called all the while; if it
+    raises, the processes end. beside: whether requests are answered meanwhile.
     """
     with _alone(meanwhile), ExitStack() as stack:
         if is_there():
@@ -47,8 +47,8 @@ def compile_beside(
 
 @contextmanager
 def _process(program: Sequence[str], *, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with exactly the packages of this one, out of reach of Ctrl-C; it is killed in the end."""
-    colourless = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}  # of messages that nobody sees
+    """A process with exactly the packages of this process, out of reach of Ctrl-C; it is killed at the end."""
+    colourless = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}  # nobody sees its messages
     process = subprocess.Popen(  # noqa: S603  ourselves
         [sys.executable, "-P", *program],
         env=os.environ | colourless | {"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -58,7 +58,7 @@ def _process(program: Sequence[str], *, beside: bool) -> Iterator[subprocess.Pop
     with process:
         try:
             if beside and hasattr(os, "setpriority"):
-                with suppress(OSError):  # it has ended
+                with suppress(OSError):  # the process has ended
                     os.setpriority(os.PRIO_PROCESS, process.pid, BESIDE_NICE)
             yield process
         finally:
@@ -66,27 +66,27 @@ def _process(program: Sequence[str], *, beside: bool) -> Iterator[subprocess.Pop
 
 
 def begin() -> None:
-    """What such a process does first."""
+    """Prepare a compiling process: end it with its parent, and collect no garbage."""
 
     def end_with_parent() -> None:
-        os.read(0, 1)  # returns when the parent ends, by whatever end
+        os.read(0, 1)  # returns when the parent ends, however it ends
         os._exit(0)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    gc.disable()  # a compiler keeps nearly all that it makes: a tenth less of its time
+    gc.disable()  # a compiler keeps nearly all that it makes: this saves a tenth of its time
 
 
 @contextmanager
 def _alone(meanwhile: Callable[[], None]) -> Iterator[None]:
-    """One thread of one process of this cache at a time, where the system has such a lock."""
+    """Let one thread of one process at a time use this cache, where the system has such a lock."""
     with ExitStack() as stack:
         if sys.platform != "win32":
-            with suppress(OSError):  # a folder that cannot be written, a file system without locks
+            with suppress(OSError):  # a folder that cannot be written, or a file system without locks
                 cache.FOLDER.mkdir(parents=True, exist_ok=True)
                 folder = os.open(cache.FOLDER, os.O_RDONLY)
                 stack.callback(os.close, folder)
                 while True:
-                    with suppress(BlockingIOError):  # another one has it
+                    with suppress(BlockingIOError):  # another process or thread has the lock
                         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         break
                     meanwhile()

@@ -1,10 +1,10 @@
 """How a function is compiled that other compiled functions call.
 
-numba makes three things of a function: what Python calls it by, machine code of it with all that it calls, and
-bitcode to be linked into compiled callers, which is optimised there again: the code at the end of a chain of calls as
-often as the chain is long. So a function has two forms here. What Python calls, a `Step`, is numba's own. What
-compiled code calls is the `Inner` form: lowered, and neither optimised nor emitted, nor to be called from Python.
-Each is compiled, and kept in the cache, when somebody needs it. The arithmetic is the same (compiled.py).
+numba makes three things of a function: an entry for Python, machine code of the function with all that it calls, and
+bitcode that is linked into compiled callers and optimised there again. So the code at the end of a chain of calls is
+compiled as often as the chain is long. Here a function has two forms instead. Python calls a `Step`, which is numba's
+own form. Compiled code calls the `Inner` form, which is lowered, but neither optimised nor emitted, and which Python
+cannot call. Each form is compiled and cached when it is first needed. The arithmetic is the same (compiled.py).
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from hinged.solvers.jit.cache import Cache
 
 
 class AsItIs(JITCodeLibrary):
-    """What LLVM's passes over a whole module have nothing to do for."""
+    """A library for which LLVM's passes over a whole module have nothing to do."""
 
     def _optimize_final_module(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Library(AsItIs):
-    """LLVM's form of a function and of all that it calls, to be linked into callers, who optimise it."""
+    """LLVM's form of a function and all that it calls, to be linked into callers, which optimise it."""
 
     def _finalize_final_module(self) -> None:
-        """Nothing of it is executed."""
+        """Emit nothing: none of it is executed."""
         self._finalize_dynamic_globals()
         self._finalized = True
 
     def serialize_using_object_code(self) -> tuple[str, bytes]:
-        """Its form in the cache: there is no object code."""
+        """Its form in the cache: bitcode, because there is no object code."""
         self._ensure_finalized()
         return self.name, self._final_module.as_bitcode()
 
     @classmethod
     def read(cls, codegen: Any, form: tuple[str, bytes]) -> Library:
-        """A library by its form in the cache."""
+        """A library from its form in the cache."""
         name, bitcode = form
         library = cls(codegen, name)
         library._final_module = llvm.parse_bitcode(bitcode)
@@ -53,9 +53,9 @@ class Library(AsItIs):
 
 
 def place_environment(target: Any, fndesc: Any, env: Any) -> None:
-    """Tell code where the Python objects of a function are, which it needs to print and to raise what is not constant.
+    """Tell compiled code where the Python objects of a function are; it needs them to print and to raise exceptions.
 
-    numba does so for what it emits. Of what only callers emit, the place is emitted by itself, and shared by them.
+    numba does so for code that it emits. For code that only callers emit, the place is emitted separately and shared.
     """
     codegen = target.codegen()
     library = AsItIs(codegen, f"objects of {fndesc.env_name}")
@@ -67,7 +67,7 @@ def place_environment(target: Any, fndesc: Any, env: Any) -> None:
 
 
 class _Key:
-    """By which numba finds a function that is called, where there is none that Python could call."""
+    """The key by which numba finds a called function that has no entry for Python."""
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -88,7 +88,7 @@ class _Lowering(NativeLowering):
 
 
 class _Compiler(CompilerBase):
-    """numba's own passes but for the lowering."""
+    """numba's own passes, except for the lowering."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -98,14 +98,14 @@ class _Compiler(CompilerBase):
 
 
 def _rebuilt(target: Any, form: Any, fndesc: Any, env: Any, signature: Any, *_: Any) -> Any:
-    """What compiled code calls, by what the cache has."""
+    """The form for compiled callers, from the cache."""
     library = Library.read(target.codegen(), form)
     given = {"fndesc": fndesc, "environment": env, "signature": signature, "library": library, "entry_point": _Key()}
     return cast("Any", compile_result)(target_context=target, typing_context=target.typing_context, **given)
 
 
 class Inner(CPUDispatcher):
-    """A function for compiled code that calls it."""
+    """The form of a function that compiled code calls."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -113,13 +113,13 @@ class Inner(CPUDispatcher):
         self._cache = Cache(function, "-inner", _rebuilt)
 
     def add_overload(self, cres: Any) -> None:
-        """Know a variant: Python cannot call it."""
+        """Register a variant. Python cannot call it."""
         place_environment(cres.target_context, cres.fndesc, cres.environment)
         self.overloads[tuple(cres.signature.args)] = cres
 
 
 class Step(CPUDispatcher):
-    """A function for Python; `inner` is what compiled code calls."""
+    """The form of a function that Python calls; compiled code calls `inner`."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         super().__init__(function, targetoptions=options | {"no_cfunc_wrapper": True})
@@ -127,7 +127,7 @@ class Step(CPUDispatcher):
         self.inner = Inner(function, options)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """For the type inference of a caller. A constant is a number as any other: it makes no variant of its own."""
+        """For the type inference of a caller. A constant has the type of any other number: it makes no variant."""
         plain = {name: unliteral(each) for name, each in kws.items()}
         return self.inner.get_call_template([unliteral(each) for each in args], plain)
 

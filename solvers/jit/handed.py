@@ -1,10 +1,10 @@
 """How compiled code is handed a tuple of arrays: by one pointer to it.
 
-numba hands on each array of a tuple in its five and more values. A machine of twenty arrays was more than a hundred
-arguments of each call, and each use of such a tuple took it apart. A tuple of a class that is `handed` lies where the
-function that Python calls has its variables; what that calls gets the address.
+numba hands on each array of a tuple as its five or more values. A machine of twenty arrays meant more than a hundred
+arguments in each call, and each use of the tuple took it apart. A tuple of a class that is `handed` lies where the
+function that Python calls has its variables; functions called from there get the address.
 
-Python makes these tuples. One that compiled code makes is handed on as numba does it, and none is returned.
+Python makes these tuples. A tuple that compiled code makes is handed on in numba's way, and none can be returned.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_
 from numba.core.pythonapi import NativeValue
 from numba.extending import typeof_impl, unbox
 
-KNOWN = ir.values.ArgumentAttributes._known  # noqa: SLF001  which of two names it has
+KNOWN = ir.values.ArgumentAttributes._known  # noqa: SLF001  shows which of two names llvmlite knows
 ATTRIBUTES = ("noalias", "nonnull", "readonly", "captures(none)" if "captures(none)" in KNOWN else "nocapture")
-"""Of an address: nothing is written to what is there, and nobody keeps it."""
+"""Attributes of an address: nobody writes to what is there, and nobody keeps the address."""
 
 C = TypeVar("C", bound=type[tuple[Any, ...]])
 
@@ -43,7 +43,7 @@ def _typeof(value: Any, context: Any) -> Handed:
 
 @register_default(Handed)
 class _Model(DataModel):
-    """An address, whatever the use. What it points to belongs to the outermost function, which counts references."""
+    """An address in every use. The outermost function owns what it points to, and counts its references."""
 
     def __init__(self, manager: Any, kind: Handed) -> None:
         super().__init__(manager, kind)
@@ -81,7 +81,7 @@ def _item(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 @unbox(Handed)  # type: ignore[untyped-decorator]
 def _unbox(kind: Handed, value: Any, c: Any) -> NativeValue:
-    """Lay a tuple down where the function that Python calls has its variables, until that returns."""
+    """Put a tuple where the function that Python calls has its variables, until that function returns."""
     builder, cleanups = c.builder, []
     failed = cgutils.alloca_once_value(builder, cgutils.false_bit)
     address = cgutils.alloca_once(builder, c.context.data_model_manager[kind].struct)
@@ -95,7 +95,7 @@ def _unbox(kind: Handed, value: Any, c: Any) -> NativeValue:
     def cleanup() -> None:
         for each in reversed(cleanups):
             each()
-        if c.context.enable_nrt:  # numba does so for what it hands on part by part
+        if c.context.enable_nrt:  # numba does the same for arrays that it hands on one by one
             for index, each in enumerate(kind.types):
                 given = c.builder.load(cgutils.gep_inbounds(c.builder, address, 0, index))
                 c.context.nrt.decref(c.builder, each, given)

@@ -1,1 +1,1 @@
-"""Solvers that step once for each example: perceptrons, NORMA, Pegasos, random features, projections."""
+"""Solvers that take one step per example: perceptrons, gradient descent, random features, projections."""

@@ -1,16 +1,16 @@
 """Fourier online gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016, algorithm 1).
 
-Online gradient descent on weights over random Fourier features (Rahimi and Recht, NIPS 20, 2007) in place of points:
+Online gradient descent on weights over random Fourier features (Rahimi and Recht, NIPS 20, 2007) instead of points:
 
     z(x) = D^-1/2 (cos(omega_1.x), .., cos(omega_D.x), sin(omega_1.x), .., sin(omega_D.x)),   f(x) = w.z(x)
 
-z(x).z(x') has the mean k(x, x') where omega is drawn from the kernel's Fourier transform: normal with variance 2 gamma
-for the RBF kernel, Cauchy with scale gamma for the Laplacian, independently for each input feature. The paper leaves
-out D^-1/2; with it one learning rate serves whatever D, and is that of OGD. No bias, no points.
+z(x).z(x') has the mean k(x, x') if omega is drawn from the kernel's Fourier transform: normal with variance 2 gamma for
+the RBF kernel, Cauchy with scale gamma for the Laplacian, independently for each input feature. The paper omits D^-1/2;
+with it, the learning rate of OGD serves for any D. No bias, no points.
 
-omega  (dim, D) float32 or float64  drawn from the seed, shared by all columns
-w      (K, 2D) float64              weights of each column
-counts (3,) int64                   no points, steps, examples learned
+omega  (dim, D) float32 or float64  drawn from the seed, shared by all columns.
+w      (K, 2D) float64              weights of each column.
+counts (3,) int64                   0 points, steps, examples learned.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from hinged.solvers.online.rules import ETA_MAX
 
 Array = np.ndarray[Any, Any]
 
-COSINE_WORK = 40  # of a feature, for its cosine or sine, and of a direction that is drawn
+COSINE_WORK = 40  # work of a feature's cosine or sine, or of drawing a frequency
 DRAWS_MAX = 2**26
-"""Entries of omega: half a gigabyte in float64."""
+"""Limit of the entries of omega: half a gigabyte in float64."""
 
 
 TRANSFORMED = (RBF, LAPLACIAN)
-"""Kernels of which `draw_omega` knows the Fourier transform."""
+"""Kernels whose Fourier transform `draw_omega` knows."""
 KERNELS_OF_FOGD = tuple(NAME_OF[code] for code in TRANSFORMED)
 
 
@@ -108,7 +108,7 @@ def decide_features(omega, w, indptr, indices, values, scores):
 
 @compiled
 def learn_features(omega, w, counts, eta, weights, seen, indptr, indices, values, classes, again, scores):
-    """Learn a batch: w <- w + eta y z(x) where y f(x) <= 1. Arguments: solvers/dual/lasvm.py."""
+    """Learn a batch: w <- w + eta y z(x) where y f(x) <= 1. Arguments: as in dual/lasvm.py."""
     z = np.empty(w.shape[1], values.dtype)
     for r in range(classes.shape[0]):
         own = classes[r]
@@ -127,7 +127,7 @@ def learn_features(omega, w, counts, eta, weights, seen, indptr, indices, values
 
 
 def parts_of(rows: Rows, w: Array) -> Iterator[tuple[int, int]]:
-    """Begin and end of the parts of a batch that one call takes which computes their features."""
+    """Begin and end of the parts of a batch, each small enough for one call that computes features."""
     m, (columns, features) = len(rows), w.shape
     at_once = turns.portion(features * (COSINE_WORK + columns + int(rows.indptr[-1]) / max(m, 1)))
     return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
@@ -135,7 +135,7 @@ def parts_of(rows: Rows, w: Array) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class FeatureView:
-    """The directions, and a copy of the weights."""
+    """The frequencies, and a copy of the weights."""
 
     omega: Array
     w: Array
@@ -143,7 +143,7 @@ class FeatureView:
 
     @property
     def size(self) -> int:
-        """Features that a row takes."""
+        """Features computed for a row."""
         return int(self.w.shape[1])
 
     def decision(self, rows: Rows) -> Array:
@@ -158,7 +158,7 @@ class FeatureView:
 
 
 class FOGD(Solver):
-    """Online gradient descent over random Fourier features; RBF and Laplacian kernels. Others: solvers/core/solver.py.
+    """Online gradient descent over random Fourier features; RBF and Laplacian kernels. Other parameters: `Solver`.
 
     frequencies: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
     """
@@ -170,13 +170,13 @@ class FOGD(Solver):
         kernel: Kernel,
         dim: int,
         *,
-        frequencies: Annotated[int, Ge(1), Lt(2**31), "random frequencies, two features each"] = 1000,
+        frequencies: Annotated[int, Ge(1), Lt(2**31), "random frequencies; each gives two features"] = 1000,
         eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
         if kernel.code not in TRANSFORMED:
-            raise ValueError(f"kernel must be {' or '.join(KERNELS_OF_FOGD)}: others have no random Fourier features")
+            raise ValueError(f"kernel must be {' or '.join(KERNELS_OF_FOGD)}: only these have random Fourier features")
         if frequencies > DRAWS_MAX // dim:
             raise ValueError(f"frequencies times dim must be at most {DRAWS_MAX}, got {frequencies} * {dim}")
         self.eta = float(eta)
@@ -201,12 +201,12 @@ class FOGD(Solver):
 
     @property
     def live(self) -> int:
-        """Points held: none."""
+        """Points held: 0."""
         return 0
 
     @property
     def room(self) -> int:
-        """Examples that may come: as many as there are."""
+        """Examples that may come: any number."""
         return UNBOUNDED
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
@@ -223,27 +223,27 @@ class FOGD(Solver):
         return scores
 
     def drop(self, keys: Array) -> None:
-        """Nothing goes: no example has anything of its own here."""
+        """Do nothing: the solver keeps nothing of single examples."""
 
     def view(self) -> FeatureView:
         """The state as predictions may read it while learning goes on."""
         return FeatureView(self.omega, self.w.copy(), np.zeros(self.columns))
 
     def certificate(self) -> Certificate:
-        """Steps; there are no points and no kernel values."""
+        """Steps only; there are no points and no kernel values."""
         return certificate_of(support_vectors=0, points=0, kernel_evaluations=0, steps=int(self.counts[STEPS]))
 
     def memory_bytes(self) -> int:
-        """Memory of directions and weights, bytes."""
+        """Memory of frequencies and weights, in bytes."""
         return self.omega.nbytes + self.w.nbytes
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on; `random` is what omega is drawn from."""
+        """Return as arrays all that the next prediction or update depends on; omega is drawn again from `random`."""
         kept = {name: getattr(self, name).copy() for name in ("w", "seen", "weights", "random")}
         return {**kept, "counts": self.counts[STEPS:].copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         seen, weights = self._read_seen(checked)
         random = checked.take("random", np.uint64, (1,))
@@ -256,7 +256,7 @@ class FOGD(Solver):
         self.w, self.counts, self.seen, self.weights, self.random = w, counts, seen, weights, random
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine): weights that soon overflow."""
+        """Refuse a state that learning cannot reach (Solver.examine): weights that would soon overflow."""
         super().examine()
         if np.abs(self.w).max(initial=0.0) > REACHED_MAX:
             raise ValueError(f"w must be within {REACHED_MAX:g}, got {np.abs(self.w).max():g}")

@@ -1,14 +1,14 @@
-"""Learning by a rule over a kernel expansion: what perceptrons and online gradient descent have in common.
+"""Learning by a rule over a kernel expansion: the common part of perceptrons and online gradient descent.
 
-An example is seen once: y f(x) is compared with a margin, the example may join the expansion with a coefficient, and
-on a budget a point makes way for it. The algorithms (perceptrons.py) differ in a few numbers and the removal
-step, their `UpdateRule`. Coefficients are signed, there is no bias, and an example with k(x, x) = 0 cannot change f.
-Arrays: solvers/core/coefficients.py; some rules keep sums in `smooth`, and in
+An example is seen once: y f(x) is compared with a margin, and the example may join the expansion with a coefficient; on
+a budget a point then makes way for it. The algorithms (perceptrons.py) differ in a few numbers and in the removal step:
+their `UpdateRule`. Coefficients are signed, there is no bias, and an example with k(x, x) = 0 cannot change f.
+Arrays: core/coefficients.py. Some rules keep sums in `smooth` and in
 
-tally  (K, 2) float64   of each column: examples visited if the rule averages; mistakes and Q if it forgets
+tally  (K, 2) float64   per column: examples visited, if the rule averages; mistakes and Q, if it forgets.
 
-With several columns an example becomes a point if any column takes it, the budget counts points, and one removal
-serves all columns.
+With several columns an example becomes a point if any column takes it. The budget counts points, and one removal serves
+all columns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Array = np.ndarray[Any, Any]
 
 
 class OnlineExpansion(CoefficientExpansion):
-    """What learns row by row over an expansion, here and in projections.py; budget: points held at most."""
+    """An expansion that learns row by row, here and in projections.py; budget: most points held."""
 
     budget: int | None = None
 
@@ -77,14 +77,14 @@ class OnlineExpansion(CoefficientExpansion):
 
     @abstractmethod
     def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
-        """Learn rows begin..; returns (rows done, why it stopped)."""
+        """Learn rows begin..; return (rows done, why it stopped)."""
 
     def _spread(self) -> Array:
         """Scratch of `kernel_row`."""
         return np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         live = int((StateReader(state).take("class_of", np.int32, (None,)) != NONE).sum())
         if self.budget is not None and live > self.budget:
             raise ValueError(f"the state holds {live} points, more than the budget of {self.budget}")
@@ -92,7 +92,7 @@ class OnlineExpansion(CoefficientExpansion):
 
 
 class RuledExpansion(OnlineExpansion):
-    """An expansion that learns by a `UpdateRule`."""
+    """An expansion that learns by an `UpdateRule`."""
 
     rule: UpdateRule = UpdateRule()
     tally: Array
@@ -102,7 +102,7 @@ class RuledExpansion(OnlineExpansion):
         self.tally = np.zeros((0, 2))
 
     def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
-        # Where all points are held within their bounds again and again, these are of classes alone.
+        # BOGD clips all points to their bounds at every removal, so bounds can depend on the class alone.
         bounds = self.class_bounds if self.rule.removal == RESCALING else self.bounds
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, self.tally, self.rule, self.factors, bounds, self.seen,
@@ -129,11 +129,11 @@ class RuledExpansion(OnlineExpansion):
             self.tally[1] = old[0]
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays."""
+        """Return as arrays all that the next prediction or update depends on."""
         return super().state() | {"tally": self.tally.copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         columns = columns_of(checked.take("seen", np.int64, (None,)).size)
         tally = checked.take("tally", np.float64, (columns, 2), -MAGNITUDE_MAX, MAGNITUDE_MAX)
@@ -152,14 +152,14 @@ class RuledExpansion(OnlineExpansion):
         self.tally = tally
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine): what removals have cost is bounded, too."""
+        """Refuse a state that learning cannot reach (Solver.examine): the cost of removals is bounded too."""
         super().examine()
         if np.abs(self.tally).max(initial=0.0) > REACHED_MAX**2:
             raise ValueError(f"tally must be within {REACHED_MAX**2:g}")
 
 
 def check_shrinking(eta: float, lam: float) -> None:
-    """ValueError where coefficients would turn instead of shrink."""
+    """Refuse eta and lam (ValueError) with which coefficients would change sign instead of shrinking."""
     if not eta * lam < 1:
         raise ValueError(f"eta * lam must be < 1, got lam = {lam}, eta = {eta}")
 
@@ -172,7 +172,7 @@ class BudgetRuledExpansion(RuledExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "points, at most; the least useful make way"] = 500,
+        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; then a point makes way for each new point"] = 500,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

@@ -9,9 +9,9 @@
     BPAS                 Wang and Vucetic, AISTATS 2010 (BPA-S)
     BOGD                 Zhao, Wang, Wu, Jin and Hoi, ICML 2012 (uniform sampling)
 
-Each is a `UpdateRule` (online.py). The first three have no budget; at points_max they remove, if they are to, the
-point with the smallest |alpha k(x, .)|, of equals the oldest. C bounds the steps of BPAS and the coefficients of BOGD;
-the others do not use it. The weight of a class multiplies the steps of its examples, or their bound.
+Each is an `UpdateRule` (online.py). The first three have no budget; at points_max with when_full "remove" they remove
+the point with the smallest |alpha k(x, .)|, the oldest among equals. C bounds the steps of BPAS and the coefficients of
+BOGD; the other solvers do not use it. The weight of a class multiplies the steps of its examples, or their bound.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Perceptron(RuledExpansion):
 
 
 class AveragedPerceptron(RuledExpansion):
-    """The perceptron whose mean over all examples visited predicts.
+    """The averaged perceptron: the mean of the perceptron over all examples visited predicts.
 
-    Keeps alpha and smooth = sum over updates of (examples visited before it) times the update, so that the mean is
-    alpha - smooth / visited: an update costs the same however long the stream.
+    Keeps alpha and smooth = sum over updates of (examples visited before the update) times the update. The mean is then
+    alpha - smooth / visited, and an update costs the same however long the stream is.
     """
 
     rule = UpdateRule(averages=True)
@@ -68,9 +68,9 @@ class OGD(RuledExpansion):
 
 
 class BudgetPerceptron(BudgetRuledExpansion):
-    """The perceptron with margin beta, >= 0, that removes the point with the largest margin without itself.
+    """The perceptron with margin beta >= 0 that removes the point whose margin without itself is largest.
 
-    `smooth` holds f(x_i) of the points held. The newest point may be the one that goes.
+    `smooth` holds f(x_i) of the points held. The newest point may be removed too.
     """
 
     def __init__(
@@ -92,17 +92,17 @@ class RBP(BudgetRuledExpansion):
 
 
 class Forgetron(BudgetRuledExpansion):
-    """The perceptron that removes its oldest point, and before shrinks all coefficients as far as its bound asks."""
+    """The perceptron that removes its oldest point, after it has shrunk all coefficients as far as its bound asks."""
 
     rule = UpdateRule(removal=FORGETTING)
 
 
 class BPAS(BudgetRuledExpansion):
-    """Passive-aggressive learning, steps bounded by C times the weight of the class, that removes the point which
-    costs least when the newest takes over its projection.
+    """Passive-aggressive learning on a budget, with steps bounded by C times the weight of the class.
 
-    The paper minimises 1/2 |f' - f|^2 + C loss over the point to go and the new coefficient. For each point that
-    coefficient is the passive-aggressive step plus alpha_s k(x_s, x) / k(x, x); the loss is then the same for all.
+    It removes the point whose removal costs least when the newest point takes over its projection. The paper minimises
+    1/2 |f' - f|^2 + C loss over the point to go and the new coefficient. For each point that coefficient is the
+    passive-aggressive step plus alpha_s k(x_s, x) / k(x, x); the loss is then the same for all points.
     """
 
     bounded = True
@@ -111,7 +111,7 @@ class BPAS(BudgetRuledExpansion):
 
 
 class BOGD(BudgetRuledExpansion):
-    """OGD (with its eta, lam) that removes a point drawn uniformly, whereupon the others grow by B / (B - 1).
+    """OGD (with its eta, lam) that removes a point drawn uniformly; then the other coefficients grow by B / (B - 1).
 
     Coefficients stay within C times the weight of the class: the paper's gamma eta.
     """

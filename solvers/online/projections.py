@@ -1,16 +1,17 @@
-"""Online learning in the span of few points, which a matrix shared by all columns projects on.
+"""Online learning in the span of few points; a projection matrix is shared by all columns.
 
     Projectron, ProjectronPlusPlus   Orabona, Keshet and Caputo, JMLR 10, 2009
     NOGD                             Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016
 
-An example x outside the expansion changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of k(x, .), where
-d = K^-1 k, k = (k(x_i, x)). What is lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; points leave by `drop`.
+An example x that does not become a point changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of k(x,
+.), where d = K^-1 k, k = (k(x_i, x)). The part lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; points leave
+only by `drop`.
 
-inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix
+inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix.
 
-NOGD's features are D^-1/2 V' k, of the largest eigenvalues D and their eigenvectors V. A gradient step on weights over
-them is alpha += eta y V D^-1 V' k on the coefficients of the points: so NOGD is an expansion too, and predicts from n
-kernel values without a product by V.
+NOGD's features are D^-1/2 V' k, with the largest eigenvalues D and their eigenvectors V. A gradient step on weights
+over these features is alpha += eta y V D^-1 V' k on the coefficients of the points. So NOGD is an expansion too, and
+predicts from n kernel values without a product by V.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ from hinged.solvers.online.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
 
-BUDGET_MAX = 2_000  # `inverse` then takes 32 MB, and its decomposition seconds
-INVERSE_TOL = 1e-2  # more than rounding makes of it
-NOVELTY_MIN = 0.01  # below, float32 kernel values leave nothing certain of delta
+BUDGET_MAX = 2_000  # largest budget; `inverse` then takes 32 MB, and its decomposition seconds
+INVERSE_TOL = 1e-2  # tolerance of `inverse` in `examine`: above its rounding errors
+NOVELTY_MIN = 0.01  # below it, float32 kernel values leave nothing certain of delta
 
 
 @handed
 class Projection(NamedTuple):
-    """What makes one of these algorithms.
+    """The numbers in which these algorithms differ.
 
     margin: an example with y f(x) <= margin changes its column by eta y. novelty: the least |delta| / |k(x, .)| of an
     example that becomes a point, as long as there are fewer than `budget`. plus: learn from small margins too.
@@ -68,7 +69,7 @@ class Projection(NamedTuple):
 
 @compiled
 def extend_inverse(inverse, n, d, rest):
-    """K^-1 with one more point, from its d (n,) and rest = |delta|^2."""
+    """Update K^-1 after a point has come, from its d (n,) and rest = |delta|^2."""
     for i in range(n):
         for j in range(n):
             inverse[i, j] += d[i] * d[j] / rest
@@ -78,7 +79,7 @@ def extend_inverse(inverse, n, d, rest):
 
 @compiled
 def shorten_inverse(inverse, n, k):
-    """K^-1 of the n points without the k-th."""
+    """Update K^-1 of n points after the k-th has gone."""
     for i in range(n):
         if i != k:
             factor = inverse[i, k] / inverse[k, k]
@@ -98,8 +99,8 @@ def shorten_inverse(inverse, n, k):
 def margin_step(loss, projected, rest, least, weight):
     """Projectron++ for 0 < y f(x) < 1: how much of the projection to add, at most the class's weight.
 
-    The largest step that the loss asks for and that brings f no further from a perfect one (of norm 1 / least at most).
-    projected = |P k|^2, rest = |delta|^2, least = the |delta| from which on a mistake becomes a point.
+    This is the largest step that the loss asks for and that moves f no further from a perfect f (of norm at most
+    1 / least). projected = |P k|^2, rest = |delta|^2, least = the |delta| from which a mistake becomes a point.
     """
     gain = loss - np.sqrt(rest) / least
     if not (gain > 0.0 and projected > 0.0):
@@ -123,10 +124,10 @@ def learn_in_span(
     work_max,
     scores,
 ):
-    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/dual/lasvm.py.
+    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: as in dual/lasvm.py.
 
-    An example that is a point already is its own projection, so that it adds to its coefficient. Stops before a row
-    with NEEDS_REST where work_max is reached. value_work: work of a kernel value.
+    An example that is a point already is its own projection, so it adds to its coefficient. Stops before a row with
+    NEEDS_REST where work_max is reached. value_work: work of a kernel value.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
@@ -193,7 +194,7 @@ def gram(kernel, points, n, spread, row, begin, end, out):
 
 @compiled
 def put_into_span(values, V, inverse, alpha):
-    """inverse (n, n) = V' diag(1 / values) V, and alpha (K, cap) of the n points becomes alpha V' V; V (rank, n)."""
+    """inverse (n, n) = V' diag(1 / values) V; alpha (K, cap) of the n points becomes alpha V' V; V (rank, n)."""
     n, rank = inverse.shape[0], values.shape[0]
     every, parts, part = np.arange(rank).astype(np.int32), np.empty(rank), np.empty(n)
     for i in range(n):
@@ -211,7 +212,7 @@ def put_into_span(values, V, inverse, alpha):
 class SpanExpansion(OnlineExpansion):
     """An expansion that learns by a `Projection`."""
 
-    forgets = False  # most examples move the coefficients of others
+    forgets = False  # most examples move the coefficients of other points
     full_rank: ClassVar[bool] = True
     projection: Projection
     inverse: Array
@@ -221,7 +222,7 @@ class SpanExpansion(OnlineExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: Annotated[int, Ge(2), Lt(2**31), "points, at most; the least useful make way"] = 500,
+        budget: Annotated[int, Ge(2), Lt(2**31), "most points held; later examples are projected on their span"] = 500,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -243,20 +244,20 @@ class SpanExpansion(OnlineExpansion):
         super()._take_out(slots)
 
     def _inverse_size(self, points: int) -> int:
-        """Side of `inverse` while so many points are held."""
+        """Side of `inverse` while this many points are held."""
         return points
 
     def memory_bytes(self) -> int:
-        """Memory of points, coefficients and the inverse, bytes."""
+        """Memory of points, coefficients and the inverse, in bytes."""
         return super().memory_bytes() + self.inverse.nbytes
 
     def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays."""
+        """Return as arrays all that the next prediction or update depends on."""
         m = self._inverse_size(self.slots)
         return super().state() | {"inverse": self.inverse[:m, :m].copy()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         class_of = checked.take("class_of", np.int32, (None,))
         if (class_of == NONE).any():
@@ -267,9 +268,9 @@ class SpanExpansion(OnlineExpansion):
         self.inverse = inverse
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine): `inverse` is one on its own span.
+        """Refuse a state that learning cannot reach (Solver.examine): `inverse` must be an inverse on its own span.
 
-        That is inverse K inverse = inverse, and inverse K = 1 where it is of full rank.
+        That is inverse K inverse = inverse, and inverse K = 1 where it has full rank.
         """
         super().examine()
         inverse = self.inverse[: self.slots, : self.slots]
@@ -278,16 +279,16 @@ class SpanExpansion(OnlineExpansion):
         K = self._kernel_rows(np.arange(self.slots))
         there = inverse @ K @ inverse
         if not np.abs(there - inverse).max() <= INVERSE_TOL * np.abs(inverse).max():
-            raise ValueError("inverse must be that of the kernel values between the points")
+            raise ValueError("inverse must be the inverse of the kernel values between the points")
         if self.full_rank and not np.abs(inverse @ K - np.eye(self.slots)).max() <= INVERSE_TOL:
-            raise ValueError("inverse must be that of the kernel values between the points")
+            raise ValueError("inverse must be the inverse of the kernel values between the points")
 
 
 class Projectron(SpanExpansion):
-    """The perceptron whose mistakes become points only where they are far from the span of the points held.
+    """The perceptron whose mistakes become points only if they are far from the span of the points held.
 
-    novelty: sine of the angle to the span (the paper's eta, in units of |k(x, .)|), from 0.01, below 1. budget: points
-    from which on every mistake is projected (Lu et al. 2016); at most 2,000.
+    novelty: sine of the angle to the span (the paper's eta, in units of |k(x, .)|), from 0.01, below 1. budget: number
+    of points from which on every mistake is projected (Lu et al. 2016); at most 2,000.
     """
 
     def __init__(
@@ -296,7 +297,7 @@ class Projectron(SpanExpansion):
         dim: int,
         *,
         novelty: Annotated[
-            float, Ge(NOVELTY_MIN), Lt(1), "length outside of the span, of 1, that makes a new point"
+            float, Ge(NOVELTY_MIN), Lt(1), "part of an example's length outside of the span that makes it a new point"
         ] = 0.1,
         plus: bool = False,
         **shared: Any,
@@ -316,14 +317,14 @@ class Projectron(SpanExpansion):
 
 
 class ProjectronPlusPlus(Projectron):
-    """Projectron that learns from margins below 1 too, where the projection makes progress for sure."""
+    """Projectron that also learns from margins below 1, where the projection certainly makes progress."""
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, plus=True, **shared)
 
 
 class NOGD(SpanExpansion):
-    """Nystroem online gradient descent: OGD until there are `budget` points, then in the span of their main directions.
+    """Nystroem online gradient descent: OGD up to `budget` points, then learning in the span of their main directions.
 
     eta: learning rate, > 0. rank: number of features, at most the budget; None for a fifth of it.
     """
@@ -336,7 +337,7 @@ class NOGD(SpanExpansion):
         dim: int,
         *,
         eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
-        rank: Annotated[int | None, Ge(1), Lt(2**31), "features; null: a fifth of the budget"] = None,
+        rank: Annotated[int | None, Ge(1), Lt(2**31), "number of features; null: a fifth of the budget"] = None,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -347,7 +348,7 @@ class NOGD(SpanExpansion):
         self.projection = Projection(1.0, float(eta), 0.0, False, self.full_at)
 
     def _take_out(self, slots: Array) -> None:
-        """Without one of its points there are no features: OGD goes on until there are `budget` points again."""
+        """Without one of its points the features are gone: OGD goes on until there are `budget` points again."""
         self.inverse = np.zeros((0, 0))
         super()._take_out(slots)
 
@@ -369,7 +370,7 @@ class NOGD(SpanExpansion):
         return done, reason
 
     def _make_features(self) -> None:
-        """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions."""
+        """Decompose the Gram matrix of the points and project the coefficients onto the span of its main directions."""
         n = self.slots
         K = np.empty((n, n))
         row, at_once = np.empty(n, self.dtype), turns.portion(n * self.value_work)

@@ -1,4 +1,4 @@
-"""Learning by a `UpdateRule` over a kernel expansion, as compiled code: online.py says what it is."""
+"""Learning by an `UpdateRule` over a kernel expansion, as compiled code; online.py describes it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ Array = np.ndarray[Any, Any]
 
 SMALLEST, REDUNDANT, RANDOM, RESCALING, FORGETTING, PROJECTING = range(6)
 ETA_MAX = 1e6
-SWEPT = 3  # work of an example for each coefficient
+SWEPT = 3  # work of an example per coefficient
 MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetron may spend on removals
 
 
 @handed
 class UpdateRule(NamedTuple):
-    """What makes one of these algorithms.
+    """The numbers and the removal in which these algorithms differ.
 
-    margin: an example with y f(x) <= margin changes its column. eta: by this, times y and the weight of its class;
-    with `aggressive` by the passive-aggressive step instead. keep: 1 - eta lambda, what each example leaves of every
-    coefficient. averages: the average over all examples predicts. removal: which point makes way.
+    margin: an example with y f(x) <= margin changes its column. eta: the change, times y and the weight of its class;
+    with `aggressive` the change is the passive-aggressive step instead. keep: 1 - eta lambda, the factor that each
+    example applies to every coefficient. averages: the average over all examples predicts. removal: which point makes
+    way.
     """
 
     margin: float = 0.0
@@ -57,7 +58,7 @@ class UpdateRule(NamedTuple):
 
 @in_place
 def step_of(rule, y, f, weight, bound, self_value):
-    """What an example adds to its coefficient in a column that gives it the value f."""
+    """How much an example adds to its coefficient in a column that gives it the value f."""
     if self_value <= 0.0 or not y * f <= rule.margin:
         return 0.0
     if rule.aggressive:
@@ -77,9 +78,11 @@ def add_to_margins(machine, n, c, factor, row):
 def forget(machine, tally, s, n, row, self_value):
     """Shrink all columns before slot s leaves, as little as keeps Q within what the mistakes have earned.
 
-    phi is the largest in (0, 1] with Q + sum_c Psi_c <= 15/32 M, where Psi = (sigma phi)^2 k + 2 sigma phi
-    (1 - phi mu), sigma = |alpha_s| and mu = y_s f(x_s). row = k(x_s, .) and self_value are in units of the largest
-    k(x, x), as the paper takes k(x, x) <= 1; Q and M are summed over the columns: their expansions shrink together.
+    phi is the largest in (0, 1] with Q + sum_c Psi_c <= 15/32 M.
+    Here Psi = (sigma phi)^2 k + 2 sigma phi (1 - phi mu), sigma = |alpha_s| and mu = y_s f(x_s).
+
+    row = k(x_s, .) and self_value are in units of the largest k(x, x), because the paper assumes k(x, x) <= 1. Q and M
+    are summed over the columns, which shrink together.
     """
     a, b, balance = 0.0, 0.0, 0.0
     for c in range(machine.alpha.shape[0]):
@@ -101,10 +104,10 @@ def forget(machine, tally, s, n, row, self_value):
 
 @compiled
 def weakest(points, machine, newest, removal, row):
-    """The point, but the newest, that loses least: the oldest of those with the smallest sum over the columns.
+    """The point, except the newest, with the smallest loss summed over the columns; the oldest among equals.
 
-    SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same behind its projection on the newest, whose kernel row is
-    `row`. FORGETTING: the oldest.
+    SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same after projection on the newest point, whose kernel row is
+    `row`. FORGETTING: the oldest point.
     """
     losses = np.full(newest, np.inf)
     for i in range(newest):
@@ -124,9 +127,9 @@ def weakest(points, machine, newest, removal, row):
 
 @compiled
 def most_redundant(points, machine, n):
-    """argmax y_i (f(x_i) - alpha_i k(x_i, x_i)): by its margin without itself, in the worst column that holds it.
+    """argmax y_i (f(x_i) - alpha_i k(x_i, x_i)): the largest margin without itself, in the worst column that holds it.
 
-    Of equals the oldest: f is a sum of what came and went, in which copies of one example differ by rounding.
+    Among equals the oldest: f is a sum of terms that came and went, in which copies of one example differ by rounding.
     """
     lacking, scale = np.full(n, np.inf), 0.0
     for i in range(n):
@@ -146,7 +149,7 @@ def most_redundant(points, machine, n):
 
 @in_place
 def leave_margins(kernel, points, machine, slots, spread, row):
-    """Take what these slots add out of the margins that BudgetPerceptron keeps."""
+    """Subtract what these slots add to the margins that BudgetPerceptron keeps."""
     n = points.used[USED]
     for s in slots:
         point_row(kernel, points, s, points, 0, n, spread, row)
@@ -168,7 +171,7 @@ def drawn(machine, random):
 
 @in_place
 def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
-    """Remove one point for the newest, whose kernel row with the others is `row` (overwritten)."""
+    """Remove a point for the newest, whose kernel row with the other points is `row` (overwritten)."""
     n = points.used[USED]
     newest = n - 1
     if rule.removal == REDUNDANT:
@@ -182,7 +185,7 @@ def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
         for c in range(machine.alpha.shape[0]):
             machine.alpha[c, newest] += machine.alpha[c, s] * onto
     elif rule.removal == RESCALING:
-        # What stays makes good, in the mean, for what a uniform draw removes.
+        # The remaining coefficients make up, on average, for what a uniform draw removes.
         held = machine.counts[LIVE] - 1
         for c in range(machine.alpha.shape[0]):
             for i in range(newest):
@@ -207,7 +210,7 @@ def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
 
 
 def scratch_of(points: Points, columns: int, rule: UpdateRule) -> tuple[Array, Array, Array, Array]:
-    """What `learn_rows` writes into: row, mean, f, step."""
+    """The scratch arrays of `learn_rows`: row, mean, f, step."""
     row = np.empty(points.start.size, points.values.dtype)
     return row, np.empty(row.size if rule.averages else 0), np.zeros(columns), np.zeros(columns)
 
@@ -235,12 +238,12 @@ def learn_rows(
     step,
     scores,
 ):
-    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/dual/lasvm.py.
+    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: as in dual/lasvm.py.
 
-    weights (classes,), bounds (classes,) is C times them; full_at: points that may be held; scores (m, K) receives what
-    the state right before each row predicts. An example that is held already (`again`) adds to its coefficient.
-    Stops before a row with NEEDS_REST where work_max is reached. value_work: work of a kernel value. Scratch
-    (`scratch_of`): row (cap,), f and step (K,), and, where the rule averages, mean (cap,).
+    weights (classes,); bounds (classes,): C times the weights. full_at: points that may be held. scores (m, K) receives
+    the predictions just before each row. An example that is held already (`again`) adds to its coefficient. Stops
+    before a row with NEEDS_REST where work_max is reached. value_work: work of a kernel value. Scratch (`scratch_of`):
+    row (cap,), f and step (K,), and, where the rule averages, mean (cap,).
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]

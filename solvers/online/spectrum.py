@@ -1,18 +1,18 @@
 """The largest eigenvalues of a symmetric matrix with their eigenvectors, to the same bits on every processor.
 
-LAPACK leaves its sums to a BLAS, which has its own for each kind of processor. Here all is plain arithmetic, in an
-order that the code fixes: Householder's reduction to a tridiagonal matrix T (Martin, Reinsch and Wilkinson, Numerische
-Mathematik 11, 1968), and the QL method for its eigenvalues (Bowdler, Martin, Reinsch and Wilkinson, ibid.); EISPACK's
-tred2 and tql2. The rotations of QL are written down, and applied afterwards, last one first, to the unit vectors of the
-wanted eigenvalues alone: these are a fifth of all where NOGD asks.
+LAPACK leaves its sums to a BLAS, which differs for each kind of processor. Here everything is plain arithmetic in a
+fixed order: Householder's reduction to a tridiagonal matrix T (Martin, Reinsch and Wilkinson, Numerische Mathematik 11,
+1968), and the QL method for its eigenvalues (Bowdler, Martin, Reinsch and Wilkinson, ibid.); EISPACK's tred2 and tql2.
+The rotations of QL are recorded, and applied afterwards, last first, to the unit vectors of the wanted eigenvalues
+alone: where NOGD asks, a fifth of all.
 
     K = Q T Q',  Q = H_(n-1) ... H_1,  H_i = I - factor_i v_i v_i'
     T = G diag(values) G',  G the product of the rotations
 
-A       (n, n) float64  K's lower triangle; afterwards row i holds v_i in its first i entries
-factor  (n,) float64    of each reflection
-d, e    (n,) float64    diagonal of T, and what is beside it: e_i couples i and i + 1
-turns   (m, 2) float64  cosine and sine of each rotation, of coordinates at[m] and at[m] + 1
+A       (n, n) float64  K's lower triangle; afterwards row i holds v_i in its first i entries.
+factor  (n,) float64    factor of each reflection.
+d, e    (n,) float64    diagonal and subdiagonal of T: e_i couples i and i + 1.
+turns   (m, 2) float64  cosine and sine of each rotation, of coordinates at[m] and at[m] + 1.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 EPSILON = 2.0**-52
-NOTHING = 1e-140  # below it, where the largest entry is 1, a number is taken as 0: its square has no digits left
-TRIES_MAX = 64  # for an eigenvalue; one or two are enough
-STRIP = 64  # eigenvectors that are turned at once: they stay in the second-level cache
+NOTHING = 1e-140  # relative to the largest entry: a smaller number is taken as 0, because its square has no digits left
+TRIES_MAX = 64  # most QL steps per eigenvalue; one or two are enough
+STRIP = 64  # eigenvectors rotated at once: they stay in the second-level cache
 
 
 @compiled
@@ -71,7 +71,7 @@ def tridiagonalise(A, factor, d, e):
 
 @compiled
 def diagonalise(d, e):
-    """d becomes the eigenvalues of T, in the order of QL; returns (turns, at), the rotations that it took."""
+    """d becomes the eigenvalues of T, in the order of QL; return (turns, at), the rotations."""
     n = d.shape[0]
     turns, at, m = np.empty((4 * n + 16, 2)), np.empty(4 * n + 16, np.int64), 0
     shift, size = 0.0, 0.0
@@ -133,7 +133,7 @@ def turn_back(A, factor, turns, at, X):
             for k in range(STRIP):
                 x, y = upper[k], lower[k]
                 u, v = c * x + s * y, c * y - s * x
-                # Far from where an eigenvector is large its entries fall below the normal range, where all is slow.
+                # Far from an eigenvector's large entries, entries fall below the normal range and arithmetic slows.
                 upper[k] = u if abs(u) > NOTHING else 0.0
                 lower[k] = v if abs(v) > NOTHING else 0.0
         for i in range(1, n):
@@ -155,9 +155,10 @@ def turn_back(A, factor, turns, at, X):
 
 
 def largest_eigenvectors(K: Array, count: int) -> tuple[Array, Array]:
-    """(values (count,), vectors (n, count)) of a symmetric K (n, n), the largest value first; of equal ones any order.
+    """(values (count,), vectors (n, count)) of a symmetric K (n, n), the largest value first, equal values in any
+    order.
 
-    Values are right to a few roundings of the largest |value|, and vectors orthogonal to as much.
+    Values are right to a few roundings of the largest |value|, and vectors are orthogonal to the same precision.
     """
     n = K.shape[0]
     scale = float(np.abs(K).max(initial=0.0))

@@ -16,27 +16,27 @@ from hinged.solvers.dual.lasvm import LASVM
 
 Array = np.ndarray[Any, Any]
 
-FADES = 16  # steps in which a half-life goes by
-LEAVES = 4  # steps of fading between two looks at what leaves
-LEAST = (1 + 1e-6) / 32  # of its box: where it has shrunk to this, after five half-lives, an example leaves
+FADES = 16  # fading steps per half-life
+LEAVES = 4  # fading steps between two searches for examples that leave
+LEAST = (1 + 1e-6) / 32  # part of its box at which an example leaves: reached after five half-lives
 LN_2 = 0.6931471805599453
 
 IDLE, IDLE_FADING = 1000, 250
-"""Points up to which an arm keeps those without a coefficient: what is not kept after a change, or is never needed
-again, takes a kernel value of each example. One that fades knows them as too old soon anyway."""
+"""Points up to which an arm keeps points without a coefficient; less in an arm that fades, where they soon are too old.
+Each kept point costs a kernel value per example, also if it is never needed again, as after a change."""
 
-ARMS_MAX = 16  # at once
+ARMS_MAX = 16  # most arms at once
 C_LEAST, C_MOST = 1e-3, 100.0
 GAMMA_LEAST, GAMMA_MOST = 4.0**-4, 4.0**4
 HALF_LIFE_LEAST, HALF_LIFE_MOST = 250, 16_000
-STEEP = 10.0  # C times gamma, as factors, up to which an arm may have the ramp: beyond, it takes many times the steps
+STEEP = 10.0  # largest C times gamma, as factors, of an arm with the ramp: beyond, it needs many times the steps
 
 
 class Setting(NamedTuple):
-    """What an arm has of its own: C and gamma, as factors of those that the race was given, half-life and loss.
+    """The settings of an arm: C and gamma, as factors of the race's own, half-life and loss.
 
-    half_life: examples after which one counts half, 0 where it never does. ramp: whether the loss is the ramp
-    (LASVM-NC), to which what contradicts the machine is an outlier; else it is the hinge.
+    half_life: examples after which an example counts half; 0 for no fading. ramp: whether the loss is the ramp
+    (LASVM-NC), which treats examples that contradict the machine as outliers; else it is the hinge.
     """
 
     C: float
@@ -46,13 +46,13 @@ class Setting(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Whether a race comes to it."""
+        """Whether a race may reach this setting."""
         fading = self.half_life == 0 or HALF_LIFE_LEAST <= self.half_life <= HALF_LIFE_MOST
         ramp = not self.ramp or (self.half_life == 0 and self.C * self.gamma <= STEEP)
         return C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading and ramp
 
     def of_gamma(self, gamma: float) -> Setting:
-        """The same with another gamma; without the ramp where that is too steep for it."""
+        """The setting with another gamma; without the ramp where that is too steep for it."""
         return self._replace(gamma=gamma, ramp=self.ramp and self.C * gamma <= STEEP)
 
 
@@ -63,10 +63,10 @@ RADIAL = (
     *(Setting(3.0, gamma, 1000) for gamma in (1.0, 4.0)),
     *(Setting(3.0, gamma, 250) for gamma in (0.25, 1.0)),
 )
-"""The first arms with a kernel of a distance. The first of all leads while nothing is known."""
+"""The first arms with a kernel of a distance. The very first leads while nothing is known."""
 
 OTHER = (Setting(1.0), Setting(0.01), Setting(0.1), Setting(10.0), Setting(3.0, half_life=1000))
-"""The first arms with another kernel, whose norms hang on gamma."""
+"""The first arms with another kernel, whose norms depend on gamma."""
 
 
 def first_settings(kernel: Kernel) -> tuple[Setting, ...]:
@@ -75,12 +75,12 @@ def first_settings(kernel: Kernel) -> tuple[Setting, ...]:
 
 
 def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
-    """The settings of a state (A, 4), of older ones (A, 3). ValueError where a race does not come to them."""
+    """Read the settings of a state (A, 4), or (A, 3) in older states. ValueError where a race cannot reach them."""
     if array.shape[1] not in {3, 4} or not np.isin(array[:, 3:], (0.0, 1.0)).all():
         raise ValueError(f"a setting must be C, gamma, half-life and 0 or 1, got {array.tolist()}")
     found = [Setting(C, gamma, int(half_life), any(ramp)) for C, gamma, half_life, *ramp in array.tolist()]
     if not 0 < len(found) <= ARMS_MAX or len(set(found)) < len(found):
-        raise ValueError(f"there must be 1 to {ARMS_MAX} arms, each another, got {found}")
+        raise ValueError(f"there must be 1 to {ARMS_MAX} different arms, got {found}")
     wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not is_radial(kernel))]
     if wrong:
         raise ValueError(f"a race has no arm of {wrong[0]}")
@@ -88,7 +88,7 @@ def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
 
 
 def near(setting: Setting, kernel: Kernel) -> Iterator[Setting]:
-    """The settings a step away from one, what is likeliest to be better first."""
+    """The settings a step away from a setting, the most promising first."""
     C, gamma, half_life, _ = setting
     if is_radial(kernel):
         yield from (setting._replace(ramp=True), setting.of_gamma(4.0 * gamma), setting.of_gamma(gamma / 4.0))
@@ -102,9 +102,9 @@ RAMPED = ("tol", "delta_min", "points_max", "when_full", "seed", "dtype", "cache
 
 
 class Arm:
-    """A machine with its setting. C: what the setting's multiplies.
+    """A machine with its setting. C: the factor of the setting's C.
 
-    shared: parameters that all arms have (LASVM's, of which one with the ramp takes RAMPED); its idle_max is a bound.
+    shared: parameters of all arms (LASVM's; an arm with the ramp takes those in RAMPED); their idle_max is a bound.
     """
 
     machine: LASVM | GapSVM
@@ -123,7 +123,7 @@ class Arm:
 
     @property
     def solver(self) -> str:
-        """Its name among the solvers."""
+        """The name of its solver."""
         return "lasvm-nc" if self.setting.ramp else "lasvm"
 
     @property
@@ -132,7 +132,7 @@ class Arm:
         return self.setting.half_life > 0
 
     def learn(self, rows: Rows, classes: Array, keys: Array, learned: int) -> Array:
-        """Learn a batch (Solver.learn) behind so many examples; what is old fades in between, and leaves."""
+        """Learn a batch (Solver.learn) after `learned` examples; in between, old examples fade and leave."""
         if not self.fades:
             return self.machine.learn(rows, classes, keys)
         factor = self._factor
@@ -147,7 +147,7 @@ class Arm:
         return np.concatenate(found)
 
     def learn_from(self, other: Arm) -> None:
-        """Learn the points that another arm holds, in the order in which it holds them."""
+        """Learn the points that another arm holds, in the order in which that arm holds them."""
         held = other.machine
         known = held.held_rows(), held.held_classes(), held.keys()
         if held.heaviest and not other.fades:
@@ -157,7 +157,7 @@ class Arm:
 
     @cached_property
     def _factor(self) -> float:
-        """What fading leaves, of an arm that does: known when it learns, for to make one must need no compiler."""
+        """The factor of a fading step; computed when the arm learns, so that making an arm needs no compiler."""
         return float(exp(-LN_2 * self._step / self.setting.half_life))
 
     def _fade(self, factor: float, step: int) -> None:

@@ -1,10 +1,11 @@
 """A race of machines inside one model: it finds C, gamma and how long to remember while it serves.
 
-Each arm (arms.py) is a LASVM or LASVM-NC of its own that learns every example once. Each answers before the label is
-seen; a fading count of right answers, each by its weight, says who leads, and the leader answers for all. An arm that
-is surely behind leaves, and only so many stay as time goes by, so that a long stream costs what a few machines cost.
-The best one that fades stays whatever happens, and where such a one leads the best that does not: where the world
-changes, or calms down, it takes the lead, and nobody could tell beforehand.
+Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm answers before the label is seen. A
+fading count of correct answers, each by its weight, decides who leads, and the leader answers for all. An arm that is
+surely behind leaves, and fewer arms stay as time goes by, so that a long stream costs as much as a few machines.
+
+The best arm that fades always stays. Where it leads, the best arm that does not fade stays too: when the world changes,
+or calms down, the other arm takes the lead, and nobody can tell beforehand when that will be.
 """
 
 from __future__ import annotations
@@ -37,25 +38,25 @@ from hinged.solvers.race.standings import (
 
 Array = np.ndarray[Any, Any]
 
-LOOK = 250  # examples between two looks at who leaves
-LEAST = 2  # arms that stay though they are surely behind
+LOOK = 250  # examples between two decisions on which arms leave
+LEAST = 2  # arms that stay even if they are surely behind
 MOST = ((500, 6), (1_000, 3), (3_000, 2))
-"""Examples since the race was opened, after which no more than so many arms stay."""
-PATIENCE = 5_000  # examples after which the race is opened again; twice as many where the same arm leads still
+"""(examples, arms): so many examples after the race was opened, at most so many arms stay."""
+PATIENCE = 5_000  # examples after which the race is opened again; twice as many if the same arm still leads
 PATIENCE_MAX = 80_000
-NEWCOMERS = 2  # arms that come then, near the one that leads
-CACHES = 3  # parts of the memory for kernel rows, one for each arm that stays
+NEWCOMERS = 2  # arms that join at an opening, with settings near the leader's
+CACHES = 3  # each arm gets this part of the memory for kernel rows
 
 SHARED = ("points_max", "when_full", "seed", "dtype")
 
 
 class Race(Solver):
-    """LASVM with C, gamma, half-life and loss found while it learns.
+    """LASVM that finds C, gamma, half-life and loss while it learns.
 
-    kernel and C: those that the arms multiply. points_max and when_full hold for each arm. rules: by which it is run.
-    2: answers count by their weight, and arms that fade learn in the first epoch alone, for what has faded would come
-    back with all its weight; 1: answers count alike, and all arms learn in further epochs. Other parameters: LASVM's;
-    idle_max is a bound.
+    kernel and C: the arms' settings multiply gamma and C. points_max and when_full hold for each arm. rules: version of
+    the race's rules. 2: answers count by their weight, and arms that fade learn in the first epoch only, because in a
+    further epoch faded examples would come back with their whole weight. 1: all answers count alike, and all arms learn
+    in further epochs. Other parameters: LASVM's; idle_max is a bound.
     """
 
     fades: ClassVar[bool] = True
@@ -70,8 +71,8 @@ class Race(Solver):
         rules: Annotated[
             Literal[1, 2],
             Since(1),
-            "2: answers count by weight, and arms that fade learn in the first epoch alone; 1: answers count alike, "
-            "and all arms learn again",
+            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count alike, "
+            "and all arms learn in further epochs",
         ] = 2,
         **parameters: Any,
     ) -> None:
@@ -80,12 +81,12 @@ class Race(Solver):
         self.rules = rules
         self.shared = {**parameters, "cache_bytes": cache_bytes // CACHES}
         self.learned = 0
-        self.opened = 0  # examples learned when the race was opened the last time
+        self.opened = 0  # examples learned when the race was last opened
         self.openings = 0
         self.patience = PATIENCE  # examples from one opening to the next
         self.arms = [self._new_arm(setting) for setting in first_settings(kernel)]
         self.standings = new_standings(len(self.arms))
-        self.led = self.arms[0].setting  # who led at the last opening
+        self.led = self.arms[0].setting  # the leader's setting at the last opening
 
     def _new_arm(self, setting: Setting) -> Arm:
         arm = Arm(setting, self.kernel, self.dim, self.C, **self.shared)
@@ -96,21 +97,21 @@ class Race(Solver):
 
     @property
     def C_max(self) -> float:
-        """The largest that an arm may come to."""
+        """The largest C that an arm may have."""
         return self.C * C_MOST
 
     @property
     def leader(self) -> Arm:
-        """Who answers."""
+        """The arm that answers."""
         return self.arms[int(self.standings.leader[0])]
 
     @property
     def machines(self) -> list[LASVM | GapSVM]:
-        """Of all arms."""
+        """The machines of all arms."""
         return [arm.machine for arm in self.arms]
 
     def add_class(self, weight: float = 1.0) -> None:
-        """Announce one more class (Solver.add_class), to every arm."""
+        """Announce another class (Solver.add_class) to every arm."""
         super().add_class(weight)
         for machine in self.machines:
             machine.add_class(weight)
@@ -119,7 +120,7 @@ class Race(Solver):
         pass  # the arms have them
 
     def weigh(self, weight: float) -> None:
-        """What is learned from now on has this weight, in every arm."""
+        """From now on the examples learned have this weight, in every arm."""
         super().weigh(weight)
         for machine in self.machines:
             machine.weigh(weight)
@@ -132,13 +133,13 @@ class Race(Solver):
         return max(machine.live for machine in self.machines)
 
     def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
-        """Refuse a batch that does not fit (Solver.check_batch) every arm."""
+        """Refuse a batch that does not fit every arm (Solver.check_batch)."""
         super().check_batch(rows, classes, keys, announced)
         for machine in self.machines if self.when_full == "refuse" else ():
             machine.check_batch(rows, classes, keys, announced)
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Learn a batch in every arm (Solver.learn); decision values are those of who led before each example."""
+        """Learn a batch in every arm (Solver.learn); return the decision values of the arm that led at each example."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         self._count_seen(classes, again=again)
@@ -166,7 +167,7 @@ class Race(Solver):
         return answers
 
     def _learn_again(self, rows: Rows, classes: Array, keys: Array) -> Array:
-        """Learn a batch of a further epoch: what is known already tells nothing of who answers best."""
+        """Learn a batch of a further epoch. Answers to known examples do not show which arm answers best."""
         learning = [arm for arm in self.arms if not (arm.fades and self.rules > 1)]
         scores = {id(arm): arm.machine.learn(rows, classes, keys, again=True) for arm in learning}
         return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
@@ -178,7 +179,7 @@ class Race(Solver):
     def _send_off(self) -> None:
         """Let arms go: those surely behind, and the last where too many are left.
 
-        Beside the leader the best one stays that fades, or does not, where the leader does.
+        The best arm stays that differs from the leader in whether it fades.
         """
         arms, since = len(self.arms), self.learned - self.opened
         most = min([arms, *(most for examples, most in MOST if since >= examples)])
@@ -193,7 +194,7 @@ class Race(Solver):
             self.arms = [self.arms[a] for a in places]
 
     def _open(self) -> None:
-        """Let others in near the leader, who learn what it holds and begin with its record."""
+        """Let arms with settings near the leader's join; they learn what the leader holds and start with its record."""
         there = {arm.setting for arm in self.arms}
         steps = list(near(self.leader.setting, self.kernel))
         first = NEWCOMERS * self.openings
@@ -211,7 +212,7 @@ class Race(Solver):
         self.led = self.leader.setting
 
     def finish(self) -> Finish:
-        """The finishing step of every arm."""
+        """Finish every arm."""
         done = [machine.finish() for machine in self.machines]
         return Finish(sum(each.steps for each in done), all(each.converged for each in done))
 
@@ -247,7 +248,7 @@ class Race(Solver):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def view(self) -> View:
-        """What predictions read: the leader's."""
+        """The view of the leader."""
         return self.leader.machine.view()
 
     def keys(self) -> Array:
@@ -255,20 +256,20 @@ class Race(Solver):
         return self._held()[0]
 
     def row_of(self, key: int) -> Rows | None:
-        """The point of an example as a batch of one; None where no arm holds it."""
+        """The point of an example as a batch of one row; None where no arm holds it."""
         found = (machine.row_of(key) for machine in self.machines)
         return next((row for row in found if row is not None), None)
 
     def weight_of(self, key: int) -> float:
-        """What an example weighs beside its class, where an arm that does not fade holds it; else 1."""
+        """The weight of an example beside its class's, where an arm that does not fade holds it; else 1."""
         return next((weight for machine in self.machines if (weight := machine.weight_of(key)) != 1.0), 1.0)
 
     def indices(self, keys: Array) -> Array:
-        """The features that the points of these examples have, each at least once."""
+        """The features of the points of these examples, each at least once."""
         return np.concatenate([machine.indices(keys) for machine in self.machines])
 
     def contributions(self, rows: Rows) -> Contributions | None:
-        """What each point of the leader adds to the decision values of a batch of one."""
+        """The contribution of each point of the leader to the decision values of a batch of one row."""
         return self.leader.machine.contributions(rows)
 
     def point_scores(self) -> PointScores | None:
@@ -276,7 +277,7 @@ class Race(Solver):
         return self.leader.machine.point_scores()
 
     def certificate(self) -> Certificate:
-        """The leader's."""
+        """The certificate of the leader."""
         return self.leader.machine.certificate()
 
     def arms_in_figures(self) -> list[dict[str, Any]]:
@@ -297,7 +298,7 @@ class Race(Solver):
         ]
 
     def memory_bytes(self) -> int:
-        """Memory of all arms, bytes."""
+        """Memory of all arms, in bytes."""
         return sum(machine.memory_bytes() for machine in self.machines)
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -317,7 +318,7 @@ class Race(Solver):
         return found
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest or this configuration."""
         checked = StateReader(state)
         settings = read_settings(checked.take("settings", np.float64, (None, None), 0.0, COUNT_MAX), self.kernel)
         (led,) = read_settings(checked.take("led", np.float64, (None,), 0.0, COUNT_MAX)[None, :], self.kernel)
@@ -333,14 +334,14 @@ class Race(Solver):
             prefix = f"{a}."
             arm.machine.load({name[len(prefix) :]: x for name, x in state.items() if name.startswith(prefix)})
             if arm.machine.weights.tolist() != weights.tolist():
-                raise ValueError("all arms must have the weights of the classes that the race has")
+                raise ValueError("all arms must have the race's weights of the classes")
         self.arms, self.standings = arms, standings
         self.seen, self.weights = seen, weights
         self.learned, self.opened, self.openings = learned, opened, openings
         self.patience, self.led = patience, led
 
     def examine(self) -> None:
-        """Refuse a state that none comes to by learning (Solver.examine), of any arm."""
+        """Refuse a state that learning cannot reach (Solver.examine), in any arm."""
         super().examine()
         for machine in self.machines:
             machine.examine()

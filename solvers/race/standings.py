@@ -1,8 +1,8 @@
-"""Who leads a race, and who is surely behind: fading counts of right answers, each given before its label was seen.
+"""The standings of a race, from fading counts of correct predictions: the leader, and the arms surely behind.
 
-An answer counts as much as its example weighs. What one right answer amounts to is then a mean weight in which each
-answer counts by its own weight, sum w^2 / sum w (L. Kish, Survey Sampling, 1965): in such units the bounds below hold
-for any weights, and where all weigh 1 nothing is multiplied.
+Each prediction is made before its label is seen and counts by the weight of its example. The worth of one correct
+answer is then a mean weight, in which each answer counts by its own weight: sum w^2 / sum w (L. Kish, Survey Sampling,
+1965). In these units the bounds below hold for any weights; where all weights are 1, nothing is multiplied.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-FADING = 0.999  # of the counts, an example
+FADING = 0.999  # factor of the counts per example
 LOG_FADING = -0.0010005003335835344
-ROUNDING = 1e-3  # what rounding makes of a count, and more
-LIGHTEST, HEAVIEST = 1e-60, 1e60  # an answer weighs at least and at most so much: beyond, squares are not finite
-LEAD = 0.5  # right answers by which another must be ahead to take the lead, and
-DOUBT = 0.7  # standard deviations of what the two disagreed on (McNemar's test), at most
-DOUBT_MAX = 2.0  # right answers
-BEHIND = 3.0  # right answers by which a newcomer begins behind the leader
-SURELY = 2.5  # such standard deviations by which an arm must be behind to leave
+ROUNDING = 1e-3  # more than the rounding errors of a count
+LIGHTEST, HEAVIEST = 1e-60, 1e60  # limits of the weight of an answer: beyond, squares are not finite
+# To take the lead, an arm must be ahead by LEAD correct answers plus the smaller of DOUBT standard deviations of what
+# the two arms disagreed on (McNemar's test) and DOUBT_MAX correct answers.
+LEAD = 0.5
+DOUBT = 0.7
+DOUBT_MAX = 2.0
+BEHIND = 3.0  # correct answers by which a newcomer starts behind the leader
+SURELY = 2.5  # standard deviations (as above) by which an arm must be behind to leave
 
 
 @handed
 class Standings(NamedTuple):
-    """What the arms got right, fading.
+    """Fading counts of the arms' correct answers.
 
-    correct (A,): weights of the right answers of each arm. ahead (A, A): of those of one where the other was wrong.
+    correct (A,): weights of the correct answers of each arm. ahead (A, A): the same of arm a where arm b was wrong.
     leader (1,). weighed (2,): sum w and sum w^2 of all answers, fading likewise; zeros while all have weighed 1.
     """
 
@@ -45,13 +47,13 @@ class Standings(NamedTuple):
 
 
 def new_standings(arms: int) -> Standings:
-    """Nothing is known: the first leads."""
+    """Standings before any answer: the first arm leads."""
     return Standings(np.zeros(arms), np.zeros((arms, arms)), np.zeros(1, np.int64), np.zeros(2))
 
 
 @compiled
 def add(standings, right, weights, weighted, leaders):
-    """Count the answers of a batch: see `count`. weighted: whether any answer so far weighs something else than 1."""
+    """Count the answers of a batch: see `count`. weighted: whether any answer so far has a weight other than 1."""
     correct, ahead, leader, weighed = standings
     arms, answer = correct.shape[0], 1.0
     for r in range(right.shape[0]):
@@ -72,9 +74,9 @@ def add(standings, right, weights, weighted, leaders):
 
 
 def count(standings: Standings, right: Array, weights: Array, examples: int) -> Array:
-    """Count the answers of a batch, right (m, A) bool, to examples that weigh weights (m,); who led before each (m,).
+    """Count the answers of a batch, right (m, A) bool, with weights (m,); return each example's leader before it (m,).
 
-    examples: so many were counted before.
+    examples: number of examples counted before.
     """
     right, weights = np.ascontiguousarray(right), np.clip(weights, LIGHTEST, HEAVIEST)
     leaders, first = np.empty(len(right), np.int64), 0
@@ -88,25 +90,25 @@ def count(standings: Standings, right: Array, weights: Array, examples: int) -> 
 
 
 def answer_of(standings: Standings) -> float:
-    """What one right answer amounts to."""
+    """The worth of one correct answer."""
     weight, square = standings.weighed.tolist()
     return square / weight if weight else 1.0
 
 
 def total_of(examples: int) -> float:
-    """What a count comes to that has been right all the time, after so many examples of weight 1."""
+    """The count of an arm that has always been right, after this many examples of weight 1."""
     left = float(exp(max(LOG_FADING * examples, -100.0)))
     return (1.0 - left) / (1.0 - FADING)
 
 
 def accuracies(standings: Standings, examples: int) -> list[float]:
-    """Fading accuracy of each arm after so many examples, of which there is one at least."""
+    """Fading accuracy of each arm after `examples` >= 1 examples."""
     total = float(standings.weighed[0]) or total_of(examples)
     return [min(1.0, correct / total) for correct in standings.correct.tolist()]
 
 
 def by_rank(standings: Standings) -> list[int]:
-    """The arms, the leader first, then by what they got right."""
+    """The arms, the leader first, then by their correct answers."""
     leader = int(standings.leader[0])
     order = np.argsort(-standings.correct, kind="stable").tolist()
     return [leader, *(a for a in order if a != leader)]
@@ -120,9 +122,10 @@ def kept(standings: Standings, arms: Array) -> Standings:
 
 
 def joined_by(standings: Standings, newcomers: int) -> Standings:
-    """So many more arms: each comes with the record of the leader, a little behind, and goes on with its own.
+    """The standings with newcomers: each starts with the leader's record, a little behind, and goes on with its own.
 
-    It is behind by no more than what the leader and each other arm both got right: no arm is ahead by more than it has.
+    It starts behind by at most the answers that the leader and each other arm both got right, so that no arm is ahead
+    by more than its own count.
     """
     arms, leader = standings.correct.size, standings.leader[0]
     taken = np.append(np.arange(arms), np.full(newcomers, leader))
@@ -135,7 +138,7 @@ def joined_by(standings: Standings, newcomers: int) -> Standings:
 
 
 def surely_behind(standings: Standings) -> Array:
-    """(A,) bool whether each arm is behind the leader by more than chance makes likely (McNemar 1947)."""
+    """(A,) bool: whether each arm is behind the leader by more than chance makes likely (McNemar 1947)."""
     leader = standings.leader[0]
     won, lost = standings.ahead[leader], standings.ahead[:, leader]
     behind: Array = (won > lost) & ((won - lost) ** 2 > SURELY**2 * (won + lost) * answer_of(standings))
@@ -143,12 +146,12 @@ def surely_behind(standings: Standings) -> Array:
 
 
 def state_of(standings: Standings) -> State:
-    """As arrays; `weighed` where it says anything."""
+    """The standings as arrays; `weighed` only where weights differed from 1."""
     return {name: a.copy() for name, a in standings._asdict().items() if name != "weighed" or a.any()}
 
 
 def read_standings(checked: StateReader, arms: int, examples: int) -> Standings:
-    """The standings of a state after so many examples. ValueError where they are none."""
+    """Read the standings of a state after so many examples. ValueError where they are invalid."""
     most, weighed = total_of(examples) + ROUNDING, np.zeros(2)
     rounding = ROUNDING
     if "weighed" in checked.state:
@@ -156,7 +159,7 @@ def read_standings(checked: StateReader, arms: int, examples: int) -> Standings:
         weight, square = weighed.tolist()
         # The mean of the squares is at least the square of the mean, and at most the heaviest times the mean.
         if not weight**2 <= square * most * (1.0 + ROUNDING) or not square <= weight * HEAVIEST * (1.0 + ROUNDING):
-            raise ValueError(f"weighed must be what {examples} weights and their squares come to, got {weighed}")
+            raise ValueError(f"weighed must be the sums of {examples} weights and their squares, got {weighed}")
         rounding *= max(1.0, weight / most)
         most = weight + rounding
     found = Standings(
@@ -168,5 +171,5 @@ def read_standings(checked: StateReader, arms: int, examples: int) -> Standings:
     correct, ahead = found.correct, found.ahead
     away = np.abs((correct[:, None] - correct) - (ahead - ahead.T))
     if ahead.diagonal().any() or away.max() > rounding or (ahead > correct[:, None] + rounding).any():
-        raise ValueError("ahead must tell of the answers that correct counts")
+        raise ValueError("ahead must agree with the answers that correct counts")
     return found

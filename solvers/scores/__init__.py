@@ -1,1 +1,1 @@
-"""What is made of decision values: probabilities, figures, and which example is worth a label next."""
+"""Computations on decision values: probabilities, metrics, and the choice of the next example to label."""

@@ -1,8 +1,8 @@
-"""Calibrations of three and more classes beside each other: the one that has answered best lately answers.
+"""Several calibrations of three or more classes; the calibration with the lowest recent loss answers.
 
 Each makes probabilities of the decision values f (K,) of an example:
 
-    sigmoids      p_c ~ 1 / (1 + exp(A_c f_c + B_c)): Platt's, one a column (sigmoid.py)
+    sigmoids      p_c ~ 1 / (1 + exp(A_c f_c + B_c)): Platt's, one per column (sigmoid.py)
     temperature   p_c ~ exp(a f_c)
     vector        p_c ~ exp(a_c f_c + b_c)
 
@@ -12,23 +12,23 @@ Networks, ICML 2017, section 4.2. Over the newest FITTED examples, in units of s
     a          minimises   -sum_i sum_c t_ic log p_ic + RIDGE s^2 a^2 / 2
     a_c, b_c   minimise    -sum_i sum_c t_ic log p_ic + sum_c (s^2 (a_c - a)^2 + b_c^2) / 2
 
-where t_i is the class of example i, and by 1 part of n + 1 any class. Each time that they are due they go one step on
-their way: a Newton's, the pairs (a_c, b_c) that of a quadratic that lies above the loss. For any u (K,) the curvature
-sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d (u_c - u_d)^2, is at most
-2 sum_c p_c (1 - p_c) u_c^2; so the classes go apart from each other, with 2 x 2 matrices.
+where t_i is the class of example i, smoothed by 1 part in n + 1 over all classes. Each time they are due they go one
+step: a a Newton step, the pairs (a_c, b_c) the Newton step of a quadratic that lies above the loss. For any u (K,) the
+curvature sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d (u_c - u_d)^2, is at most
+2 sum_c p_c (1 - p_c) u_c^2. So the classes separate, with 2 x 2 matrices.
 
-They are due whenever a tenth of the examples since there are three columns is new, or BLOCK of them. Before that all
-three are judged by those new examples, none of which any of them was fitted to. What they lost fades by FADING an
-example. Another one answers once it has lost AHEAD less.
+The fits are due whenever a tenth of the examples since there are three columns is new, or BLOCK examples. Before that,
+all three are judged by the new examples, to which none of them was fitted. Their losses fade by FADING per example.
+Another calibration takes over once it has lost AHEAD less.
 
-fits     (3, K, 2) float64      A, B of each column; -a_c and -b_c of a softmax. The sigmoids' are copies, to be judged
-losses   (3, 2) float64         log loss and Brier score, fading
-gaps     (3, K, BINS) float64   probability of a class less its examples, by tenths of that probability, fading
-weight   (1,) float64           of all examples judged
-answers  (1,) int64             who answers
-since    (1,) int64             examples learned when there came to be three columns
-judged   (1,) int64             examples learned when they were last due
-due      (1,) int64             how many there will be when they are due again
+fits     (3, K, 2) float64      A, B of each column; -a_c and -b_c of a softmax. The sigmoids' are copies, to be judged.
+losses   (3, 2) float64         log loss and Brier score, fading.
+gaps     (3, K, BINS) float64   probability of a class minus its examples, by tenths of that probability, fading.
+weight   (1,) float64           weight of all examples judged.
+answers  (1,) int64             the calibration that answers.
+since    (1,) int64             examples learned when the third column came.
+judged   (1,) int64             examples learned when the fits were last due.
+due      (1,) int64             number of examples at which they are due again.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ Array = np.ndarray[Any, Any]
 SIGMOIDS, TEMPERATURE, VECTOR = range(3)
 NAMES = ("sigmoids", "temperature", "vector")
 FIGURES = ("log_loss", "brier", "classwise_error")
-COLUMNS = 3  # from which on there is something to choose
-FITTED = 500  # scores of models on a budget change so soon that more are worse
+COLUMNS = 3  # fewest columns with a choice of calibrations
+FITTED = 500  # newest examples of a fit: with more, the older scores mislead, because models on a budget change fast
 RIDGE = 1e-3
-FARTHEST = 8.0  # factor by which a step may change the temperature: Newton's goes astray where p is 0 or 1
-LEAST = 1e-6  # of a s: all classes are alike then
+FARTHEST = 8.0  # largest factor by which a step may change the temperature: Newton goes astray where p is 0 or 1
+LEAST = 1e-6  # least a s; all classes are equally likely there
 FADING = 0.995
-AHEAD = 1.0  # nats, of losses that come to those of 200 examples: less is no reason to change
-UNJUDGED = 20  # examples by which they are fitted first
+AHEAD = 1.0  # nats less of fading loss that a calibration needs to take over; the fading loss spans 200 examples
+UNJUDGED = 20  # examples used for the first fits, before any judging
 BINS = 10
-BLOCK = 200  # examples that are judged at once, at most
+BLOCK = 200  # most examples judged at once
 
-WEIGHT_MAX = 1.001 / (1.0 - FADING)  # what the weights of all examples come to, and a little for rounding
-OF_ALL = ("losses", "weight", "answers", "since", "judged", "due")  # arrays that further columns leave as they are
+WEIGHT_MAX = 1.001 / (1.0 - FADING)  # limit of the weights of all examples, with some room for rounding
+OF_ALL = ("losses", "weight", "answers", "since", "judged", "due")  # arrays that do not change with the columns
 
 POWERS = np.multiply.accumulate(np.concatenate(([1.0], np.full(BLOCK, FADING))))
-"""What is left of a weight after 0 ... BLOCK examples."""
+"""The factor of a weight after 0 ... BLOCK examples."""
 
 
 class Contest(NamedTuple):
@@ -78,7 +78,7 @@ class Contest(NamedTuple):
 
 
 def probabilities(fit: Array, number: int, scores: Array) -> Array:
-    """(m, K) of scores (m, K), by a calibration's fit (K, 2) and its number."""
+    """(m, K) of scores (m, K), by the fit (K, 2) of calibration `number`."""
     return Calibration(fit, softmax=number != SIGMOIDS).classes(scores)
 
 
@@ -120,12 +120,12 @@ def vector_step(slopes: Array, biases: Array, a: float, scores: Array, classes: 
 
 
 def _square(scores: Array) -> float:
-    """Their mean square."""
+    """The mean square of the scores."""
     return _total((scores * scores).sum(axis=0)) / scores.size
 
 
 def _by_example(values: Array) -> Array:
-    """(m,) the sums over the classes of values (m, K), one class after the other."""
+    """(m,) the sums over the classes of values (m, K), one class after another."""
     return np.asarray(np.ascontiguousarray(values.T).sum(axis=0))
 
 
@@ -135,10 +135,10 @@ def _total(values: Array) -> float:
 
 
 class Calibrations:
-    """Sigmoids, and with three or more columns, where a choice is wanted, the others beside them."""
+    """Sigmoids and, with three or more columns where a choice is wanted, the other calibrations beside them."""
 
     def __init__(self, *, choosing: bool = True) -> None:
-        """choosing: whether there is a choice; else the sigmoids answer."""
+        """choosing: whether calibrations are compared; else the sigmoids answer."""
         self.sigmoid = Sigmoid()
         self._choosing = choosing
         self._contest: Contest | None = None
@@ -154,7 +154,7 @@ class Calibrations:
         return self.sigmoid.seen
 
     def choose(self, *, choosing: bool) -> None:
-        """Begin to choose, or end it: the sigmoids stay what they are."""
+        """Begin or stop to compare calibrations. The sigmoids stay as they are."""
         self._choosing = choosing
         if not choosing:
             self._contest = None
@@ -164,7 +164,7 @@ class Calibrations:
                 self._fit(self._contest)
 
     def widen(self, columns: int) -> None:
-        """Take more columns. Two classes keep their sigmoids; who comes later has the temperature of all."""
+        """Take more columns. Two classes keep their sigmoids; a new column gets the common temperature."""
         self.sigmoid.widen(columns)
         if self._contest is None:
             self.choose(choosing=self._choosing)
@@ -178,7 +178,7 @@ class Calibrations:
         self._contest = new
 
     def learn(self, columns: Array, classes: Array) -> Array:
-        """As `Sigmoid.learn`, by whichever calibration answers."""
+        """As `Sigmoid.learn`, with the probabilities of the calibration that answers."""
         contest = self._contest
         m, k = columns.shape
         if contest is None or self.seen + m < contest.due[0]:
@@ -197,21 +197,21 @@ class Calibrations:
         return np.concatenate(parts)
 
     def _answered(self, columns: Array, classes: Array) -> Array:
-        """Learn examples of which the last may be the one that makes the fits due."""
+        """Learn examples, of which only the last may make the fits due."""
         out, softmax = self.sigmoid.learn(columns, classes), self._softmax()
         if softmax is not None:
             softmax_of(softmax, np.array(columns, np.float64, order="C"), out)
         return out
 
     def _softmax(self) -> Array | None:
-        """The fit that answers, where it is not the sigmoids'."""
+        """The fit that answers, unless the sigmoids answer."""
         if self._contest is None or self._contest.answers[0] == SIGMOIDS:
             return None
         fit: Array = self._contest.fits[self._contest.answers[0]]
         return fit
 
     def _judge(self, contest: Contest) -> None:
-        """Count what each has lost by the examples since they were last due, and see who answers from now on."""
+        """Add up the loss of each calibration over the examples since the last time, and choose which answers."""
         m = self.seen - int(contest.judged[0])
         if contest.judged[0] < contest.since[0] + UNJUDGED:
             return
@@ -232,7 +232,7 @@ class Calibrations:
             contest.answers[0] = lost.argmin()
 
     def _fit(self, contest: Contest) -> None:
-        """A step of the temperature and of the vector; and the sigmoids as they are now."""
+        """Take a step of the temperature and of the vector; copy the present sigmoids."""
         scores, classes = self.sigmoid.newest(min(self.seen, FITTED))
         fits = contest.fits
         before = -float(fits[TEMPERATURE, 0, 0])
@@ -244,17 +244,17 @@ class Calibrations:
         fits[VECTOR, :, 0], fits[VECTOR, :, 1] = -slopes, -biases
 
     def calibration(self) -> Calibration:
-        """The present fit of the one that answers; it knows nothing before the first example."""
+        """The present fit of the calibration that answers; it knows nothing before the first example."""
         softmax = self._softmax()
         if softmax is None or not self.seen:
             return self.sigmoid.calibration()
         return Calibration(softmax.copy(), softmax=True)
 
     def figures(self) -> dict[str, Any] | None:
-        """Who answers, and what each one has lost in the mean; None where there is nothing to choose.
+        """Name the calibration that answers, and the mean losses of each; None where there is no choice.
 
-        classwise_error: of a class the mean gap between its probability and how often it came, by tenths of that
-        probability; the mean over the classes (Kull et al., Beyond temperature scaling, NeurIPS 2019, section 2).
+        classwise_error: for a class, the mean gap between its probability and how often it came, by tenths of that
+        probability; averaged over the classes (Kull et al., Beyond temperature scaling, NeurIPS 2019, section 2).
         """
         contest = self._contest
         if contest is None:
@@ -268,11 +268,11 @@ class Calibrations:
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What there is besides the state of the sigmoids; nothing where there is nothing to choose."""
+        """The state besides the sigmoids' state; empty where there is no choice."""
         return {} if self._contest is None else {name: a.copy() for name, a in self._contest._asdict().items()}
 
     def load(self, sigmoid: State, state: State) -> None:
-        """Take over a state of the sigmoids and one of `state`. ValueError where an array does not fit the others."""
+        """Take over a state of the sigmoids and a state of `state`. ValueError where an array does not fit the rest."""
         self.sigmoid.load(sigmoid)
         self._contest = None
         if not self._choosing or self.columns < COLUMNS:
@@ -290,11 +290,11 @@ class Calibrations:
             judged=judged,
             due=read.take("due", np.int64, (1,), seen + 1, int(judged[0]) + BLOCK),
         )
-        if 0 < contest.weight[0] < 1:  # the newest example alone weighs that much
+        if 0 < contest.weight[0] < 1:  # the newest example alone weighs 1
             raise ValueError(f"weight must be 0, or 1 and more, got {contest.weight[0]:g}")
         slopes, temperature = contest.fits[TEMPERATURE:, :, 0], contest.fits[TEMPERATURE]
         if (slopes > 0.0).any() or (temperature[:, 0] != temperature[0, 0]).any() or temperature[:, 1].any():
-            raise ValueError("fits of a softmax must have no slope below 0, and a temperature is one for all classes")
+            raise ValueError("fits of a softmax must have no slope below 0, and the same temperature for all classes")
         self._contest = contest
 
 
@@ -305,7 +305,7 @@ def _begun(columns: int, seen: int) -> Contest:
         losses=np.zeros((len(NAMES), 2)),
         gaps=np.zeros((len(NAMES), columns, BINS)),
         weight=np.zeros(1),
-        # Sigmoids that two classes have taught are good at once; else the temperature is the first to be.
+        # Sigmoids that two classes have taught are good at once; without them the temperature is good soonest.
         answers=np.full(1, SIGMOIDS if seen else TEMPERATURE, np.int64),
         since=count,
         judged=count.copy(),

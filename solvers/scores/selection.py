@@ -1,17 +1,17 @@
-"""Selecting the examples worth learning, or worth a label, by what a solver says of them.
+"""Selection of the examples worth learning, or worth a label, from a solver's decision values.
 
 A. Bordes, S. Ertekin, J. Weston and L. Bottou, Fast Kernel Classifiers with Online and Active Learning, JMLR 6, 2005,
-section 4. It asks nothing of a solver but its view: decision values (m, K) and delta (K,), so it serves them all.
+section 4. It needs only a solver's view, decision values (m, K) and delta (K,), so it works with all solvers.
 
     random      any example not learned yet (section 4.4)
-    gradient    the most misclassified one: the smallest y f(x), which takes its label (section 4.1, eq. 12)
-    active      the one closest to the decision boundary: the smallest |f(x)|, without its label (section 4.2, eq. 13)
+    gradient    the most misclassified: the smallest y f(x), which needs its label (section 4.1, eq. 12)
+    active      the closest to the decision boundary: the smallest |f(x)|, without its label (section 4.2, eq. 13)
     autoactive  as active, among a sample that ends when it holds 5 examples inside the margin (sections 4.3, 4.4)
 
-Where there is one column, f(x) is its decision value and y the sign of the example's class in it. With K >= 3
-columns, y f(x) is (f_y - max of the others) / 2 and |f(x)| is (best - second best) / 2: half a difference of two
-columns, so that two classes in columns f and -f would get what one column gives them. Eq. 13's step,
-|f(x)| = max over y of y f(x), holds for both.
+With one column, f(x) is its decision value and y the sign of the example's class in it. With K >= 3 columns, y f(x) is
+(f_y - largest other f_c) / 2 and |f(x)| is (best - second best) / 2: half a difference of two columns, so that two
+classes in columns f and -f would get the same as one column. The step of eq. 13, |f(x)| = max over y of y f(x), holds
+for both.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 RANDOM, GRADIENT, ACTIVE, AUTOACTIVE = STRATEGIES = ("random", "gradient", "active", "autoactive")
-SEARCHED = 50  # examples that gradient and active look at for one that they choose: M of section 4.3
-AUTO_SEARCHED = 100  # and autoactive, unless AUTO_WANTED of them lie inside the margin before
-AUTO_WANTED = 5
+SEARCHED = 50  # examples that gradient and active look at per choice: M of section 4.3
+AUTO_SEARCHED = 100  # most examples that autoactive looks at per choice
+AUTO_WANTED = 5  # examples inside the margin at which it stops looking
 SEEDS = 5  # random examples of each class that a solver begins with
 AUTO_CHUNK = 10
-TINY = 1e-30  # a point at the origin of a linear kernel is like itself and like no other
+TINY = 1e-30  # makes a point at the origin of a linear kernel similar to itself and to no other point
 
 
 def distances(scores: Array) -> Array:
-    """(m,) |f(x)|, the distance from the decision boundary, of decision values (m, K); 0 without a column."""
+    """(m,) |f(x)|, the distance from the decision boundary, for decision values (m, K); 0 without a column."""
     if scores.shape[1] == 0:
         return np.zeros(scores.shape[0])
     if scores.shape[1] == 1:
@@ -52,9 +52,9 @@ def distances(scores: Array) -> Array:
 
 
 def _two_best(scores: Array) -> tuple[Array, Array]:
-    """(m,) the columns of the largest and of the second largest decision value, of equal ones the first.
+    """(m,) the columns of the largest and of the second largest decision value, the first among equals.
 
-    A partial sort takes either of equal ones, and not on every processor the same.
+    A partial sort takes either of two equals, and not the same on every processor.
     """
     best = scores.argmax(axis=1)
     others = scores.copy()
@@ -63,7 +63,7 @@ def _two_best(scores: Array) -> tuple[Array, Array]:
 
 
 def margins(scores: Array, classes: Array) -> Array:
-    """(m,) y f(x), negative where the example of that class is misclassified, of decision values (m, K)."""
+    """(m,) y f(x), negative where the example of that class is misclassified, for decision values (m, K)."""
     if scores.shape[1] == 0:
         return np.zeros(scores.shape[0])
     if scores.shape[1] == 1:
@@ -75,10 +75,10 @@ def margins(scores: Array, classes: Array) -> Array:
 
 
 def is_wanted(scores: Array, delta: Array) -> Array:
-    """(m,) whether |f(x)| < 1 + delta / 2, which says without a label that an example may become a support vector.
+    """(m,) whether |f(x)| < 1 + delta / 2: without its label, such an example may become a support vector.
 
     Section 3.5, eq. 11, with the worse label. delta (K,) is the view's: the bias is known up to delta / 2. With several
-    columns the best and the second best count, half each, as in |f(x)|.
+    columns the delta of the best and of the second best count half each, as in |f(x)|.
     """
     if scores.shape[1] == 0:
         return np.ones(scores.shape[0], bool)
@@ -90,7 +90,7 @@ def is_wanted(scores: Array, delta: Array) -> Array:
 
 
 def informativeness(strategy: str, scores: Array, classes: Array | None = None) -> Array:
-    """(m,) how much a strategy wants each example, of decision values (m, K); equal for all where it is random.
+    """(m,) how much a strategy wants each example, for decision values (m, K); equal for all if it is random.
 
     Raises ValueError for an unknown strategy, and for gradient without the examples' classes (m,).
     """
@@ -112,11 +112,11 @@ def pick(
     classes: Array | None = None,
     searched: int | None = None,
 ) -> Array:
-    """The numbers of n rows to learn, or to ask a label for, the most informative first; equal ones in random order.
+    """The numbers of n rows to learn, or to ask a label for, the most informative first, equals in random order.
 
     searched: random rows to look at (section 4.3), None for all. random: one-element uint64 state of core/random.py,
-    advanced by one draw for each row looked at. classes (m,): needed for gradient. Over rows given by the caller
-    autoactive is active. Raises ValueError where n or searched is not possible.
+    advanced by one draw for each row looked at. classes (m,): needed for gradient. Over rows given by the caller,
+    autoactive is the same as active. Raises ValueError where n or searched is not possible.
     """
     _check(strategy, classes)
     most = len(rows) if searched is None else min(searched, len(rows))
@@ -131,11 +131,12 @@ def pick(
 
 
 def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0.5) -> Array:
-    """The numbers of n rows that are informative and unlike each other, in the order in which they were chosen.
+    """The numbers of n rows that are informative and unlike each other, in the order of choice.
 
     K. Brinker, Incorporating Diversity in Active Learning with Support Vector Machines, ICML 2003, section 4: one after
-    another the row with the smallest -trade wish + (1 - trade) max |cos|, the cosine in feature space to the rows that
-    were chosen before, k(x, z) / sqrt(k(x, x) k(z, z)). wish (m,): `informativeness`; of equal rows the first is taken.
+    another, the row with the smallest -trade wish + (1 - trade) max |cos|. The cosine in feature space, k(x, z) /
+    sqrt(k(x, x) k(z, z)), is with the rows chosen before. wish (m,): `informativeness`. Among equals the first is
+    taken.
     """
     points = points_from_rows(rows, rows.dim)
     lengths = np.sqrt(rows.selves.astype(np.float64) + TINY)
@@ -155,16 +156,16 @@ def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0
 
 @compiled
 def shuffle_front(order, left, n, random):
-    """Bring n of order[:left] to its front, each ordered choice of them equally likely (Fisher-Yates)."""
+    """Bring n of order[:left] to its front, each ordered choice being equally likely (Fisher-Yates)."""
     for p in range(n):
         q = p + random_below(random, left - p)
         order[p], order[q] = order[q], order[p]
 
 
 class Unseen:
-    """The numbers 0..size-1 that have not been removed, to be drawn from at random.
+    """The numbers 0..size-1 that have not been removed, to be drawn at random.
 
-    random: one-element uint64 state of solvers/core/random.py, the caller's.
+    random: one-element uint64 state of core/random.py, owned by the caller.
     """
 
     def __init__(self, size: int, random: Array) -> None:
@@ -175,13 +176,13 @@ class Unseen:
         self._order = np.arange(size)
 
     def draw(self, n: int) -> Array:
-        """At most n different ones, in random order. They stay."""
+        """Draw at most n different numbers, in random order. They are not removed."""
         n = min(n, self.left)
         shuffle_front(self._order, self.left, n, self.random)
         return self._order[:n].copy()
 
     def remove(self, place: int) -> int:
-        """Remove the one at `place` of the last draw; returns it. The places of that draw end with it."""
+        """Remove and return the number at `place` of the last draw. The places of that draw are invalid afterwards."""
         self.left -= 1
         index = int(self._order[place])
         self._order[place] = self._order[self.left]
@@ -189,9 +190,9 @@ class Unseen:
 
 
 class Selection(NamedTuple):
-    """An example chosen: its number, |f(x)| and `is_wanted` before it is learned, and how many were looked at.
+    """A chosen example: its number, |f(x)| and `is_wanted` before it is learned, and how many were looked at.
 
-    Where none was looked at (random, and the seeds) distance is NaN and wanted is true.
+    Where none was looked at (random, and the seeds), distance is NaN and wanted is true.
     """
 
     example: int
@@ -211,13 +212,13 @@ def learn_selected(
     seeds: int = SEEDS,
     stop: Callable[[Selection], bool] | None = None,
 ) -> Iterator[Selection]:
-    """Teach a solver one selected example of a training set after another, none twice; yields each once it is learned.
+    """Teach a solver the selected examples of a training set, one by one; yield each after it is learned.
 
-    The algorithm of section 4.3 without its finishing step, which is the caller's: end the iteration, then `finish`.
-    rows, classes (m,), as for `learn`; an example's key is its number. random: one-element uint64 state of
-    solvers/core/random.py; the same state gives the same choices. searched: M, for gradient and active. seeds: random
-    examples of each class that come first. stop: asked with each choice before it is learned; true ends the iteration.
-    Raises ValueError (PointsFull where the solver is full).
+    The algorithm of section 4.3 without its finishing step, which is up to the caller: end the iteration, then
+    `finish`. No example is selected twice. rows, classes (m,): as for `learn`; the key of an example is its number.
+    random: one-element uint64 state of core/random.py; the same state gives the same choices. searched: M, for gradient
+    and active. seeds: random examples of each class that come first. stop: called with each choice before it is
+    learned; if it returns true the iteration ends. Raises ValueError (PointsFull where the solver is full).
     """
     _check(strategy, classes)
     if not searched > 0:
@@ -258,7 +259,7 @@ def _learn_selected(
 
 
 def _seeds(unseen: Unseen, classes: Array, seeds: int) -> list[int]:
-    """Places of the first examples of each class in a random order of all, ascending: to be removed from behind."""
+    """Places of the first examples of each class in a random order of all, ascending: remove them from the end."""
     order = classes[unseen.draw(unseen.left if seeds else 0)]
     places = [np.flatnonzero(order == c)[:seeds] for c in np.unique(order)]
     return [int(p) for p in np.sort(np.concatenate(places))] if places else []

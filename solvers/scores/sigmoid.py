@@ -6,21 +6,22 @@ Vector Machines, Machine Learning 68, 2007 (algorithm 1).
 
     P(y = +1 | f) = 1 / (1 + exp(A f + B)),   A and B minimise   -sum_i t_i log p_i + (1 - t_i) log(1 - p_i)
 
-over the newest WINDOW examples, with t_i = (N+ + 1) / (N+ + 2) for the N+ positive ones and 1 / (N- + 2) for the N-
-others. The fit is made again whenever a tenth of them, or of those since the column came, is new. Each score is the
-one from right before its example was learned, so the fit needs no held-out data: it is what cross-validation is to the
-batch.
+over the newest WINDOW examples, with t_i = (N+ + 1) / (N+ + 2) for the N+ positive examples and 1 / (N- + 2) for the N-
+negative examples. The fit is repeated whenever a tenth of the window, or of the examples since the column came, is new.
+Each score was made just before its example was learned, so the fit needs no held-out data; batch learning needs
+cross-validation for that.
 
-One sigmoid a column. With one column the second class is its positive side; with three or more the probabilities of
-the classes are those of the columns, divided by their sum: the normalised sigmoids. A softmax of the same A and B, with
-which P(y = c | f) is exp(-(A_c f_c + B_c)) divided by the sum of all, is what calibrations.py fits beside them.
+There is one sigmoid per column. With one column the second class is its positive side. With three or more columns the
+probabilities of the classes are the sigmoids' values divided by their sum: normalised sigmoids. calibrations.py fits
+other calibrations beside them: a softmax with such A and B, where P(y = c | f) is exp(-(A_c f_c + B_c)) divided by the
+sum over all classes.
 
-fit      (K, 2) float64        A, B of each column
-scores   (K, WINDOW) float32   decision values, a ring; ABSENT where the column came later than the example
-classes  (WINDOW,) int32       class numbers, a ring
-seen     (1,) int64            examples learned
-since    (K,) int64            how many there were when the column came
-due      (K,) int64            how many there will be at its next fit
+fit      (K, 2) float64        A, B of each column.
+scores   (K, WINDOW) float32   decision values, a ring; ABSENT where the column came later than the example.
+classes  (WINDOW,) int32       class numbers, a ring.
+seen     (1,) int64            examples learned.
+since    (K,) int64            number of examples when the column came.
+due      (K,) int64            number of examples at the column's next fit.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 WINDOW = 1000
-ABSENT = -1.0  # what a hinge column says of a point that is none of its own
-SCORE_MAX = 1e30  # beyond it a score is cut, so that float32 holds it
-SCORE_LIMIT = float(np.float32(SCORE_MAX))  # which is a little more
+ABSENT = -1.0  # the value that a hinge column gives to a point of another class
+SCORE_MAX = 1e30  # scores are clipped to this size, so that float32 holds them
+SCORE_LIMIT = float(np.float32(SCORE_MAX))  # slightly more
 ITERATIONS_MAX = 50
-GRADIENT_TOL = 1e-4  # of the mean loss, with scores in units of their root mean square
+GRADIENT_TOL = 1e-4  # relative to the mean loss, with scores in units of their root mean square
 STEP_MIN = 1e-10
-FIT_MAX = 1e100  # of A and B: scores may be as small as float32 goes
+FIT_MAX = 1e100  # limit of A and B: scores may be as small as float32 allows
 RIDGE = 1e-12
 
 
@@ -52,7 +53,7 @@ BY_COLUMN = ("fit", "scores", "since", "due")
 
 @handed
 class Sigmoids(NamedTuple):
-    """The arrays, as compiled code takes them; see the module's docstring."""
+    """The arrays as compiled code takes them; see the module's docstring."""
 
     fit: Array
     scores: Array
@@ -73,13 +74,13 @@ def positive_part(A, B, f):
 
 @compiled
 def class_probabilities(fit, f, out):
-    """Write the probability of each class, by the decision values f of one example, to the front of `out`.
+    """Write the probability of each class, from the decision values f of one example, to the front of `out`.
 
-    f may have fewer columns than there are now, if it comes from before a class was announced.
+    f may have fewer columns than there are now, if it was made before a class was announced.
     """
     columns = f.shape[0]
     if columns == 1:
-        second = min(fit.shape[0], 2) - 1  # the column that the second class has now
+        second = min(fit.shape[0], 2) - 1  # the second class's present column
         out[1], out[0] = positive_part(fit[second, 0], fit[second, 1], f[0])
         return
     total = 0.0
@@ -92,7 +93,7 @@ def class_probabilities(fit, f, out):
 
 @compiled
 def loss_and_derivatives(f, classes, positive, high, low, inverse, a, b):
-    """The loss at (a, b), its gradient and its Hessian, summed over the examples; f is taken times `inverse`."""
+    """The loss at (a, b), its gradient and its Hessian, summed over the examples; f is multiplied by `inverse`."""
     loss, g_a, g_b, h_aa, h_ab, h_bb = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(f.shape[0]):
         x = np.float64(f[i]) * inverse
@@ -112,7 +113,7 @@ def loss_and_derivatives(f, classes, positive, high, low, inverse, a, b):
 
 @compiled
 def fit_column(f, classes, positive, A, B):
-    """A and B for scores f (n,), where the examples of class `positive` are +1, starting from the given ones."""
+    """A and B for scores f (n,), where the examples of class `positive` are +1, starting from the given A and B."""
     n = f.shape[0]
     n_positive = 0
     square = 0.0
@@ -125,7 +126,7 @@ def fit_column(f, classes, positive, A, B):
     high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n - n_positive + 2.0)
     a, b = A * scale, B
     loss, g_a, g_b, h_aa, h_ab, h_bb = loss_and_derivatives(f, classes, positive, high, low, 1.0 / scale, a, b)
-    # The start of algorithm 1, the best constant p, where it is better: the scores may have changed since.
+    # Use the start of algorithm 1, the best constant p, if it is better: the scores may have changed since.
     constant_b = log((n - n_positive + 1.0) / (n_positive + 1.0))
     p = (n_positive + 1.0) / (n + 2.0)
     targets = n_positive * high + (n - n_positive) * low
@@ -157,7 +158,7 @@ def fit_column(f, classes, positive, A, B):
 
 @compiled
 def learn_scores(sigmoids, columns, classes, out):
-    """For each example in order: the probabilities by the fit so far, then its score and class into the rings."""
+    """For each example in order: write its probabilities by the fit so far, then keep its score and its class."""
     fit, scores, ring, seen, since, due = sigmoids
     known = columns.shape[1]
     for i in range(columns.shape[0]):
@@ -166,7 +167,7 @@ def learn_scores(sigmoids, columns, classes, out):
         for c in range(scores.shape[0]):
             f = ABSENT
             if known == 1 and c < 2:
-                # The second class keeps the one column, the first has its negation once there are more.
+                # The second class keeps the one column; the first gets its negation once there are more.
                 f = columns[i, 0] if c == min(scores.shape[0], 2) - 1 else -columns[i, 0]
             elif c < known:
                 f = columns[i, c]
@@ -183,7 +184,7 @@ def learn_scores(sigmoids, columns, classes, out):
 
 @compiled
 def probabilities_of_numbers(fit, columns, numbers, row, out):
-    """The probability of class numbers[i] for each example; out[i] stays where that is negative."""
+    """The probability of class numbers[i] for each example; out[i] is unchanged where numbers[i] is negative."""
     for i in range(columns.shape[0]):
         if numbers[i] >= 0:
             class_probabilities(fit, columns[i], row)
@@ -199,10 +200,10 @@ def probabilities_of(fit, columns, out):
 
 @compiled
 def softmax_of(fit, columns, out):
-    """The same by a softmax of A f + B, with three columns or more in the fit."""
+    """The probabilities by a softmax of A f + B, with three or more columns in the fit."""
     known = columns.shape[1]
     for i in range(columns.shape[0]):
-        if known == 1:  # of which the first class has the negation
+        if known == 1:  # the first class has the negated column
             f, A, B = columns[i, 0], fit[0, 0] + fit[1, 0], fit[1, 1] - fit[0, 1]
             out[i, 1], out[i, 0] = positive_part(A, B, f)
             continue
@@ -221,7 +222,7 @@ class Calibration:
     """A fit at one moment. It never changes."""
 
     def __init__(self, fit: Array, *, softmax: bool = False) -> None:
-        """fit (K, 2): A and B of each column; K = 0 where nothing is known. softmax: instead of normalised sigmoids."""
+        """fit (K, 2): A and B of each column; K = 0 if nothing is known. softmax: instead of normalised sigmoids."""
         self._fit, self._softmax = fit, softmax
 
     def __call__(self, columns: Array, numbers: Array) -> Array:
@@ -247,7 +248,7 @@ class Calibration:
 
 
 class Sigmoid:
-    """One sigmoid for each column of a solver, widened by `widen` as its columns are."""
+    """A sigmoid for each column of a solver; `widen` adds columns."""
 
     def __init__(self) -> None:
         self._arrays = _empty(0)
@@ -263,11 +264,11 @@ class Sigmoid:
         return int(self._arrays.seen[0])
 
     def widen(self, columns: int) -> None:
-        """Take more columns. From one to three the second class keeps its sigmoid, the first gets the mirrored one."""
+        """Take more columns. From one to three, the second class keeps its sigmoid; the first gets its mirror image."""
         old, new = self._arrays, _empty(columns)
         new.classes[:], new.seen[:] = old.classes, old.seen
         n = min(self.seen, WINDOW)
-        new.fit[:, 1] = log(n + 1.0)  # none of n examples is of a new column's class
+        new.fit[:, 1] = log(n + 1.0)  # none of the n examples is of the new column's class
         new.scores[:, :n] = ABSENT
         new.since[:], new.due[:] = self.seen, self.seen + 1
         sources = [0, 0] if self.columns == 1 < columns else range(self.columns)
@@ -280,9 +281,9 @@ class Sigmoid:
         self._arrays = new
 
     def learn(self, columns: Array, classes: Array) -> Array:
-        """Learn scores (m, K) with their classes (m,) in order; returns what each one's probabilities were before that.
+        """Learn scores (m, K) with their classes (m,) in order; return the probabilities from before each was learned.
 
-        (m, K), or (m, 2) for one column. K may be smaller than it is now, for scores from before a class was
+        The result is (m, K), or (m, 2) for one column. K may be smaller than now, for scores made before a class was
         announced. ValueError where they do not fit, before anything changes.
         """
         self.check(columns, classes)
@@ -292,7 +293,7 @@ class Sigmoid:
         return out
 
     def check(self, columns: Array, classes: Array) -> None:
-        """Refuse what `learn` cannot take: ValueError."""
+        """Refuse (ValueError) what `learn` cannot take."""
         m, k = columns.shape
         if not 0 < k <= self.columns:
             raise ValueError(f"columns must be from 1 to {self.columns}, got {k}")
@@ -318,7 +319,7 @@ class Sigmoid:
         return {name: array.copy() for name, array in self._arrays._asdict().items()}
 
     def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others."""
+        """Take over a state of `state`. ValueError where an array does not fit the rest."""
         read = StateReader(state)
         fit = read.take("fit", np.float64, (None, 2), -FIT_MAX, FIT_MAX)
         k = fit.shape[0]

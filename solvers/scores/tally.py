@@ -1,19 +1,19 @@
-"""What became of the predictions of a stream: counted over all of it, over its newest WINDOW, and fading.
+"""Counts of a stream's predictions: over the whole stream, over its newest WINDOW examples, and fading.
 
 Prequential evaluation: J. Gama, R. Sebastiao and P. P. Rodrigues, On Evaluating Stream Learning Algorithms, Machine
-Learning 90, 2013. A fading count forgets by the factor FADING an example. Here the newest example weighs more instead
-of the older ones less, so a count costs the same whatever the number of classes; where weights get large, all are
+Learning 90, 2013. A fading count forgets by the factor FADING per example. Here the newest example weighs more instead
+of the older examples less, so a count costs the same whatever the number of classes. When weights get large, all are
 divided by a power of two, which changes no bit of any ratio. C classes, K columns.
 
-cells         (C, C) int64          examples by class (rows) and predicted class
-faded         (C, C) float64        the same, each with its weight
-faded_losses  (2,) float64          log loss and Brier score, each times its weight
-weight        (1,) float64          of the newest example
-classes       (WINDOW,) int32       a ring, as are the next three
-numbers       (WINDOW,) int32       predicted classes
-losses        (WINDOW, 2) float64   log loss and Brier score
-scores        (K, WINDOW) float32   decision values, NaN where the column came later than the example
-seen          (1,) int64            examples counted
+cells         (C, C) int64          examples by class (rows) and predicted class.
+faded         (C, C) float64        the same, each with its weight.
+faded_losses  (2,) float64          log loss and Brier score, each times its weight.
+weight        (1,) float64          weight of the newest example.
+classes       (WINDOW,) int32       a ring, as are the next three.
+numbers       (WINDOW,) int32       predicted classes.
+losses        (WINDOW, 2) float64   log loss and Brier score.
+scores        (K, WINDOW) float32   decision values, NaN where the column came later than the example.
+seen          (1,) int64            examples counted.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Array = np.ndarray[Any, Any]
 
 FADING = 0.999
 WEIGHT_MAX = 2.0**40
-FADED_MAX = 1.001 * WEIGHT_MAX / (1.0 - FADING)  # what the weights of all examples come to, and a little for rounding
+FADED_MAX = 1.001 * WEIGHT_MAX / (1.0 - FADING)  # limit of the weights of all examples, with some room for rounding
 PROBABILITY_MIN = 1e-6
-LOSS_MAX = 14.0  # the log loss of an example is 13.8 at most, and by rounding a little below 0 at least
+LOSS_MAX = 14.0  # limit of an example's log loss: at most 13.8, and by rounding slightly below 0 at least
 LOG_LOSS, BRIER = range(2)
 
 
 @handed
 class Counts(NamedTuple):
-    """The arrays, as compiled code takes them; see the module's docstring."""
+    """The arrays as compiled code takes them; see the module's docstring."""
 
     cells: Array
     faded: Array
@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 
 @compiled
 def write_losses(probabilities, classes, out):
-    """See losses_of."""
+    """See `losses_of`."""
     width = probabilities.shape[1]
     for i in range(probabilities.shape[0]):
         p = probabilities[i, classes[i]] if classes[i] < width else 0.0
@@ -71,7 +71,8 @@ def write_losses(probabilities, classes, out):
 def losses_of(probabilities: Array, classes: Array) -> Array:
     """(m, 2) the log loss and the Brier score (half the squared distance from certainty, 0 to 1) of each example.
 
-    probabilities (m, width): a class from `width` on was not known then, and had none. classes (m,) int32.
+    probabilities (m, width): a class from `width` on was not known then and counts as probability 0. classes (m,)
+    int32.
     """
     out = np.empty((classes.size, 2))
     write_losses(probabilities, classes, out)
@@ -80,7 +81,7 @@ def losses_of(probabilities: Array, classes: Array) -> Array:
 
 @compiled
 def count(counts, wanted, columns, numbers, classes, losses):
-    """Count the examples of the indices `wanted`, in order."""
+    """Count the examples with the indices `wanted`, in order."""
     known, held = columns.shape[1], counts.scores.shape[0]
     for i in wanted:
         counts.weight[0] /= FADING
@@ -97,14 +98,14 @@ def count(counts, wanted, columns, numbers, classes, losses):
         for c in range(held):
             f = np.nan
             if known == 1 and c < 2:
-                # The second class keeps the one column, the first has its negation once there are more.
+                # The second class keeps the one column; the first gets its negation once there are more.
                 f = columns[i, 0] if c == min(held, 2) - 1 else -columns[i, 0]
             elif c < known:
                 f = columns[i, c]
             counts.scores[c, place] = f
         if weight > WEIGHT_MAX:
             counts.weight[0] /= WEIGHT_MAX
-            # Loops, not slices: see append_point of solvers/core/points.py.
+            # Loops, not slices: see append_point in core/points.py.
             for t in range(counts.faded.shape[0]):
                 for p in range(counts.faded.shape[1]):
                     counts.faded[t, p] /= WEIGHT_MAX
@@ -122,7 +123,7 @@ class PrequentialWindow(NamedTuple):
 
 
 class Tally:
-    """Counts of predictions among so many classes."""
+    """Counts of predictions among a number of classes."""
 
     def __init__(self, classes: int = 0) -> None:
         self._counts = _empty(classes)
@@ -139,17 +140,17 @@ class Tally:
 
     @property
     def faded(self) -> Array:
-        """The same, fading: the newest example counts 1."""
+        """All examples by class (rows) and predicted class, fading: the newest example counts 1."""
         return np.asarray(self._counts.faded / self._counts.weight)
 
     @property
     def faded_losses(self) -> Array:
-        """Log loss and Brier score summed, fading likewise."""
+        """Sums of log loss and Brier score, fading likewise."""
         return np.asarray(self._counts.faded_losses / self._counts.weight)
 
     @property
     def window(self) -> PrequentialWindow:
-        """The newest examples; what it holds changes with the next ones."""
+        """The newest examples; the next examples overwrite it."""
         counts, n = self._counts, min(self.seen, WINDOW)
         return PrequentialWindow(counts.classes[:n], counts.numbers[:n], counts.losses[:n], counts.scores[:, :n])
 
@@ -167,9 +168,9 @@ class Tally:
         self._counts = new._replace(**kept)
 
     def add(self, wanted: Array, columns: Array, numbers: Array, classes: Array, losses: Array) -> None:
-        """Count the examples of the indices `wanted` in order.
+        """Count the examples with the indices `wanted`, in order.
 
-        columns (m, K) float64 decision values, numbers and classes (m,) predicted and true classes, losses (m, 2).
+        columns (m, K) float64: decision values. numbers and classes (m,): predicted and true classes. losses (m, 2).
         """
         count(self._counts, wanted, columns, numbers, classes, losses)
 
@@ -178,7 +179,7 @@ class Tally:
         return {name: array.copy() for name, array in self._counts._asdict().items()}
 
     def load(self, state: State, classes: int) -> None:
-        """Take over a state of `state` for so many classes. ValueError where it is none."""
+        """Take over a state of `state` for this number of classes. ValueError where it is invalid."""
         read = StateReader(state)
         seen = read.take("seen", np.int64, (1,), 0, COUNT_MAX)
         most = int(seen[0])
@@ -199,12 +200,12 @@ class Tally:
         if sum(counts.cells.ravel().tolist()) != most:
             raise ValueError(f"cells must have the sum {most}, the examples counted")
         total = counts.faded.sum()
-        if 0 < total < 1:  # the newest example alone weighs that much
+        if 0 < total < 1:  # the newest example alone weighs 1
             raise ValueError(f"faded must have a sum of 0, or of 1 and more, got {total:g}")
         if total > counts.weight[0] / (1.0 - FADING) * 1.001 or (counts.faded[counts.cells == 0] != 0).any():
-            raise ValueError(f"faded must be what the cells come to, with weights up to {counts.weight[0]:g}")
+            raise ValueError(f"faded must fit cells, with weights up to {counts.weight[0]:g}")
         if not -total <= counts.faded_losses.min() <= counts.faded_losses.max() <= LOSS_MAX * total:
-            raise ValueError(f"faded_losses must be those of {total:g} examples, got {counts.faded_losses}")
+            raise ValueError(f"faded_losses must fit {total:g} examples, got {counts.faded_losses}")
         self._counts = counts
 
 

@@ -1,12 +1,15 @@
 """Signs of English that is read twice, in documents, comments, docstrings, messages and the page.
 
     python -m tests.helpers.tells [FILE_OR_FOLDER ...]
+    python -m tests.helpers.tells --sample SIZE SEED
 
-lists them with file and line. CONTRIBUTING.md has the rules; a pattern below finds what a machine can find of a breach.
+The first command lists them with file and line; the second draws sentences at random, for readers to judge.
+CONTRIBUTING.md has the rules; a pattern below finds what a machine can find of a breach.
 """
 
 import ast
 import io
+import random
 import re
 import subprocess
 import sys
@@ -14,6 +17,8 @@ import tokenize
 
 from tests.helpers.server import ROOT
 
+CODE = re.compile(r"[{}=<>\\]")
+"""Signs that a text is code, which nobody reads as a sentence."""
 WORDS_MAX = 35
 """Words of a sentence. A longer sentence has two ideas."""
 FSTRING = getattr(tokenize, "FSTRING_MIDDLE", None)
@@ -48,10 +53,10 @@ def of_text(text):
 
 
 def paragraphs(path):
-    """(line, text) of each paragraph of prose in a file; code between backticks is one word."""
+    """(line, text) of each paragraph of prose in a file."""
     read = {".md": _of_markdown, ".py": _of_python, ".js": _of_javascript}[path.suffix]
     for line, text in read(path.read_text()):
-        yield line, " ".join(re.sub(r"`[^`]*`", "X", re.sub(r"\]\([^)]*\)", "]", text)).split())
+        yield line, " ".join(re.sub(r"\]\([^)]*\)", "]", text).split())
 
 
 def _of_markdown(text):
@@ -116,13 +121,30 @@ def files(places=(".",)):
 
 
 def tells(path):
-    """(line, what to do, the words) of each tell of a file."""
+    """(line, what to do, the words) of each tell of a file. Code between backticks is one word."""
     for line, text in paragraphs(path):
-        for told, words in of_text(text):
+        for told, words in of_text(re.sub(r"`[^`]*`", "X", text)):
             yield line, told, words
 
 
+def sample(size, seed):
+    """Draw sentences of at least four words at random, as (file, line, sentence)."""
+    found = []
+    for path in files():
+        for line, text in paragraphs(path):
+            found += [
+                (path, line, each)
+                for each in re.split(r"(?<=[.!?]) ", text)
+                if len(each.split()) >= 4 and not CODE.search(each)
+            ]
+    return random.Random(seed).sample(found, size)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--sample"]:
+        for path, line, sentence in sample(*map(int, sys.argv[2:4])):
+            print(f"{path.relative_to(ROOT)}:{line}: {sentence}")
+        sys.exit()
     found = [(path, *tell) for path in files(sys.argv[1:] or ["."]) for tell in tells(path)]
     for path, line, told, words in found:
         print(f"{path.relative_to(ROOT)}:{line}: {told}: {words[:120]}")

@@ -113,7 +113,7 @@ def test_uploads_keep_the_weights_of_examples_even_if_a_label_is_corrected(model
 def test_a_model_of_named_or_text_features_cannot_become_an_estimator(form, x, client, name):
     client.create_model(name, kernel={"type": "linear"}, features={"type": form})
     client.learn(name, [{"x": x, "y": "b"}])
-    with pytest.raises(ValueError, match=f"a model of {form} features is no estimator"):
+    with pytest.raises(ValueError, match=f"a model of {form} features cannot be an estimator"):
         load(client.export_model(name))
 
 
@@ -183,7 +183,7 @@ def test_an_invalid_upload_is_refused_with_a_message(client, server, name):
         (lambda facts, _: facts.update(version=2), "the file has version 2"),
         (lambda facts, _: facts["machine"].update(learned=0), "learned"),
         (lambda facts, _: facts["machine"].update(learned=2**52 + 1), "at most"),
-        (lambda facts, _: facts["machine"].update(labels=[0, 0.5]), "labels of a model are strings, integers"),
+        (lambda facts, _: facts["machine"].update(labels=[0, 0.5]), "labels are strings, integers"),
         (lambda facts, _: facts["machine"].update(labels=[0]), "1 labels do not fit 2 weights"),
         (lambda facts, _: facts["machine"].update(fading=True), "half-life"),
         (lambda facts, _: facts["machine"].update(solver="sorcery"), "solver must be one of"),

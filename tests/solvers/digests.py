@@ -1,4 +1,4 @@
-"""Digests of what every solver computes: the same on every processor (tests/solvers/test_bits.py).
+"""Digests of everything that the solvers compute: the same on every processor (tests/solvers/test_bits.py).
 
 Run as a program it prints them as JSON:
 
@@ -29,7 +29,7 @@ KERNELS = {
     "rbf": make_kernel("rbf", 0.5),
     "laplacian": make_kernel("laplacian", 0.3),
 }
-ONLY = {"bsca": ["rbf"], "bsgd": ["rbf"], "fogd": ["rbf", "laplacian"]}  # the kernels that these have
+ONLY = {"bsca": ["rbf"], "bsgd": ["rbf"], "fogd": ["rbf", "laplacian"]}  # the only kernels that these solvers have
 RAMP = {"ramp_start": 5}
 PAPER = {"delta_max": None, "idle_max": 0, "delta_min": 0}
 EVERY = {"delta_min": 0}
@@ -57,7 +57,7 @@ VARIANTS = [
 
 
 def examples(kind, n=EXAMPLES, seed=0):
-    """Rows (n, DIM) and classes, by integers and divisions by powers of two alone: the same bits everywhere."""
+    """Rows (n, DIM) and classes, from integers and divisions by powers of two alone: the same bits everywhere."""
     random = np.random.default_rng(seed)
     X = random.integers(-2048, 2049, (n, DIM)) / 1024.0
     classes = (X[:, 0] * X[:, 1] > 0).astype(int)
@@ -81,7 +81,7 @@ def rows_of(X, kernel, dtype, *, wide):
 
 
 def learned(digest, name, parameters, kernel, kind):
-    """Put all into the digest that a solver answers while it learns, finishes and forgets, and its states."""
+    """Put into the digest all answers of a solver while it learns, finishes and forgets, and its states."""
     X, classes = examples(kind)
     wide = kind == "sparse"
     entry = SOLVERS[name]
@@ -116,14 +116,14 @@ def of_solver(name, parameters):
         learned(digest, name, parameters, KERNELS[kernel], "dense")
     if (
         parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER) and name != "fogd"
-    ):  # whose directions are as wide as the rows
+    ):  # its frequencies are as wide as the rows
         learned(digest, name, parameters, KERNELS["rbf"], "ones")
         learned(digest, name, parameters, KERNELS[names[-1]], "sparse")
     return digest.hexdigest()[:16]
 
 
 def of_angles():
-    """FOGD where the angles are beyond all reason."""
+    """FOGD with extremely large angles."""
     digest = hashlib.sha256()
     solver = make_solver("fogd", KERNELS["laplacian"], DIM, frequencies=50, dtype=np.float64)
     solver.add_class()
@@ -135,7 +135,7 @@ def of_angles():
 
 
 def of_probabilities():
-    """Sigmoids, losses, and what is worth a label."""
+    """Sigmoids, losses, and the selection of examples to label."""
     digest = hashlib.sha256()
     X, classes = examples("dense", 1500)
     columns, numbers = np.ascontiguousarray(X[:, :CLASSES]), classes.astype(np.int32)
@@ -156,7 +156,7 @@ def of_probabilities():
 
 
 def of_calibrations():
-    """The calibrations of several classes, and which of them answers."""
+    """The calibrations of several classes, and the calibration that answers."""
     digest = hashlib.sha256()
     X, classes = examples("dense", 1500)
     numbers = np.where(classes == 0, X.argmax(axis=1), classes).astype(np.int32)
@@ -183,7 +183,7 @@ def of_names():
 
 
 def of_words():
-    """The columns of moments and of texts."""
+    """The columns of dates and of texts."""
     digest = hashlib.sha256()
     X, _ = examples("dense", 200)
     kinds = {"when": "time", "note": "text"}
@@ -202,7 +202,7 @@ def of_words():
 
 
 def of_scales():
-    """The scales of dense and sparse features, of which some have a heavy tail, two values, or one."""
+    """The scales of dense and sparse features, some with a heavy tail, some with two values or one."""
     digest = hashlib.sha256()
     X, _ = examples("dense", 500)
     X = X.astype(np.float64)

@@ -1,7 +1,7 @@
-"""The same bits on every processor: digests of every solver, under other compilers' targets and other libraries' paths.
+"""The same bits on every processor: digests of every solver, for other compile targets and other library code paths.
 
-Each kind of processor is imitated in a process of its own: numba compiles for it, and NumPy, its OpenBLAS and the C
-library are told to leave its features out. tests/solvers/digests.json was written once, on some other processor.
+Each kind of processor is imitated in its own process: numba compiles for it, and environment variables keep NumPy, its
+OpenBLAS and the C library from the features it lacks. tests/solvers/digests.json was written once, on one processor.
 """
 
 import ast
@@ -24,7 +24,7 @@ ROOT = HERE.parents[1]
 
 
 def without(*names):
-    """What keeps NumPy and the C library from the features of newer processors, as far as this one has them."""
+    """Variables that keep NumPy and the C library from those features of newer processors that this processor has."""
     glibc = ",".join(f"-{name}" for name in ("AVX512F", "AVX2", "AVX2_Usable", "FMA", "FMA_Usable", "FMA4"))
     numpy = " ".join(name for name in __cpu_dispatch__ if name.startswith(names) and __cpu_features__[name])
     return {
@@ -33,7 +33,7 @@ def without(*names):
     }
 
 
-PROCESSORS = {  # what it must have, how numba is told, and what is told to the libraries
+PROCESSORS = {  # features it must have, features for numba, and variables for the libraries
     "generic": ([], "", {"OPENBLAS_CORETYPE": "Nehalem", **without("X86_V3", "X86_V4", "AVX")}),
     "x86-64-v3": (["avx2", "fma", "bmi2"], "", {"OPENBLAS_CORETYPE": "Haswell", **without("X86_V4", "AVX512")}),
     "x86-64-v4": (["avx512f", "avx512vl", "avx512bw", "avx512dq"], "+avx512f", {"OPENBLAS_CORETYPE": "SkylakeX"}),
@@ -43,7 +43,7 @@ HERE_TOO = [name for name, (features, _, _) in PROCESSORS.items() if all(HOST.ge
 
 
 def computing(processor):
-    """The process that computes them as on another processor."""
+    """The process that computes the digests as on another processor."""
     _, features, libraries = PROCESSORS[processor]
     target = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features, **libraries}
     env = {**os.environ, "PYTHONPATH": str(ROOT), **target}
@@ -54,7 +54,7 @@ def computing(processor):
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """What comes of each processor. They compile for minutes: beside each other."""
+    """The digests of each processor. The processes compile for minutes, so they run side by side."""
     running = {processor: computing(processor) for processor in HERE_TOO}
     return {processor: (process.communicate()[0], process.returncode) for processor, process in running.items()}
 
@@ -64,12 +64,12 @@ def check(found):
     assert found.keys() == written.keys()
     other = [name for name in found if found[name] != written[name]]
     assert not other, (
-        f"other bits than in digests.json: {', '.join(other)}. Where the arithmetic of these was changed write it anew "
-        "(tests/solvers/digests.py says how); where not, something hangs on the processor or a library"
+        f"other bits than in digests.json: {', '.join(other)}. If their arithmetic was changed, write the file again "
+        "(tests/solvers/digests.py says how); if not, something depends on the processor or a library"
     )
 
 
-@pytest.mark.timeout(3600)  # of compiling, beside whatever else the machine has to do
+@pytest.mark.timeout(3600)  # for compiling, beside whatever else the computer does
 @pytest.mark.parametrize("processor", HERE_TOO)
 def test_every_solver_has_the_same_bits_on_another_processor(elsewhere, processor):
     printed, code = elsewhere[processor]
@@ -84,20 +84,21 @@ def test_every_solver_has_the_same_bits_here():
 DIFFERING = """
     exp exp2 expm1 log log2 log10 log1p logaddexp pow power float_power cbrt hypot erf gamma lgamma
     sin cos tan sinh cosh tanh asin acos atan atan2 arcsin arccos arctan arctan2 arcsinh arccosh arctanh sinc
+
     dot vdot inner matmul tensordot einsum linalg fft convolve correlate partition argpartition
 """
-"""Of math and numpy: what a library computes, adds up or sorts otherwise on another processor."""
+"""Functions of math and numpy whose libraries compute, add or sort differently on another processor."""
 
 MAY = {
-    ("kernels.py", "exp"),  # of inner_to_radial, where nothing is compiled
-    ("turns.py", "exp"), ("turns.py", "log"), ("figures.py", "exp"),  # of processors alone, and in no state
-    ("attributes.py", "@"),  # weights that are shown of a fitted estimator, and nothing is computed with
+    ("kernels.py", "exp"),  # in inner_to_radial, which is never compiled
+    ("turns.py", "exp"), ("turns.py", "log"), ("figures.py", "exp"),  # about processors alone, and in no state
+    ("attributes.py", "@"),  # weights shown by a fitted estimator; nothing is computed from them
 }  # fmt: skip
-JUDGES = "examine"  # of a file that is imported, within tolerances: what it computes is kept nowhere
+JUDGES = "examine"  # checks an imported file within tolerances; its results are kept nowhere
 
 
 def nodes_of(tree):
-    """All but those of the functions that only judge."""
+    """All nodes, except for functions that only check."""
     yield tree
     for child in ast.iter_child_nodes(tree):
         if not (isinstance(child, ast.FunctionDef) and child.name == JUDGES):
@@ -125,7 +126,7 @@ def calls_that_differ(path):
                 pass
 
 
-def test_what_differs_by_processor_is_called_nowhere():
+def test_functions_that_differ_by_processor_are_never_called():
     sources = [path for room in ("solvers", "service") for path in sorted((ROOT / room).rglob("*.py"))]
     assert len(sources) > 60
     found = {(path.name, name) for path in sources for name in calls_that_differ(path)} - MAY

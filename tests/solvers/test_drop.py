@@ -1,4 +1,4 @@
-"""Taking points out of a solver: what all promise, and what a machine trained without them says."""
+"""Taking points out of a solver: what all solvers promise, and comparison with a machine trained without the points."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ SAMPLED = 20  # examples of one class that LASVM keeps here
 
 
 def small(name):
-    """Parameters with which little is enough to come to a solver's corners."""
+    """Small parameters, so that few examples reach a solver's corner cases."""
     return {"lasvm": {"seed_max": SAMPLED}, "bsca": {"extra_steps": 1, "reservoir": 30}}.get(name, {})
 
 
@@ -30,7 +30,7 @@ def numbers_in(state):
 
 
 @names
-def test_of_what_was_dropped_nothing_stands_in_the_state(name):
+def test_the_state_holds_nothing_of_dropped_examples(name):
     X, classes = three_classes()
     stream = stream_of(name, X, classes, batch=20, **small(name)).learn()
     before = stream.solver.live
@@ -41,13 +41,13 @@ def test_of_what_was_dropped_nothing_stands_in_the_state(name):
     assert solver.live == solver.keys().size <= before
     for name_of in ("key", "memory_key", "recent_key"):
         assert not np.isin(gone, state.get(name_of, [])).any()
-    # Every value of these rows is one of its own.
+    # All values of these rows differ.
     assert not np.isin(X[gone].astype(solver.dtype), numbers_in(state)).any()
     assert solver.certificate()["points"] == solver.live
 
 
 @names
-def test_arrays_hold_nothing_of_it_once_they_are_compact(name):
+def test_compacted_arrays_hold_nothing_of_dropped_examples(name):
     X, classes = three_classes()
     solver = stream_of(name, X, classes).learn().solver
     solver.drop(np.arange(0, 240, 2))
@@ -61,7 +61,7 @@ def test_arrays_hold_nothing_of_it_once_they_are_compact(name):
 
 
 @names
-def test_dropping_what_is_not_held_changes_nothing(name):
+def test_dropping_unknown_keys_changes_nothing(name):
     X, classes = three_classes()
     stream = stream_of(name, X, classes).learn(0, 200)
     before = stream.solver.state()
@@ -116,7 +116,7 @@ def test_a_view_stays_what_it_was_while_points_are_dropped(name):
 
 
 @pointed
-def test_without_any_point_it_begins_anew(name):
+def test_without_any_point_it_starts_again(name):
     X, classes = three_classes()
     stream = stream_of(name, X, classes, **small(name)).learn()
     solver = stream.solver
@@ -165,11 +165,11 @@ def test_a_stream_of_one_class_goes_on_after_all_others_were_dropped(name, alone
         assert stream.solver.live <= max(kept, SAMPLED)
     stream.solver.finish()
     assert right() > 0.95
-    for _ in range(2):  # and the others may come again
+    for _ in range(2):  # and the other classes may come again
         stream.learn(200, again=True)
     scores = stream.decision(X)
     found = scores.argmax(axis=1) if count == 3 else scores[:, 0] > 0
-    assert (found == classes).mean() > (0.6 if name == "budget-perceptron" else 0.8)  # it swings by itself
+    assert (found == classes).mean() > (0.6 if name == "budget-perceptron" else 0.8)  # its accuracy swings
 
 
 @pytest.mark.parametrize("name", ["smo", "lasvm", "full", "lasvm-g", "tracking-1", "tracking-batch", "exact"])
@@ -184,7 +184,7 @@ def test_finished_it_is_the_machine_trained_without_them(name, count):
     kept = np.setdiff1d(np.arange(150), gone)
     fresh = stream_of(name, X, classes, batch=10, **parameters)
     for solver in (stream.solver, fresh.solver):
-        for _ in range(4):  # what is no support vector leaves, and may be one later
+        for _ in range(4):  # points that are no support vectors leave, and may be support vectors later
             if name != "exact":
                 solver.learn(stream.rows(X[kept]), classes[kept], kept, again=True)
             elif solver is fresh.solver and not solver.live:
@@ -203,12 +203,12 @@ def test_points_without_a_coefficient_leave_the_decision_as_it_was(name):
     assert without.any()
     before = stream.decision(X)
     stream.solver.drop(machine.key[:n][without].copy())
-    near = 2e-3 if name == "smo" else 1e-8  # its bias is that of two points at most tol apart
+    near = 2e-3 if name == "smo" else 1e-8  # its bias comes from two points that differ by at most tol
     assert np.allclose(stream.decision(X), before, atol=near)
 
 
 def check_dual(stream):
-    """Boxes, sum(alpha), g = y - K alpha, idle list, extremes and bias, gap: in every column."""
+    """Boxes, sum(alpha), g = y - K alpha, idle list, extremes, bias and gap are right in every column."""
     solver = stream.solver
     machine, n = solver.machine, solver.slots
     live = np.flatnonzero(machine.class_of[:n] != NONE)
@@ -232,7 +232,7 @@ def check_dual(stream):
         up, down = live[alpha[c, live] < machine.upper[c, live]], live[alpha[c, live] > machine.lower[c, live]]
         assert np.array_equal(np.flatnonzero(machine.up[c, :n]), up)
         assert np.array_equal(np.flatnonzero(machine.down[c, :n]), down)
-        if solver.biased and np.unique(machine.sign[c, live]).size == 1:  # 0 is all that there is
+        if solver.biased and np.unique(machine.sign[c, live]).size == 1:  # then 0 is the only solution
             assert not alpha[c].any()
             assert machine.b[c] == machine.sign[c, live[0]]
     assert np.isfinite(solver.view().delta).all()
@@ -240,7 +240,7 @@ def check_dual(stream):
 
 
 def do(stream, action, random):
-    """One change at random; returns the keys dropped."""
+    """Change the stream at random; return the keys dropped."""
     solver = stream.solver
     if action == "learn":
         begin = int(random.integers(0, 50))
@@ -289,7 +289,7 @@ def changing(seed, classes, name, copies, **parameters):
     copies=st.booleans(),
     actions=ACTIONS,
 )
-def test_after_whatever_was_done_a_dual_machine_is_whole(seed, classes, name, C, copies, actions):
+def test_after_any_history_a_dual_machine_is_consistent(seed, classes, name, C, copies, actions):
     parameters = {**small(name), **SOLVERS[name].trial, "C": C, "dtype": np.float64}
     stream, random = changing(seed, classes, name, copies, **parameters)
     for action in actions:
@@ -306,7 +306,7 @@ def test_after_whatever_was_done_a_dual_machine_is_whole(seed, classes, name, C,
     copies=st.booleans(),
     actions=ACTIONS,
 )
-def test_after_whatever_was_done_any_other_machine_is_whole(seed, classes, name, copies, actions):
+def test_after_any_history_any_other_machine_is_consistent(seed, classes, name, copies, actions):
     parameters = {**SOLVERS[name].trial, **({"budget": 8} if "budget" in SOLVERS[name].trial else {})}
     stream, random = changing(seed, classes, name, copies, C=10.0, **parameters)
     for action in actions:
@@ -359,7 +359,7 @@ def test_a_merged_point_goes_with_its_younger_part_and_only_then():
     assert not np.isin(merged[:3], solver.keys()).any()
 
 
-def test_a_point_at_the_place_of_another_is_as_young_as_the_younger_one():
+def test_a_point_at_the_place_of_another_is_as_young_as_the_younger_example():
     X, y = two_moons(40, seed=1)
     X[20:] = X[:20]
     classes = np.tile((y[:20] > 0).astype(int), 2)
@@ -370,7 +370,7 @@ def test_a_point_at_the_place_of_another_is_as_young_as_the_younger_one():
     assert (solver.keys() >= 20).all()
 
 
-def test_nogd_makes_its_features_anew_once_it_has_points_enough_again():
+def test_nogd_makes_its_features_again_once_it_has_enough_points():
     X, y = two_moons(600, seed=1)
     stream = Stream(X, (y > 0).astype(int), name="nogd", budget=30, batch=10).learn(0, 300)
     solver = stream.solver

@@ -1,4 +1,4 @@
-"""Whatever happens to a solver: its state says all that is to come, and where it is cut shows in no bit."""
+"""After any history, a solver's state determines its future, and no bit depends on where a computation was cut."""
 
 from copy import deepcopy
 
@@ -16,18 +16,18 @@ names = pytest.mark.parametrize("name", SOLVERS)
 
 
 class History:
-    """A solver to which things happen at random, and what it is asked with."""
+    """A solver to which random things happen, and the queries it answers."""
 
     def __init__(self, name, seed, parameters):
         self.random = np.random.default_rng(seed)
         self.X, self.classes = three_classes(300, seed % 7)
         self.X[::5] = np.round(self.X[::5])  # some points come more than once
-        self.X *= self.random.choice([1.0, 5.0])  # with all points far from each other all are free
+        self.X *= self.random.choice([1.0, 5.0])  # if all points are far from each other, all are free
         self.stream = stream_of(name, self.X, self.classes, announced=2, seed=seed, **parameters)
         self.fresh = np.flatnonzero(self.classes < 2)[:200].tolist()
 
     def happens(self, what, number):
-        """One thing happens; `number` decides what else there is to decide, so that it can happen to a twin."""
+        """Let one thing happen. `number` makes all further choices, so that the same can happen to a twin."""
         random, solver = np.random.default_rng(number), self.stream.solver
         held = solver.keys()
         if what in {"learn", "learn many", "learn again"}:
@@ -60,7 +60,7 @@ class History:
                 solver.change_kernel(solver.kernel._replace(gamma=float(random.choice([0.5, 1.0, 2.0]))))
 
     def twin(self):
-        """The same, with a solver that was made from the state alone."""
+        """The same history, with a solver made from the state alone."""
         other = deepcopy(self)
         other.stream.solver = stream_of(other.stream.name, self.X, self.classes, announced=0, **PARAMETERS).solver
         other.stream.solver.load(self.stream.solver.state())
@@ -76,7 +76,7 @@ EXACT_TOO = ("relabel", "C", "kernel")
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 @pytest.mark.long
-def test_at_any_moment_its_state_says_all_that_is_to_come(name, data):
+def test_its_state_at_any_moment_determines_its_future(name, data):
     history = History(name, data.draw(st.integers(0, 999)), PARAMETERS)
     happenings = st.sampled_from((*HAPPENINGS, *EXACT_TOO) if name == "exact" else HAPPENINGS)
     twin = None
@@ -97,7 +97,7 @@ def test_at_any_moment_its_state_says_all_that_is_to_come(name, data):
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 @pytest.mark.long
-def test_where_a_computation_is_cut_shows_in_no_bit(name, data):
+def test_cutting_a_computation_changes_no_bit(name, data):
     seed = data.draw(st.integers(0, 999))
     whole, cut = (History(name, seed, PARAMETERS) for _ in range(2))
     happenings = st.sampled_from((*HAPPENINGS, *EXACT_TOO) if name == "exact" else HAPPENINGS)

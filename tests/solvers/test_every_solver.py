@@ -1,4 +1,4 @@
-"""What every solver promises, whatever it computes: solvers/core/solver.py."""
+"""The promises of every solver: solvers/core/solver.py."""
 
 import ctypes
 import gc
@@ -25,10 +25,10 @@ names = pytest.mark.parametrize("name", SOLVERS)
 @names
 @pytest.mark.parametrize("kernel", [RBF, make_kernel("rbf", 30.0), make_kernel("laplacian", 0.5)])
 @pytest.mark.long
-def test_whatever_learning_comes_to_is_examined_without_complaint(name, kernel):
+def test_any_learned_state_passes_examine(name, kernel):
     X, classes = three_classes(300)
     X += np.random.default_rng(2).standard_normal(X.shape)
-    X[::9] = X[0]  # under all labels
+    X[::9] = X[0]  # one point under all labels
     stream = stream_of(name, X, classes, kernel=kernel, batch=25)
     solver = stream.solver
     solver.examine()
@@ -85,7 +85,7 @@ def test_sparse_rows_give_the_bits_of_dense_ones(name):
 
 
 @names
-def test_what_does_not_fit_is_refused_before_anything_changes(name):
+def test_invalid_input_is_refused_before_anything_changes(name):
     X, classes = three_classes(60)
     stream = stream_of(name, X, classes).learn(0, 40)
     before, solver = stream.solver.state(), stream.solver
@@ -178,7 +178,7 @@ def test_one_class_alone_is_predicted(name, first):
 )
 @pytest.mark.long
 def test_late_positives_are_learned(name, parameters):
-    """1,500 negatives, then 1 % positives: those are no outliers, and no reason to keep all negatives."""
+    """1,500 negatives, then 1 % positives: these are not outliers, and no reason to keep all negatives."""
     random = np.random.default_rng(3)
     y = np.where(random.random(4000) < 0.01, 1, 0)
     y[:1500] = 0
@@ -204,7 +204,7 @@ def test_all_columns_share_the_kernel_row_of_an_example(name):
     solver = stream.solver
     solver.finish()
     sides = np.where(np.arange(3) == classes[:, None], 1, -1)
-    sure = (stream.decision(stream.X) * sides).min(axis=1).argmax()  # it changes no column, so its row is all it takes
+    sure = (stream.decision(stream.X) * sides).min(axis=1).argmax()  # changes no column, so only its row is computed
     before = solver.certificate()
     solver.learn(stream.rows(stream.X[[sure]] + 0.001), classes[[sure]], np.array([999]))
     taken = solver.certificate()["kernel_evaluations"] - before["kernel_evaluations"]
@@ -226,21 +226,21 @@ def test_a_view_stays_what_it_was_while_learning_goes_on(name):
 
 
 def arrays_of(stream):
-    """What the machines of a solver hold."""
+    """The arrays that the machines of a solver hold."""
     parts = [part for solver in machines(stream.solver) for part in vars(solver).values()]
     flat = [array for part in parts for array in (part if isinstance(part, tuple) else (part,))]
     return [array for array in flat if isinstance(array, np.ndarray)]
 
 
 @names
-def test_what_a_solver_held_goes_with_it(name):
+def test_the_arrays_of_a_solver_are_freed_with_it(name):
     X, classes = three_classes()
-    gc.freeze()  # what was there before need not be looked through, which takes longer than all the rest
+    gc.freeze()  # objects from before need not be searched, which takes longer than everything else
     stream, other = (stream_of(name, X, classes).learn() for _ in range(2))
     stream.learn(again=True)
     stream.solver.finish()
     stream.decision(X)
-    of_all = {id(array) for array in arrays_of(other)}  # tables
+    of_all = {id(array) for array in arrays_of(other)}  # shared tables
     held = [weakref.ref(array) for array in arrays_of(stream) if id(array) not in of_all]
     assert held
     del stream
@@ -280,7 +280,7 @@ def test_the_weight_of_a_class_moves_the_border(name):
 
 
 @names
-def test_a_certificate_names_what_there_is(name):
+def test_a_certificate_has_all_fields(name):
     X, classes = three_classes()
     stream = stream_of(name, X, classes).learn()
     stream.solver.finish()
@@ -297,7 +297,7 @@ def test_a_certificate_names_what_there_is(name):
 
 
 def resident_bytes(array):
-    """Of the pages in which an array lies, those that the system has given."""
+    """Memory that the system has given for the pages of an array, in bytes."""
     begin = array.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
     size = array.ctypes.data + array.nbytes - begin
     pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
@@ -306,14 +306,14 @@ def resident_bytes(array):
 
 
 @pytest.mark.parametrize("name", [name for name, entry in SOLVERS.items() if issubclass(entry.make, DualExpansion)])
-def test_the_memory_that_a_solver_tells_is_what_its_kernel_rows_take_whatever_has_become_of_them(name):
+def test_the_memory_reported_is_what_kernel_rows_take_after_any_use(name):
     rng = np.random.default_rng(7)
     X = rng.normal(size=(1_200, 2))
     stream = stream_of(name, X, (X[:, 0] + rng.normal(size=len(X)) > 0).astype(np.int32)).learn()
     solver = stream.solver
     for change in (lambda: None, solver.finish, lambda: solver.drop(solver.keys()[:100]), solver.finish):
         change()
-        # What is smaller has its pages from the heap, where others have written before.
+        # Smaller arrays have their pages from the heap, which other code has written before.
         taken = resident_bytes(solver.cache.lines) if solver.cache.lines.nbytes >= ADVISED_BYTES else 0
         assert taken - 2 * mmap.PAGESIZE <= touched_bytes(solver.cache) <= solver.memory_bytes()
 
@@ -329,7 +329,7 @@ def test_kernel_rows_that_a_finishing_step_has_emptied_take_no_memory():
 
 
 @names
-def test_what_the_points_contribute_adds_up_to_the_decision(name):
+def test_contributions_add_up_to_the_decision_value(name):
     X, classes = three_classes(120)
     solver = stream_of(name, X, classes).learn().solver
     rows = rows_from_csr([0, 2], [0, 1], [0.3, 0.4], RBF, 2, solver.dtype)

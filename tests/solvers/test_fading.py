@@ -1,4 +1,4 @@
-"""Letting what has been learned fade: the optimum is that of weighted examples, and a change is followed."""
+"""Fading: the optimum is the optimum of weighted examples, and a solver follows a change."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ BIASED = ["lasvm"]
 KEPT = {"lasvm-g": {"idle_max": 1000}}  # no point leaves
 
 
-def test_these_fade():
+def test_these_solvers_fade():
     of_gap, tracking = ["lasvm-g", "full", "lasvm-nc", "lasvm-i"], [f"tracking-{k}" for k in (1, 2, "cached", "batch")]
     assert ["auto", "lasvm", *of_gap, *tracking, "bsca"] == FADING
 
@@ -60,7 +60,7 @@ def test_coefficients_boxes_and_averages_shrink_and_gradients_stay_true(name):
     solver.examine()
 
 
-def test_on_a_budget_what_learns_what_predicts_and_what_is_remembered_shrink():
+def test_on_a_budget_coefficients_averages_and_memory_shrink():
     X, y = two_moons(300, noise=0.4, seed=1)
     stream = stream_of("bsca", X, (y > 0).astype(int), batch=7, dtype=np.float64, announced=2).learn()
     before, seen = stream.solver.state(), stream.decision(X)
@@ -110,12 +110,12 @@ def test_a_machine_that_fades_follows_a_flip(name):
 
 
 @pytest.mark.parametrize("factor", [0.0, -0.5, 1.5, float("nan")])
-def test_no_other_factor_is_taken(factor):
+def test_an_invalid_factor_is_refused(factor):
     stream = stream_of("lasvm", *two_moons(20, seed=0), batch=5, announced=2)
     with pytest.raises(ValueError, match="factor must be > 0 and <= 1"):
         stream.solver.fade(factor)
 
 
-def test_who_cannot_says_so():
+def test_a_solver_that_cannot_fade_says_so():
     with pytest.raises(ValueError, match="cannot let what it has learned fade"):
         stream_of("bsgd", *two_moons(20, seed=0)).solver.fade(0.5)

@@ -10,13 +10,13 @@ from hinged.solvers.core.kernels import make_kernel
 from tests.helpers.solvers.streams import same, settled, stream_of
 
 KERNELS = {"linear": {}, "rbf": {"gamma": 0.5}, "polynomial": {"gamma": 0.5, "degree": 2, "coef0": 1.0}}
-RADIAL = {"bsca", "bsgd", "fogd"}  # as their small parameters are
-FAR = {"exact": 1e4}  # and 3 for all others, which would take millions of steps
+RADIAL = {"bsca", "bsgd", "fogd"}  # solvers whose small parameters need a radial kernel
+FAR = {"exact": 1e4}  # 3 for all other solvers, which would take millions of steps
 DATA = ("spread", "copies", "flat", "far")
 
 
 def examples(name, data, n, random):
-    """Rows (n, 3): in general position, many alike, on a line, or far, until rounding outweighs a margin."""
+    """Rows (n, 3): in general position, many alike, on a line, or so far apart that rounding outweighs a margin."""
     X = random.integers(-1, 2, (n, 3)).astype(float) if data == "copies" else random.standard_normal((n, 3))
     if data == "flat":
         X[:, 1:] = X[:, :1]
@@ -24,14 +24,14 @@ def examples(name, data, n, random):
 
 
 def labels_of(classes, n, random, *, rare):
-    """Classes of examples, all as frequent, or each a third as frequent as the one before: few that lie among many."""
+    """Classes of examples: equally frequent, or each a third as frequent as the class before."""
     return random.choice(
         classes, n, p=[3.0**-k / sum(3.0**-j for j in range(classes)) for k in range(classes)] if rare else None
     )
 
 
 def change(streams, random, places, n):
-    """The same change of all of them."""
+    """Make the same change to all streams."""
     done = places["learned"]
     fading = ["fade"] if streams[0].solver.fades else []
     match random.choice(["learn", "learn", "learn", "drop", "drop", "finish", "epoch", "compact", *fading]):
@@ -87,7 +87,7 @@ def test_wherever_a_state_is_taken_it_goes_on_to_the_bit(name, seed, kernel, cla
     streams, places = [stream()], {"learned": 0}
     for _ in range(14):
         change(streams, random, places, n)
-        streams[0].solver.examine()  # what it comes to is a state that a server takes
+        streams[0].solver.examine()  # a server would accept this state
         state = streams[0].solver.state()
         for other in streams[1:]:
             same(other.solver.state(), state)

@@ -1,4 +1,4 @@
-"""What is compiled, and by whom: real processes, on the solver that is compiled soonest."""
+"""The functions that are compiled, and the processes that compile them, with the solver that compiles fastest."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.compiles, pytest.mark.longest]
 
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
-MISSING = "/nonexistent/python"  # to start it fails, which is logged
+MISSING = "/nonexistent/python"  # starting it fails, which is logged
 
 WARM_UP = """
 import json, logging, sys
@@ -75,14 +75,14 @@ def python(arguments, cache, root=ROOT, **environment):
 
 
 def warmed_up(cache, others=sys.executable, root=ROOT, do=ALL_AT_ONCE):
-    """What a process compiled itself while it warmed up, and what it logged; `others` is what it starts beside it."""
+    """The functions that a process compiled while it warmed up, and its log; `others` is the program it starts."""
     said, logged = python(["-c", WARM_UP.format(do=do), others], cache, root).communicate()
     return SimpleNamespace(compiled=json.loads(said), logged=logged)
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    """The first warm-up on a cache, what a new model runs before the rest."""
+    """The first warm-up on a cache: the part of a new model, before the rest."""
     cache = tmp_path_factory.mktemp("first") / "cache"
     return SimpleNamespace(cache=cache, **vars(warmed_up(cache, do=FIRST_THINGS_FIRST)))
 
@@ -103,23 +103,23 @@ def script(path, line):
     return path
 
 
-def test_what_a_new_model_does_not_run_can_be_waited_for_apart(first):
+def test_functions_that_a_model_needs_later_can_be_waited_for(first):
     assert (first.compiled, first.logged) == ([], "")
     assert warmed_up(first.cache, MISSING).compiled == []
 
 
-def test_what_the_cache_lacks_is_compiled_by_other_processes(lacking):
+def test_functions_that_the_cache_lacks_are_compiled_by_other_processes(lacking):
     found = warmed_up(lacking)
     assert (found.compiled, found.logged) == ([], "")
     assert warmed_up(lacking, MISSING).compiled == []
 
 
-def test_a_new_model_waits_for_nobody_where_what_is_lacking_is_needed_later(first, tmp_path):
+def test_a_new_model_does_not_wait_for_functions_needed_later(first, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(first.cache, cache)
     for file in cache.rglob("points._fill_slots-*"):
         file.unlink()
-    silent = script(tmp_path / "others", "exec cat > /dev/null")  # who is asked to compile never does
+    silent = script(tmp_path / "others", "exec cat > /dev/null")  # a compiling process that never compiles
     found = warmed_up(cache, silent, do=f"warm_up_first('{SOLVER}'); assert load('{SOLVER}')")
     assert (found.compiled, found.logged) == ([], "")
 
@@ -131,7 +131,7 @@ def test_where_nothing_is_lacking_no_process_is_started(first):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """The same sources at another place, with times of their own."""
+    """The same sources in another folder, with other file times."""
     root = tmp_path / "elsewhere"
     for folder in ("solvers", "hinged"):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -149,7 +149,7 @@ def test_after_an_edit_anywhere_nothing_is_loaded_even_from_a_folder_that_the_us
     assert python(["-c", LOADED], first.cache, elsewhere).communicate() == ("False\n", "")
 
 
-def test_of_estimators_nothing_is_compiled(first, elsewhere):
+def test_an_edit_of_an_estimator_compiles_nothing(first, elsewhere):
     with (elsewhere / "solvers" / "estimators" / "base.py").open("a") as source:
         source.write("# edited\n")
     assert warmed_up(first.cache, MISSING, elsewhere).compiled == []
@@ -164,7 +164,7 @@ print(next(FOLDER.rglob("*.code")))
 """
 
 
-def test_where_the_folder_cannot_be_written_another_is_taken(elsewhere, tmp_path):
+def test_if_the_folder_cannot_be_written_another_is_used(elsewhere, tmp_path):
     taken, place = tmp_path / "taken", tmp_path / "place"
     place.mkdir()
     (taken / "hinged").mkdir(parents=True)
@@ -179,7 +179,7 @@ def test_where_the_folder_cannot_be_written_another_is_taken(elsewhere, tmp_path
 @pytest.mark.parametrize(
     ("line", "problem"), [("exit 3", "ended with 3"), ("kill -9 $$", "ended with -9"), (None, "No such file")]
 )
-def test_where_other_processes_fail_this_one_compiles_and_says_so_once(lacking, tmp_path, line, problem):
+def test_if_other_processes_fail_this_process_compiles_and_says_so_once(lacking, tmp_path, line, problem):
     others = MISSING if line is None else script(tmp_path / "python", line)
     found = warmed_up(lacking, others)
     assert found.compiled == ["write_losses"]
@@ -190,7 +190,7 @@ def test_where_other_processes_fail_this_one_compiles_and_says_so_once(lacking, 
 
 @pytest.fixture
 def processes(tmp_path, monkeypatch):
-    """Waits for as many processes that compile as are asked for: what they are to compile, and their numbers.
+    """Wait for a number of compiling processes; return what they were asked to compile, and their numbers.
 
     They compile nothing.
     """
@@ -211,7 +211,7 @@ def processes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "compiled"), [(SOLVER, [SOLVER, "smo"]), ("auto", ["auto", "smo"])])
-def test_who_waits_for_processes_that_compile_can_be_told_to_stop(processes, monkeypatch, name, compiled):
+def test_waiting_for_compiling_processes_can_be_ended(processes, monkeypatch, name, compiled):
     monkeypatch.setattr(warm, "_ready", defaultdict(frozenset))
     monkeypatch.setattr(warm, "_loads", lambda *_: False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)

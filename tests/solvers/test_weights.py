@@ -1,4 +1,4 @@
-"""Examples that weigh more or less than others: each has a C of its own."""
+"""Examples of different weights: each has its own C."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ AT_ONCE = {"smo", "tracking-batch"}  # a batch is entered before anything is opt
 
 
 def weights_of(n, seed):
-    """Weights from 1/8 to 8, among them runs of equal ones."""
+    """Weights from 1/8 to 8, with runs of equal weights."""
     random = np.random.default_rng(seed)
     return np.repeat(2.0 ** random.uniform(-3, 3, n), random.integers(1, 4, n))[:n]
 
@@ -56,7 +56,7 @@ def test_finished_it_is_the_optimum_of_weighted_examples(name, seed, C):
 
 
 @pytest.mark.parametrize("name", BOXED)
-def test_who_weighs_two_counts_as_given_twice(name):
+def test_an_example_of_weight_2_counts_twice(name):
     X, y = two_moons(80, noise=0.4, seed=3)
     heavy = np.arange(80) % 3 == 0
     once = solved(name, X, y, np.where(heavy, 2.0, 1.0), C=1.0)
@@ -65,7 +65,7 @@ def test_who_weighs_two_counts_as_given_twice(name):
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_who_all_weigh_one_are_learned_to_the_bit_as_without_weights(name):
+def test_weights_of_1_change_no_bit(name):
     X, classes = three_classes(120, seed=1)
     plain = stream_of(name, X, classes, batch=30).learn()
     weighted = stream_of(name, X, classes, batch=30, weights=np.ones(120)).learn()
@@ -90,7 +90,7 @@ def test_the_weight_of_all_examples_of_a_class_is_the_weight_of_the_class(name):
     assert np.array_equal(np.concatenate(by_class.scores), np.concatenate(by_example.scores))
 
 
-def test_where_coefficients_are_held_within_a_bound_for_ever_a_weight_multiplies_the_steps():
+def test_where_bounds_belong_to_classes_a_weight_multiplies_the_steps():
     X, classes = three_classes(60, seed=2)
     stream = stream_of("bogd", X, classes, C=100.0, budget=100, eta=0.25, weights=np.full(60, 2.0)).learn()
     doubled = stream_of("bogd", X, classes, C=100.0, budget=100, eta=0.5).learn()
@@ -135,7 +135,7 @@ def test_a_state_has_boxes_no_wider_than_its_heaviest_example(name):
 
 @pytest.mark.parametrize("name", ["lasvm", "perceptron", "bsca", "fogd", "auto"])
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, 1e15])
-def test_what_is_no_weight_is_refused_before_anything_changes(name, wrong):
+def test_an_invalid_weight_is_refused_before_anything_changes(name, wrong):
     X, y = two_moons(20, seed=0)
     stream = stream_of(name, X, (y > 0).astype(int), announced=2, C=1.0).learn()
     before = stream.solver.state()
@@ -148,7 +148,7 @@ def test_what_is_no_weight_is_refused_before_anything_changes(name, wrong):
     same(before, stream.solver.state())
 
 
-def test_further_steps_know_no_weights():
+def test_extra_steps_refuse_weights():
     X, y = two_moons(20, seed=0)
     stream = stream_of("bsca", X, (y > 0).astype(int), announced=2, extra_steps=2, weights=np.full(20, 2.0))
     with pytest.raises(ValueError, match="extra_steps must be 0 where examples have weights of their own, got 2"):
@@ -172,7 +172,7 @@ def test_a_class_that_comes_late_finds_the_weights(name):
 
 
 @pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "tracking-2"])
-def test_what_fades_fades_by_its_weight(name):
+def test_fading_keeps_the_ratio_of_weights(name):
     X, y = two_moons(60, noise=0.4, seed=8)
     weights = weights_of(60, 8)
     stream = exactly(name, X, (y > 0).astype(int), batch=1, C=1.0, weights=weights, dtype=np.float64)

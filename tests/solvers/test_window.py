@@ -1,4 +1,4 @@
-"""A window of the newest examples over a stream whose labels turn over."""
+"""A window of the newest examples, on a stream whose labels flip."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from tests.helpers.solvers.streams import stream_of, two_moons
 
 
 def accuracies(name, windowed, **parameters):
-    """Prequential accuracy before the labels turn over half way, in the two windows after, and in the last stretch.
+    """Prequential accuracy before the labels flip half way, in the two windows after that, and in the last stretch.
 
-    The mean of three streams: which of a few hundred examples are right hangs on roundings.
+    The mean of three streams: rounding decides which of a few hundred examples are right.
     """
     return np.mean([stretches(name, windowed, seed, **parameters) for seed in range(3)], axis=0)
 
@@ -37,5 +37,5 @@ def test_a_window_recovers_from_a_flip_where_the_plain_stream_lags(name, paramet
     before, plain, _ = accuracies(name, windowed=False, **parameters)
     windowed_before, windowed, at_last = accuracies(name, windowed=True, **parameters)
     assert windowed_before > before - 0.1
-    assert windowed > plain + 0.05  # lasvm, which lags least, stands 0.12 behind, the others more
+    assert windowed > plain + 0.05  # lasvm, which lags least, is 0.12 behind, the other solvers more
     assert at_last > before - 0.1

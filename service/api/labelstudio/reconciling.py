@@ -1,4 +1,4 @@
-"""Reconciling: bring a model level with a project of Label Studio. Webhooks are sent only once, so some may be lost.
+"""Reconciling: bring a model up to date with a project of Label Studio. Webhooks are sent only once, so some may be lost.
 
 Annotations are taken in as if a webhook had brought them, so known annotations change nothing. An example whose
 annotation is in none of the project's tasks may belong to another project. So it is forgotten only if Label Studio says
@@ -89,7 +89,7 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
                 counts.update(await take_in(worker, settings, inbox, [gone]))
     finally:
         studio.close()
-    log.info("model %s is level with project %d of Label Studio: %s", worker.name, project, dict(counts))
+    log.info("model %s is up to date with project %d of Label Studio: %s", worker.name, project, dict(counts))
     return counts
 
 
@@ -152,4 +152,4 @@ async def reconciled_if_known(worker: Worker, settings: Settings, inbox: Inbox, 
     try:
         await reconciled(worker, settings, inbox, project)
     except ServiceError as error:
-        log.warning("model %s is not level with project %d: %s", worker.name, project, error.message)
+        log.warning("model %s could not be reconciled with project %d: %s", worker.name, project, error.message)

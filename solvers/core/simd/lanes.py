@@ -1,16 +1,16 @@
-"""Sums in lanes: the one place where terms are added in another order than that of their index.
+"""Sums in lanes: the only place where terms are added in an order other than their index.
 
-A sum of floats depends on the order of its additions, and one addition at a time waits for the one before. With leave
-to reorder a compiler takes as many partial sums as the processor's vectors hold, so that each kind of processor would
-have bits of its own. Here their number stands in the code:
+A sum of floats depends on the order of its additions, and added one at a time, each addition waits for the one before.
+A compiler that may reorder uses as many partial sums as the processor's vectors hold, so each kind of processor would
+give its own bits. Here the number of partial sums is fixed:
 
     lane_l = ((t_l + t_(l + LANES)) + t_(l + 2 LANES)) + ...    for 0 <= l < LANES, as long as terms fill all lanes
 
-Then the upper half of the lanes is added to the lower one, and if as many terms as are left lanes still come, these are
-added; and so on until one lane is left, and with it no term.
+Then the upper half of the lanes is added to the lower half. If enough terms remain to fill these lanes, they are added.
+This repeats until one lane and no term is left.
 
-LANES float64 are four vectors of 256 bits or eight of 128. As numba keeps no array in registers, the loop is written in
-LLVM's instructions, without leave to reorder or to fuse any of them.
+LANES float64 are four vectors of 256 bits or eight of 128. numba keeps no array in registers, so the loop is written in
+LLVM's instructions, none of which may be reordered or fused.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from hinged.solvers.core.simd.vectors import Value, data_of, filled, halves, loo
 from hinged.solvers.jit.compiled import in_place
 
 LANES = 16
-VECTOR = 4  # of them in a vector: 256 bits, for at 512 some processors lower their clock
+VECTOR = 4  # lanes of a vector: 256 bits, because some processors lower their clock at 512
 
 DOUBLE = ir.DoubleType()
 TYPES = (types.float64, types.float32, types.int8)
-"""Of numbers that compiled code makes float64 of."""
+"""Types of numbers that compiled code converts to float64."""
 
 
 def larger(a: Any, b: Any) -> Any:
-    """The larger one of two numbers of a term."""
+    """The larger of two numbers of a term."""
     return a.larger(b) if isinstance(a, Value) else np.where(a > b, a, b)
 
 
 def nonzero(a: Any) -> Any:
-    """1 for a number of a term that is not 0, else 0."""
+    """1 where the number is not 0, else 0."""
     return a.nonzero() if isinstance(a, Value) else np.where(a != 0.0, 1.0, 0.0)
 
 
 def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
-    """A function of compiled code: of a tuple of contiguous arrays (n,) the sums of their `terms`, a tuple.
+    """A function for compiled code: from a tuple of contiguous arrays (n,), the sums of their `terms`, a tuple.
 
-    terms: the terms of one index, by +, -, * and `larger` from one number of each array, taken as float64.
+    terms: makes the terms of one index from one number of each array, taken as float64, by +, -, * and `larger`.
     """
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -60,7 +60,7 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
         size = n.type
 
         def terms_at(s: Any, lanes: int) -> list[list[Any]]:
-            """Of each term so many from s on, VECTOR in a vector."""
+            """For each term `lanes` values from s on, VECTOR to a vector."""
             width = min(lanes, VECTOR)
             vectors = [vector_at(builder.add(s, size(first)), width) for first in range(0, lanes, width)]
             return [list(term) for term in zip(*vectors, strict=True)]
@@ -78,7 +78,7 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
             return [term.value for term in terms(*taken)]
 
         def added(begin: Any, end: Any, lanes: int, sums: list[list[Any]]) -> list[list[Any]]:
-            """`sums` plus the terms begin..end, so many at a time."""
+            """`sums` plus the terms begin..end, `lanes` at a time."""
 
             def body(s: Any, before: list[Any]) -> list[Any]:
                 more = [part for term in terms_at(s, lanes) for part in term]
@@ -110,7 +110,7 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
 
 
 def _halves_added(builder: Any, parts: list[Any]) -> list[Any]:
-    """The lower half of the lanes plus the upper one; the last two are a number then."""
+    """Add the upper half of the lanes to the lower half; the last two lanes become a number."""
     if len(parts) > 1:
         half = len(parts) // 2
         return [builder.fadd(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]

@@ -1,7 +1,7 @@
-"""Products of many rows with many points, whose sums stay in registers or in the first-level cache meanwhile.
+"""Products of many rows with many points, whose sums stay in registers or in the first-level cache.
 
-A multiplication and an addition for each feature, in the order in which the callers (dense.py, ahead.py) go through the
-features, never fused: each sum has the bits of kernels.py. numba keeps no array in registers.
+One multiplication and one addition per feature, never fused, in the order in which the callers (dense.py, ahead.py) go
+through the features: each sum has the bits of kernels.py. numba cannot do this: it keeps no array in registers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ TILE_ROWS = TILE_ROWS_MOST if WIDE else 8
 """Rows of a tile, each with a vector of sums: half of the registers."""
 
 VECTORS = 8
-"""Of points that `add_feature` takes at once: their numbers stay in registers."""
+"""Vectors of points that `add_feature` takes at once: their numbers stay in registers."""
 
 
 def _tile(_: Any, rows: Any, columns: Any, features: Any, out: Any, r: Any, s: Any) -> Any:
     """out[r + i, s + j] += sum_f rows[f, i] columns[f, j], i < TILE_ROWS, j in one vector, f < features.
 
-    rows (F, TILE_ROWS) and columns (F, lanes) are contiguous, features >= 1, out's last axis too.
+    rows (F, TILE_ROWS) and columns (F, lanes) are contiguous, and so is out's last axis; features >= 1.
     """
     item_bytes = columns.dtype.bitwidth // 8
     lanes = VECTOR_BYTES // item_bytes
@@ -66,7 +66,7 @@ def _add_feature(
 ) -> Any:
     """sums[row[p]] += value[p] columns[feature, s : s + block] for p = first, ... < last.
 
-    Its numbers of the feature `later` are asked for meanwhile. All arrays are contiguous; sums (rows, block).
+    It prefetches the same numbers of the feature `later`. All arrays are contiguous; sums (rows, block).
     """
     item_bytes = columns.dtype.bitwidth // 8
     lanes = VECTOR_BYTES // item_bytes

@@ -1,10 +1,10 @@
 """Gradients of a stretch of slots, moved and searched for their extremes in one pass over memory.
 
-A step of any solver of the dual goes over all its points once: this loop is what most of learning with many points, and
-nearly all of finishing, consists of. numba reads and writes them once for the move and reads them again for each
-extreme, and turns a maximum of floats into no vector instruction at all; so it is written in LLVM's instructions. Each
-gradient is moved by two multiplications, an addition and a subtraction, none fused, and a maximum rounds nothing: the
-bits are those of a loop.
+Every step of a dual solver goes over all its points once: this loop is most of the time of learning with many points
+and nearly all of finishing. numba reads and writes the gradients once for the move and reads them again for each
+extreme, and makes no vector instructions of a maximum of floats. So the loop is written in LLVM's instructions. Each
+gradient is moved by two multiplications, an addition and a subtraction, none fused, and a maximum rounds nothing: a
+plain loop gives the same bits.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ DOUBLE = ir.DoubleType()
 LANES = VECTOR_BYTES // 8
 
 EARLY = 512
-"""Kernel values before their turn that a row is asked for: it comes from farther away than the gradients."""
+"""Slots ahead of their use at which kernel values are prefetched: a row comes from farther away than the gradients."""
 
 
 def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Of either function below: there are two rows and their moves, or none. All arrays are contiguous."""
+    """The body of both functions below: with two rows and their moves, or without. All arrays are contiguous."""
     g, up, down, begin, end, *rest = data_of(context, builder, signature.args, arguments)
     size, rows, moves = begin.type, rest[:2], rest[2:]
 
     def moved(s: Any, lanes: int) -> Value:
-        """g of so many slots from s on."""
+        """g of `lanes` slots from s on, after the move."""
         place = place_of(builder, g, s, lanes)
         found = Value(builder, builder.load(place, align=8))
         if moves:
@@ -55,7 +55,7 @@ def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) ->
         return found
 
     def row_at(row: Any, s: Any, lanes: int) -> Value:
-        """Kernel values from s on; what comes later is asked for."""
+        """Kernel values from s on; prefetches later values."""
         if lanes > 1:
             prefetch(builder, builder.gep(row, [builder.add(s, size(EARLY))]))
         is_double = row.type.pointee == DOUBLE
@@ -63,13 +63,13 @@ def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) ->
         return Value(builder, values if is_double else builder.fpext(values, of_lanes(DOUBLE, lanes)))
 
     def where(mask: Any, s: Any, lanes: int, values: Value, otherwise: float) -> Value:
-        """The values where the mask is not 0."""
+        """The values where the mask is not 0, `otherwise` elsewhere."""
         marks = builder.load(place_of(builder, mask, s, lanes), align=1)
         is_marked = builder.icmp_unsigned("!=", marks, filled(marks.type, 0))
         return Value(builder, builder.select(is_marked, values.value, filled(values.value.type, otherwise)))
 
     def stretch(begin: Any, end: Any, lanes: int, most: list[Any]) -> list[Any]:
-        """The extremes of slots begin..end, so many at a time, and of `most`."""
+        """The extremes of slots begin..end, `lanes` at a time, and of `most`."""
 
         def body(s: Any, before: list[Any]) -> list[Any]:
             largest, smallest = (Value(builder, value) for value in before)
@@ -91,14 +91,14 @@ def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) ->
 
 
 def _part_extremes(_: Any, g: Any, up: Any, down: Any, begin: Any, end: Any) -> Any:
-    """The largest g over up and the smallest over down in slots begin..end; -inf and inf where there is none."""
+    """The largest g over up and the smallest over down in slots begin..end; -inf and inf where there is no slot."""
     return types.UniTuple(types.float64, 2)(g, up, down, begin, end), _instructions
 
 
 def _moved_extremes(
     _: Any, g: Any, up: Any, down: Any, begin: Any, end: Any, row_i: Any, row_j: Any, move_i: Any, move_j: Any
 ) -> Any:
-    """The same once g -= move_i K_i + move_j K_j in these slots, for the kernel rows K_i and K_j (n,)."""
+    """`part_extremes` after g -= move_i K_i + move_j K_j in these slots, for the kernel rows K_i and K_j (n,)."""
     given = (g, up, down, begin, end, row_i, row_j, move_i, move_j)
     return types.UniTuple(types.float64, 2)(*given), _instructions
 

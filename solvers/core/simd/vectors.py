@@ -1,8 +1,8 @@
-"""Vectors of the processor in LLVM's instructions, for the few loops that numba does not make well. Not for users.
+"""The processor's vectors in LLVM's instructions, for the few loops that numba compiles badly. Internal.
 
-A vector is as wide as the registers of the processor that compiles. That never shows in a number: of these loops each
-number has a sum, a product or a place of its own, or is the largest of all. (Sums over lanes have an order of their
-own: lanes.py.) No instruction has leave to reorder or to fuse anything.
+A vector is as wide as the registers of the processor that compiles. The width never shows in a result: in these loops
+each number has its own sum, product or place, or is a maximum. (Sums over lanes have a fixed order: lanes.py.) No
+instruction may be reordered or fused.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _CHOSEN = cast("Any", config).CPU_FEATURES
 _FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
 
 WIDE = "+avx512f" in _FEATURES
-"""Whether there are 32 registers of 512 bits; else there are sixteen of 256, or pairs of 128."""
+"""Whether there are 32 registers of 512 bits; else there are sixteen of 256 bits, or pairs of 128."""
 
 VECTOR_BYTES_MOST = 64
 VECTOR_BYTES = VECTOR_BYTES_MOST if WIDE else 32
-"""For compiled code alone: a wheel's may be for narrower vectors than the processor has, so nothing that Python makes
-for it may hang on this.
+"""Bytes of a vector. Only compiled code may use VECTOR_BYTES: a wheel's code may be compiled for narrower vectors than
+the processor has, so no array that Python makes may depend on it.
 """
 
 INT = ir.IntType(32)
 
 
 class Value:
-    """A number in compiled code, or one in each lane of a vector; plain numbers beside it are constants of its type."""
+    """A number in compiled code, or a vector of numbers. A plain number beside it becomes a constant of its type."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder, self.value = builder, value
@@ -57,20 +57,20 @@ class Value:
         return self._of(self.builder.select(self.builder.fcmp_ordered(way, self.value, b), self.value, b))
 
     def larger(self, other: Any) -> Value:
-        """The larger one of both."""
+        """The larger of both."""
         return self._where(">", other)
 
     def smaller(self, other: Any) -> Value:
-        """The smaller one of both."""
+        """The smaller of both."""
         return self._where("<", other)
 
     def nonzero(self) -> Value:
-        """1 where it is not 0, else 0."""
+        """1 where the number is not 0, else 0."""
         is_nonzero = self.builder.fcmp_unordered("!=", self.value, filled(self.value.type, 0.0))
         return self._of(self.builder.select(is_nonzero, *(filled(self.value.type, number) for number in (1.0, 0.0))))
 
     def times_power(self, rounded: Value, exponent: int) -> Value:
-        """It times 2^k, for the k in the lowest bits of `rounded`; exponent: where a number keeps its own."""
+        """The number times 2^k, with k in the lowest bits of `rounded`; exponent: first bit of a float's exponent."""
         number = getattr(self.value.type, "element", self.value.type)
         bits = of_lanes(ir.IntType(32 if number == ir.FloatType() else 64), getattr(self.value.type, "count", 1))
         mine, power = (self.builder.bitcast(value, bits) for value in (self.value, rounded.value))
@@ -79,12 +79,12 @@ class Value:
 
 
 def of_lanes(number: Any, lanes: int) -> Any:
-    """The type of a vector of so many numbers; the number's own for one lane."""
+    """The type of a vector of `lanes` numbers; the number's own type for one lane."""
     return number if lanes == 1 else ir.VectorType(number, lanes)
 
 
 def filled(kind: Any, number: float) -> Any:
-    """The constant of a number's or a vector's type with this number in all lanes."""
+    """A constant of a number's or a vector's type with this number in all lanes."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
@@ -98,13 +98,13 @@ def spread(builder: Any, value: Any, lanes: int) -> Any:
 
 
 def place_of(builder: Any, base: Any, index: Any, lanes: int) -> Any:
-    """Where so many numbers stand from `index` behind the pointer `base` on, as a pointer to a vector of them."""
+    """A pointer to the `lanes` numbers from `index` behind the pointer `base` on."""
     place = builder.gep(base, [index])
     return builder.bitcast(place, of_lanes(base.type.pointee, lanes).as_pointer())
 
 
 def halves(builder: Any, vector: Any) -> list[Any]:
-    """The lower and the upper half of a vector; of two lanes the two numbers."""
+    """The lower and the upper half of a vector; for two lanes the two numbers."""
     width = vector.type.count // 2
     if width == 1:
         return [builder.extract_element(vector, INT(lane)) for lane in (0, 1)]
@@ -116,17 +116,17 @@ def halves(builder: Any, vector: Any) -> list[Any]:
 
 
 def prefetch(builder: Any, place: Any) -> None:
-    """Ask for the line of memory at this pointer, which may be any."""
+    """Prefetch the line of memory at this pointer, which may be any address."""
     byte = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    builder.call(function, [builder.bitcast(place, byte), INT(0), INT(3), INT(1)])  # to read, to the first level, data
+    builder.call(function, [builder.bitcast(place, byte), INT(0), INT(3), INT(1)])  # read, first level, data
 
 
 def loop(
     builder: Any, begin: Any, end: Any, step: int, values: Sequence[Any], body: Callable[[Any, list[Any]], list[Any]]
 ) -> list[Any]:
-    """What `values` have become after `body(s, values)` for s = begin, begin + step, ... < end."""
+    """`values` after `body(s, values)` for s = begin, begin + step, ... < end."""
     entry, inside, done = builder.block, *(builder.append_basic_block(name) for name in ("inside", "done"))
     builder.cbranch(builder.icmp_signed("<", begin, end), inside, done)
     builder.position_at_end(inside)
@@ -147,7 +147,7 @@ def loop(
 
 
 def data_of(context: Any, builder: Any, kinds: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """Pointers to the numbers of arrays; other arguments as they are."""
+    """Pointers to the numbers of arrays; other arguments unchanged."""
     return [
         context.make_array(kind)(context, builder, argument).data if isinstance(kind, types.Array) else argument
         for kind, argument in zip(kinds, arguments, strict=True)
@@ -155,10 +155,10 @@ def data_of(context: Any, builder: Any, kinds: Sequence[Any], arguments: Sequenc
 
 
 def elementwise(function: Callable[..., Value]) -> Any:
-    """A function of compiled code: first[s] = function(first[s], second[s], ..., numbers...) for s < n.
+    """A function for compiled code: first[s] = function(first[s], second[s], ..., numbers...) for s < n.
 
-    It takes a tuple of contiguous arrays (n or more,), a tuple of numbers, all of one float type, and n. function: by
-    what `Value` has.
+    It takes a tuple of contiguous arrays (n or more,), a tuple of numbers, all of one float type, and n. function: uses
+    the operations of `Value`.
     """
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Solvers on a budget, as their tests make them."""
+"""Solvers on a budget, for their tests."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Budgeted:
         return self.solver.decision(self.rows(X))
 
     def keys(self):
-        """The numbers of the examples that the points held stand for."""
+        """The numbers of the examples that the points held represent."""
         held = self.solver.machine.key[: self.solver.slots]
         return held[held != NONE].tolist()
 
@@ -52,7 +52,7 @@ class Budgeted:
 
 
 def degradation(Z, old, X, new, kernel="rbf", **parameters):
-    """|sum_s old_s phi(z_s) - sum_s new_s phi(x_s)|^2 summed over the columns, by kernel values alone."""
+    """|sum_s old_s phi(z_s) - sum_s new_s phi(x_s)|^2 summed over the columns, from kernel values alone."""
     K = naive.gram(kernel, np.r_[Z, X], **parameters)
     beta = np.c_[old, -new]
     return float(np.einsum("ci,ij,cj->", beta, K, beta))

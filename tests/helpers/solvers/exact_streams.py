@@ -1,4 +1,4 @@
-"""Streams of the exact solver, and whether it stands at the optimum after whatever was done."""
+"""Streams of the exact solver, and checks that it stands at the optimum after any change."""
 
 import numpy as np
 
@@ -33,13 +33,13 @@ def check_kkt(solver, K):
         if np.unique(machine.sign[c, live]).size == 2:
             assert r[alpha < upper].max(initial=-np.inf) < 1e-8
             assert r[alpha > lower].min(initial=np.inf) > -1e-8
-        else:  # one class only: the score has its sign
+        else:  # one class only: the score has the sign of that class
             assert (machine.b[c] * machine.sign[c, live] > 0).all()
     assert solver.certificate()["gap"] >= 0
 
 
 def check_decisions(solver, scores, K, classes, held, asked):
-    """Decision values (asked, columns) are right to 1e-6, by an optimum that is sought from nothing."""
+    """Decision values (asked, columns) are right to 1e-6, compared with an optimum found from scratch."""
     for c in range(solver.columns):
         positive = 1 if solver.columns == 1 else c
         y = np.where(classes == positive, 1.0, -1.0)

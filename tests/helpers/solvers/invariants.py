@@ -1,4 +1,4 @@
-"""What holds of LASVM after every step."""
+"""Invariants of LASVM, which hold after every step."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from hinged.solvers.dual.machine import IDLE
 
 
 def check_invariants(stream, C, tolerance=1e-3):
-    """Box, sum(alpha) = 0, g = y - K alpha, masks, idle list, extremes: after whatever was done."""
+    """Box, sum(alpha) = 0, g = y - K alpha, masks, idle list and extremes are right, whatever was done before."""
     solver, machine, n = stream.solver, stream.solver.machine, stream.solver.slots
     live = machine.class_of[:n] != NONE
     assert live.sum() == solver.live
@@ -35,7 +35,7 @@ def check_invariants(stream, C, tolerance=1e-3):
 
 
 def check_lists(solver):
-    """The lists of coefficients say what alpha does."""
+    """The lists of coefficients agree with alpha."""
     machine, n = solver.machine, solver.slots
     for c in range(solver.columns):
         m = machine.listed[c]

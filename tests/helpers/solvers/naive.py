@@ -1,4 +1,4 @@
-"""Plain loops that do what the compiled solvers do, to be compared with them. Slow and obvious."""
+"""Plain loops that compute what the compiled solvers compute, for comparison. Slow and obvious."""
 
 import math
 
@@ -20,8 +20,8 @@ def kernel_value(name, x, z, gamma=1.0, degree=3, coef0=0.0):
 class NaiveTracking:
     """One column of averaged tracking as the paper lists it; no K_ii is 0.
 
-    slots: the example that stands in each slot, None where it has gone. draw: (slots in use) -> a slot.
-    alpha, average: dictionaries over the examples held. draws, delta_max, before: what the paper has not (tracking.py).
+    slots: the example in each slot, None where it has gone. draw: (slots in use) -> a slot. alpha, average:
+    dictionaries over the examples held. draws, delta_max, before: extensions of the paper (tracking.py).
     """
 
     def __init__(self, K, y, C, updates, algorithm, draw, draws=1, delta_max=None, before=1000):
@@ -58,7 +58,7 @@ class NaiveTracking:
             i = self.slots[self.draw(len(self.slots))]
             found += [i] if i is not None else []
         gains = {i: self.gain(i) for i in set(found)}
-        return max(found, key=gains.__getitem__)  # the first of equals
+        return max(found, key=gains.__getitem__)  # the first among equals
 
     def violates(self, i):
         g, (lower, upper) = self.gradient(i), self.box(i)
@@ -103,9 +103,9 @@ NEAR = 1e-9
 class NaiveLASVM:
     """One column of LASVM as the paper lists it, one example at a time from a given state.
 
-    After a free step g_i = g_j but for rounding, so which of two equal extremes comes next is rounding's choice, and
-    what follows differs. So a step has several right outcomes, one for each choice among extremes that are equal
-    within NEAR; `outcomes` lists them all. alpha and g are dictionaries over S.
+    After a free step g_i = g_j up to rounding. So rounding decides which of two equal extremes comes next, and the rest
+    of the run depends on it. A step therefore has several right outcomes, one for each choice among extremes that are
+    equal within NEAR; `outcomes` lists them all. alpha and g are dictionaries over S.
     """
 
     def __init__(self, K, y, C, tol, delta_max=math.inf):
@@ -138,7 +138,7 @@ class NaiveLASVM:
         step = min(room_i, room_j)
         if curvature > 0:
             step = min(step, (g[i] - g[j]) / curvature)
-        # What reaches the box is set on it exactly.
+        # A move that reaches the box sets the bound exactly.
         alpha[i] = self.upper(i) if step >= room_i else alpha[i] + step
         alpha[j] = self.lower(j) if step >= room_j else alpha[j] - step
         for s in g:
@@ -181,16 +181,16 @@ def gram(name, X, **parameters):
 
 
 def box_optimum(K, y, lower, upper):
-    """The alpha that maximises alpha.y - 1/2 alpha.K.alpha over a box, by an active-set method; K not singular."""
+    """The alpha that maximises alpha.y - 1/2 alpha.K.alpha over a box, by an active-set method; K is not singular."""
     root = np.linalg.cholesky(K).T
     return lsq_linear(root, np.linalg.solve(root.T, y), (lower, upper), method="bvls", tol=1e-15, max_iter=10_000).x
 
 
 def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
-    """The same subject to sum(alpha) = 0, pair by pair from nothing, and the ends of what b may be.
+    """The alpha of `box_optimum` subject to sum(alpha) = 0, found pair by pair from zero, and the ends of b's interval.
 
-    K may be singular. A pair: the point that most wants to rise, and the one with which it gains most. Where K hardly
-    curves pairs creep, so now and then all that are off their bounds move at once.
+    K may be singular. A pair is the point that most wants to rise, and the point with which it gains most. Where K
+    hardly curves, pairs creep, so now and then all coefficients that are off their bounds move at once.
     """
     alpha, g, diagonal = np.zeros(len(y)), np.array(y, float), np.diag(K)
     for number in range(1, steps):
@@ -201,14 +201,14 @@ def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
         i = up[g[up].argmax()] if up.size else 0
         lead = np.where(down, g[i] - g, 0.0)
         if not up.size or lead.max() <= tol:
-            # A coefficient that is off its bound by rounding alone holds b no more than one that is on it.
+            # A coefficient that is off its bound by rounding alone does not fix b.
             rises, falls = g[alpha < upper - 1e-9], g[alpha > lower + 1e-9]
             return alpha, (rises.max(initial=-np.inf), falls.min(initial=np.inf))
         curvature = np.maximum(K[i, i] + diagonal - 2 * K[i], 1e-12)
         j = np.where(lead > 0, lead**2 / curvature, 0.0).argmax()
         room_i, room_j = upper[i] - alpha[i], alpha[j] - lower[j]
         step = min(room_i, room_j, lead[j] / curvature[j])
-        # What reaches the box is set on it exactly.
+        # A move that reaches the box sets the bound exactly.
         alpha[i] = upper[i] if step == room_i else alpha[i] + step
         alpha[j] = lower[j] if step == room_j else alpha[j] - step
         g -= step * (K[i] - K[j])
@@ -216,7 +216,7 @@ def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
 
 
 def move_face(K, y, alpha, lower, upper):
-    """Move all coefficients that are off their bounds to their optimum, or where nothing curves, as far as the box."""
+    """Move all coefficients off their bounds to their optimum or, without curvature, as far as the box lets."""
     free = np.flatnonzero((alpha > lower) & (alpha < upper))
     ones = np.ones((free.size, 1))
     system = np.block([[K[np.ix_(free, free)], ones], [ones.T, np.zeros((1, 1))]])
@@ -235,8 +235,8 @@ def move_face(K, y, alpha, lower, upper):
 def right_decisions(K, y, C, held, asked):
     """Least and largest right decision value at `asked`, of an SVM of the examples `held`; C (n,) by example.
 
-    They differ where no coefficient is free: then any b between two ends is optimal. With one class alone b has no
-    value, only that class's sign.
+    The two differ where no coefficient is free: then any b between two ends is optimal. With one class alone only the
+    sign of b is determined.
     """
     bound = C[held] * y[held]
     part = K[np.ix_(held, held)]

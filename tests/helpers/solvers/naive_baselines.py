@@ -1,8 +1,8 @@
-"""Plain loops of the online baselines, to be compared with the compiled ones. Slow and obvious.
+"""Plain loops of the online baselines, for comparison with the compiled solvers. Slow and obvious.
 
-Each takes K (n, n), Y (n, columns) of +-1 and w (n,), the weight of each example's class, and yields after each example
-t the values f(x_t) from before it and the values at all n examples from after it, both (columns,) and (n, columns), and
-the examples that are points. Coefficients are a dictionary from example to (columns,).
+Each takes K (n, n), Y (n, columns) of +-1 and w (n,), the weight of each example's class. After each example t it
+yields three things: the values f(x_t) from before the example (columns,), the values at all n examples after it (n,
+columns), and the examples that are points. Coefficients are a dictionary from example to (columns,).
 """
 
 import itertools
@@ -169,7 +169,7 @@ def projectron(K, Y, w, budget, novelty, plus=False):
 
 
 def nogd(K, Y, w, budget, rank, eta):
-    """As the paper has it: weights W over the features D^-1/2 V' k once there are `budget` points."""
+    """As in the paper: weights W over the features D^-1/2 V' k once there are `budget` points."""
     a, M, W = {}, None, None
     for t, y in enumerate(Y):
         on = list(a)

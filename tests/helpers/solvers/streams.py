@@ -6,7 +6,7 @@ from hinged.solvers.core.rows import rows_from_dense
 
 
 def settled(X):
-    """Numbers in whole 2^-30: NumPy's cosines and normal numbers differ in the last bit from processor to processor."""
+    """Round to whole 2^-30: NumPy's cosines and normal numbers differ in the last bit between processors."""
     return np.rint(X * 2.0**30) / 2.0**30
 
 
@@ -33,7 +33,7 @@ class Stream:
         self.scores = []
 
     def rows(self, X):
-        return rows_from_dense(X, self.solver.kernel, self.X.shape[1], self.dtype)  # which it may have changed
+        return rows_from_dense(X, self.solver.kernel, self.X.shape[1], self.dtype)  # which may have changed
 
     def learn(self, begin=0, end=None, again=False):
         end = len(self.X) if end is None else end
@@ -58,7 +58,7 @@ def stream_of(name, X, classes, **changes):
 
 
 def machines(solver):
-    """The solver, or those of which it is made."""
+    """The solver itself, or the machines it is made of."""
     return getattr(solver, "machines", [solver])
 
 
@@ -71,7 +71,7 @@ def three_classes(n=240, seed=0):
 
 
 def same(a, b):
-    """Two states are the same to the bit."""
+    """Assert that two states are the same to the bit."""
     assert a.keys() == b.keys()
     for key in a:
         assert a[key].dtype == b[key].dtype, key

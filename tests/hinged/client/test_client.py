@@ -308,7 +308,7 @@ def test_a_client_with_one_try_does_not_wait_for_a_model_and_no_client_waits_for
     with kind(server.url, tries_max=1) as client, pytest.raises(HingedError) as caught:
         client.model("m")
     assert caught.value.details == {"state": "compiling"}
-    monkeypatch.setattr(exchange, "COMING_S", 0.5)
+    monkeypatch.setattr(exchange, "COMING_S", 2.0)
     with kind(server.url, tries_max=2) as client, pytest.raises(HingedError):
         client.model("m")
     assert len(server.requests) > 3

@@ -84,7 +84,7 @@ def test_an_impossible_key_is_reported_and_the_question_stays(label):
     terminal.send("u")
     terminal.expect("nothing to undo")
     terminal.send("9")
-    terminal.expect("'9' is no key here")
+    terminal.expect("'9' is not a key here")
     terminal.send("\x1b[A")  # a cursor key
     terminal.send("?")
     assert "m5" in terminal.expect("q quit")

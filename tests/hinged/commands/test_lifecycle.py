@@ -217,7 +217,7 @@ def test_labels_are_written_as_parquet(raw, client, answered, terminal):
     assert table["corrected"].to_pylist() == [False] * len(examples)
     shown = terminal("labels", answered, "--format", "parquet")
     assert shown.wait() == 1
-    assert "Parquet is no text" in shown.text
+    assert "Parquet is binary" in shown.text
 
 
 def test_labels_as_parquet_without_pyarrow_names_the_extra(refused, model, tmp_path):

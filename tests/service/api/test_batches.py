@@ -83,7 +83,7 @@ def test_shows_of_rows_are_checked_and_only_allowed_in_the_pool(ask):
     ):
         assert message in refusal(post(ask, model, route, body), 422, "invalid")["message"]
     assert model.figures()["pool"]["size"] == 0
-    with pytest.raises(ValueError, match="shows must have a length of 4"):
+    with pytest.raises(ValueError, match="shows must have one entry for each of the 4 rows"):
         pack(X, None, list("abcd"), [1])
 
 

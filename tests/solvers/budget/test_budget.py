@@ -33,7 +33,7 @@ def test_each_step_of_bsca_is_that_of_a_plain_loop_until_the_budget_is_full(extr
         alpha[i] = y[i] * clipped(y[i] * alpha[i] + step, 0.0, C)
         smooth += max(4.0 / (t + 3.0), 1.0 / 1000.0) * (alpha - smooth)
     held = stream.solver.machine.key[: stream.solver.slots]
-    assert len(set(held.tolist())) == held.size  # visited again, a point is not entered twice
+    assert len(set(held.tolist())) == held.size  # a point visited again is not entered twice
     np.testing.assert_allclose(stream.solver.machine.alpha[0, : held.size], alpha[held], atol=1e-12)
 
 
@@ -160,7 +160,7 @@ def test_projection_is_the_least_squares_answer(kernel):
     how=st.sampled_from(["apart", "whole", "near"]),
 )
 def test_projection_accounts_for_what_it_costs_and_for_its_ridge(seed, kernel, dtype, classes, how):
-    """Accounted |dw|^2 + ridge (a^2 k(x, x) of what goes + the squares of what the others take over, times theirs)."""
+    """Accounted |dw|^2 + ridge (a^2 k(x, x) of the point that goes + the same of the coefficients taken over)."""
     random = np.random.default_rng(seed)
     parameters = {"gamma": 0.3, "degree": 2, "coef0": 1.0}
     X = random.integers(-2, 3, (50, 3)) if how == "whole" else random.standard_normal((50, 3))
@@ -191,7 +191,7 @@ def test_projection_accounts_for_what_it_costs_and_for_its_ridge(seed, kernel, d
         assert true - rounding <= accounted <= true + rounding + ridge * own * (1.0 + 1e-3)
 
 
-def test_projection_stands_points_that_depend_on_each_other():
+def test_projection_copes_with_points_that_depend_on_each_other():
     random = np.random.default_rng(3)
     X = random.integers(-2, 3, (300, 3)).astype(float)
     y = X[:, 0] + X[:, 1] > 0.5
@@ -229,7 +229,7 @@ def test_a_twin_of_a_point_costs_no_place_in_the_budget():
 
 
 @pytest.mark.parametrize("solver", [BSCA, BSGD])
-def test_the_class_that_has_one_point_alone_keeps_it(solver):
+def test_a_class_with_a_single_point_keeps_it(solver):
     random = np.random.default_rng(0)
     X, own = random.standard_normal((400, 2)), np.zeros(400, int)
     X[5], own[5] = [4.0, 4.0], 1
@@ -240,7 +240,7 @@ def test_the_class_that_has_one_point_alone_keeps_it(solver):
     assert stream.decision(X[5:6])[0].argmax() == 1
 
 
-def test_extra_steps_come_from_the_last_examples_and_from_no_clock():
+def test_extra_steps_use_the_last_examples_and_no_clock():
     X, y = two_moons(500, noise=0.3, seed=6)
     runs = []
     for batches in ([500], [1] * 500, [3, 77, 420]):
@@ -295,7 +295,7 @@ def test_a_state_that_does_not_fit_is_refused():
         Budgeted(X, (y > 0).astype(int), **(parameters | {"budget": 10})).solver.load(good)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_parameters_are_refused():
     rbf, linear = make_kernel("rbf", 1.0), make_kernel("linear")
     for solver, kernel, parameters, word in (
         (BSCA, linear, {"maintenance": "merge"}, "rbf"),

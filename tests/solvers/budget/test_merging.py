@@ -1,4 +1,4 @@
-"""Which points are merged, into what, and what becomes of the average that predicts."""
+"""Merging: which points merge, into which point, and how the average that predicts changes."""
 
 import itertools
 import math
@@ -56,8 +56,8 @@ def test_partners_are_ranked_by_the_degradation_that_a_merge_brings(a, kappa):
         assert merging.rank(table, a * a, 1.0, a, kappa) == pytest.approx(exact, rel=within, abs=1e-9 * a)
 
 
-def test_far_points_are_merged_at_the_higher_one_of_two_maxima():
-    # kappa = e^-4: the objective has a maximum near either point, and a point alone there is worth more.
+def test_far_points_are_merged_at_the_higher_of_two_maxima():
+    # kappa = e^-4: the objective has a maximum near either point, and a point that stays unmerged is worth more there.
     kappa = math.exp(-4.0)
     for table in (merging.table_of("golden"), merging.table_of("table")):
         for m in (0.5, 0.501, 0.55, 0.7):
@@ -81,7 +81,7 @@ def test_leaving_out_partners_that_are_too_far_never_misses_the_best(columns):
         i = int((alpha**2).sum(axis=0).argmin())
         row[i] = 1.0
         lost = {j: merging.rank(table, *merging.products(alpha, i, j), row[j]) for j in range(n) if j != i}
-        near = random.permutation(np.delete(np.arange(n), i))[:3]  # any will do
+        near = random.permutation(np.delete(np.arange(n), i))[:3]  # any points will do
         found = merging.find_partner(table, alpha, np.zeros(n, np.int32), i, row, n, near)
         assert lost[found] <= min(lost.values()) + 1e-4 * (alpha[:, i] ** 2).sum()
 
@@ -104,7 +104,7 @@ def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(
             continue
         merges += 1
         at = k % memory.key.size
-        delta = stream.solver.memory.alpha[:, at]  # the example's own, since it is visited for the first time
+        delta = stream.solver.memory.alpha[:, at]  # the example's whole alpha, because it is visited for the first time
         Z, old, class_of = np.r_[Z, X[k : k + 1]], np.c_[old, delta], np.append(class_of, own[k])
         lost = stream.solver.certificate()["weight_degradation"] - former
         assert lost == pytest.approx(degradation(Z, old, after, new), abs=1e-9)
@@ -118,7 +118,7 @@ def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(
                 best = min(best, aa + bb + 2.0 * kappa * ab - brute_force(aa, bb, ab, kappa)[1])
             if mates:
                 break
-        # With several columns the partner is chosen by an h that is near the best one only.
+        # With several columns the h that ranks partners is only near the best h.
         assert lost <= best * (1.0 if classes == 2 else 1.1) + 1e-3 * size.min()
         gone = sorted(set(map(tuple, Z)) - set(map(tuple, after)))
         (z,) = set(map(tuple, after)) - set(map(tuple, Z))
@@ -132,7 +132,7 @@ def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("merging_by", ["table", "golden"])
-def test_points_without_any_likeness_are_merged_into_the_larger_one(merging_by, dtype):
+def test_very_distant_points_are_merged_into_the_larger(merging_by, dtype):
     X = np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
     stream = Budgeted(X, [1, 1, 1], budget=2, merging=merging_by, dtype=dtype)
     stream.learn(0, 2)
@@ -163,14 +163,14 @@ def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_
         live = machine.class_of[:slots] != NONE
         rho = max(4.0 / (k + 4.0), 1.0 / 20)
         after = stream.points()[0]
-        # Before the running average took the new coefficients in.
+        # Before the running average took in the new coefficients.
         found = (machine.smooth[:, :slots][:, live] - rho * machine.alpha[:, :slots][:, live]) / (1.0 - rho)
         Z, smooth = np.r_[Z, X[k : k + 1]], np.c_[smooth, np.zeros(len(smooth))]
         gone = [s for s in range(len(Z)) if not (after == Z[s]).all(axis=1).any()]
         stays = [s for s in range(len(Z)) if s not in gone]
         K = naive.gram("rbf", np.r_[Z, after])
         wanted = []
-        # Which of the two was the smallest does not show; of more than a few about as many are taken.
+        # The result does not show which of the two was smallest; above a few points, the number taken is approximate.
         sizes = [nearest] if nearest <= FEW else range(nearest * 3 // 4, nearest + 1)
         for (i, j), size in itertools.product((gone, gone[::-1]), sizes):
             near = sorted(stays, key=lambda s, i=i: -K[i, s])[:size]
@@ -190,7 +190,7 @@ def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_
     [(BSCA, 30, 0, 0.05), (BSCA, 100, 0, 0.05), (BSGD, 30, 0, 0.05), (BSCA, 30, 2, 0.15), (BSCA, 100, 2, 0.15)],
 )
 @pytest.mark.long
-def test_what_predicts_is_near_the_average_that_it_stands_for(solver, budget, columns, apart):
+def test_the_predicting_coefficients_stay_near_the_true_average(solver, budget, columns, apart):
     random = np.random.default_rng(2)
     X, y = two_moons(3000, noise=0.2, seed=1)
     y = np.where(random.uniform(size=len(X)) < 0.1, -y, y)
@@ -210,13 +210,13 @@ def test_what_predicts_is_near_the_average_that_it_stands_for(solver, budget, co
     assert ((predicted > 0) == (average > 0)).mean() > 0.95
 
 
-def test_a_point_that_says_nothing_to_learning_leaves_its_part_of_the_average_behind():
+def test_a_point_without_a_coefficient_leaves_its_part_of_the_average_behind():
     X = np.r_[np.linspace(0.0, 2.0, 9)[:, None] * [1.0, 0.5], [[50.0, 50.0]]]
     stream = Budgeted(X, [1] * 9 + [0], budget=9, averaging=10**9)
     stream.learn(0, 9)
     machine = stream.solver.machine
     machine.alpha[0, 4], machine.smooth[0, :9] = 0.0, 1.0
-    stream.solver.upkeep.counts[VISITED] = 10**9  # the average moves no more by itself
+    stream.solver.upkeep.counts[VISITED] = 10**9  # so that the average stops moving by itself
     before = stream.decision(X[:9])[:, 0]
     stream.learn(9, 10)
     assert stream.keys() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
@@ -224,7 +224,7 @@ def test_a_point_that_says_nothing_to_learning_leaves_its_part_of_the_average_be
 
 
 @pytest.mark.long
-def test_a_point_is_merged_within_its_class_and_a_step_back_goes_to_the_nearest_of_it():
+def test_a_point_is_merged_within_its_class_and_a_step_back_goes_to_its_nearest_point():
     X, y = two_moons(120, noise=0.5, seed=7)
     stream = Budgeted(X, (y > 0).astype(int), budget=15, C=0.7, **PLAIN)
     merges, back = 0, 0
@@ -280,7 +280,7 @@ def test_of_points_that_were_never_merged_bsgd_removes_the_oldest():
     stream = Budgeted(X, np.arange(40) % 2, BSGD, budget=10, maintenance="remove", dtype=np.float32)
     for k in range(40):
         stream.learn(k, k + 1)
-        # The newest coefficient is as large as all that have shrunk to it.
+        # The newest coefficient is as large as the older coefficients, which have shrunk to it.
         assert stream.keys() == list(range(max(0, k - 9), k + 1))
 
 

@@ -1,4 +1,4 @@
-"""Kernel rows that are computed together have the bits of those that are computed one by one."""
+"""Kernel rows computed together have the bits of rows computed one by one."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def rows_of(n, kernel, dtype, seed=0, density=0.3):
 @pytest.mark.parametrize("n", [128, 129, 255, 1000])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["linear", "polynomial", "rbf"])
-def test_rows_together_have_the_bits_of_single_ones(name, dtype, n, work, monkeypatch):
+def test_rows_together_have_the_bits_of_single_rows(name, dtype, n, work, monkeypatch):
     monkeypatch.setattr(turns, "WORK_MAX", work)
     kernel = make_kernel(name, gamma=0.3, degree=3, coef0=0.5)
     rows = rows_of(40, kernel, dtype, seed=1)
@@ -50,7 +50,7 @@ def test_columns_begin_with_lines_of_the_caches():
         assert points.columns.flags.c_contiguous
 
 
-def test_only_rows_that_share_what_memory_holds_are_computed_together(monkeypatch):
+def test_rows_are_computed_together_only_where_that_is_faster(monkeypatch):
     kernel, laplacian = make_kernel("rbf"), make_kernel("laplacian")
     points = points_from_rows(rows_of(1000, kernel, np.float32), DIM)
     ones = points_from_rows(rows_from_dense(np.ones((1000, DIM)), kernel, DIM, np.float32), DIM)

@@ -27,7 +27,7 @@ def kernel_rows(kernel, points, n, spread, indptr, indices, values, norms, found
 
 
 def in_lanes(terms):
-    """Their sum, in the order of lanes.py."""
+    """The sum of the terms, in the order of lanes.py."""
     width, begin = LANES, len(terms) - len(terms) % LANES
     lanes = np.zeros(width)
     for s in range(0, begin, width):
@@ -42,7 +42,7 @@ def in_lanes(terms):
 
 
 def plainly(view, rows):
-    """Decision values as they are defined: the sums of all blocks of slots, one after another."""
+    """Decision values by their definition: the sums of all blocks of slots, one after another."""
     n, alpha = view.n, view.coefficients()
     found = np.empty((len(rows), n), rows.values.dtype)
     spread = np.zeros(view.dim, rows.values.dtype)
@@ -56,7 +56,7 @@ def plainly(view, rows):
 
 
 def has_the_bits_of_all_slots(solver, batches):
-    """Asked again and again, the first time over all slots; returns over how many points at last, of how many."""
+    """Ask again and again, the first time over all slots; return the number of points used at last, and of all."""
     view = solver.view()
     if not isinstance(view, ExpansionView):
         return None
@@ -116,7 +116,7 @@ def test_any_points_with_any_coefficients_are_decided_with_the_bits_of_the_sum_o
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     X = random.standard_normal((max(n, m, 1), dim)) * (random.random(dim) < data.draw(st.sampled_from([0.3, 1.0])))
     if data.draw(st.booleans()):
-        X = (X > 0).astype(float)  # of ones alone
+        X = (X > 0).astype(float)  # every non-zero is 1
     kernel = make_kernel(data.draw(st.sampled_from(["linear", "rbf", "laplacian", "polynomial"])), 0.5)
     rows = rows_from_dense(X, kernel, dim, dtype)
     shares = np.array([data.draw(st.sampled_from([0.0, 0.002, 0.02, 0.3])) for _ in range(columns)])[:, None]

@@ -1,4 +1,4 @@
-"""The functions that no library may compute, against arithmetic of fifty digits."""
+"""Functions that replace a library's, against arithmetic of fifty digits."""
 
 import math
 from decimal import Decimal, localcontext
@@ -29,7 +29,7 @@ def true_sine(x):
 
 
 def ulps(found, true):
-    """How far a result is from the truth, in units in its last place."""
+    """The error of a result, in units in its last place."""
     with localcontext(prec=60):
         return float(abs(Decimal(float(found)) - true) / Decimal(math.ulp(float(true))))
 
@@ -87,7 +87,7 @@ def test_log1p_is_within_two_units_in_the_last_place():
 @pytest.mark.parametrize("most", [1.0, 100.0, ANGLE_MOST])
 def test_cosine_and_sine_are_right_to_the_last_places(most):
     random = np.random.default_rng(6)
-    turns = np.rint(random.uniform(-1, 1, 200) * most / (math.pi / 4)) * (math.pi / 4)  # where they change places
+    turns = np.rint(random.uniform(-1, 1, 200) * most / (math.pi / 4)) * (math.pi / 4)  # where the polynomials change
     for x in np.concatenate((random.uniform(-most, most, 800), np.clip(turns, -ANGLE_MOST, ANGLE_MOST))):
         found = cosine_and_sine(float(x))
         for value, true in zip(found, (true_cosine(float(x)), true_sine(float(x))), strict=True):
@@ -95,7 +95,7 @@ def test_cosine_and_sine_are_right_to_the_last_places(most):
     assert cosine_and_sine(0.0) == (1.0, 0.0)
 
 
-def test_an_angle_of_any_size_becomes_one_with_the_same_sine():
+def test_an_angle_of_any_size_is_reduced_to_an_angle_with_the_same_sine():
     for x in log_uniform(ANGLE_MOST, 1e15, 300).tolist():
         for angle in (x, -x):
             within = angle_within(angle)

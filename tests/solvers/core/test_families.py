@@ -1,4 +1,4 @@
-"""What there is to say of a kernel is said by its family: solvers/core/families.py."""
+"""The family of a kernel (solvers/core/families.py) is the only place that describes the kernel."""
 
 import json
 
@@ -18,7 +18,7 @@ def configured(kernel):
     return new_configuration(json.dumps(body), Settings())
 
 
-def test_the_codes_of_kernels_which_files_hold_stay_what_they_are():
+def test_the_codes_of_kernels_in_files_never_change():
     codes = {"linear": 0, "polynomial": 1, "rbf": 2, "laplacian": 3}
     assert {name: family.code for name, family in KERNELS.items() if name in codes} == codes
 

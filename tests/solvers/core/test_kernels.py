@@ -55,7 +55,7 @@ def test_kernel_rows_agree_with_plain_loops(name, dtype, X):
 @pytest.mark.parametrize("name", KERNELS)
 @settings(max_examples=25, deadline=None)
 @given(X=matrices, split=st.integers(0, 40))
-def test_a_kernel_value_has_the_same_bits_however_it_is_come_by(name, dtype, X, split):
+def test_a_kernel_value_has_the_same_bits_however_it_is_computed(name, dtype, X, split):
     kernel = make_kernel(name, **PARAMETERS)
     dim = len(X[0])
     rows = rows_from_dense(np.array(X), kernel, dim, dtype)
@@ -92,7 +92,7 @@ def test_rows_of_ones_have_the_same_bits_counted_by_bytes_or_not(name, dtype):
             assert np.array_equal(row_of(kernel, points, query, r, r, 5000), row_of(kernel, summed, query, r, r, 5000))
 
 
-def test_bytes_count_for_as_long_as_no_point_has_anything_but_ones_and_few_enough():
+def test_bytes_count_while_every_non_zero_is_1_and_rows_are_short():
     kernel, dim = make_kernel("rbf", 0.01), 300
     X = np.zeros((4, dim))
     X[0, :255], X[1, 3:9], X[2, :256], X[3, 1] = 1.0, 1.0, 1.0, 2.0
@@ -108,7 +108,7 @@ def test_bytes_count_for_as_long_as_no_point_has_anything_but_ones_and_few_enoug
         for s in range(order.size):
             expected = [naive.kernel_value("rbf", X[order[s]], z, gamma=0.01) for z in X[order]]
             np.testing.assert_allclose(row_of(kernel, points, part, s), expected, rtol=3e-5)
-        # Without the points that were in the way they count again, with the same bits.
+        # Without the points that prevented it, bytes count again, with the same bits.
         again = compacted(points, np.arange(2), dim, 256, 4096)
         assert again.only_ones[0]
         for s in range(2):
@@ -133,7 +133,7 @@ def test_long_rows_have_the_same_bits_as_short_ones():
 @pytest.mark.parametrize("name", KERNELS)
 def test_dense_rows_in_a_batch_are_predicted_with_the_same_bits_as_one_by_one(name, dtype, m, work, monkeypatch):
     monkeypatch.setattr(turns, "WORK_MAX", work)
-    # More than a block of rows, of features and of points, none of them whole; a tenth of the features is zero.
+    # Of rows, features and points more than a block each, never whole blocks; a tenth of the features is zero.
     random = np.random.default_rng(0)
     X = random.standard_normal((700, 301)) * (random.random((700, 301)) < 0.9)
     kernel = make_kernel(name, gamma=1e-3)
@@ -157,7 +157,7 @@ def test_the_float32_exponential_is_within_two_units_in_the_last_place():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_kernel_value_is_the_same_wherever_it_stands_in_a_row(dtype):
-    """In a whole vector of the processor, in a part of one, or alone."""
+    """In a whole vector of the processor, in a part of a vector, or alone."""
     x = -np.linspace(0.0, 90.0, 150).astype(dtype)
     alone = np.concatenate([run_exp(x[s : s + 1].copy()) for s in range(x.size)])
     for n in range(x.size + 1):

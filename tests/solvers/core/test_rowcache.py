@@ -1,4 +1,4 @@
-"""The row cache: what it keeps when points move, and the memory that it takes."""
+"""The row cache: the rows it keeps when points move, and the memory it takes."""
 
 import mmap
 import re
@@ -27,8 +27,8 @@ def points_of(n, cap):
 
 @settings(deadline=None)
 @given(st.data())
-def test_rows_that_are_carried_along_are_those_that_would_be_computed(data):
-    """Also where longer or shorter lines go into the memory of the former ones, whatever the two lengths are."""
+def test_rows_carried_along_equal_rows_computed_again(data):
+    """Also where longer or shorter lines go into the memory of the former cache, whatever the two lengths are."""
     n = data.draw(st.integers(2, 40))
     cap = data.draw(st.integers(n, 60))
     longer = data.draw(st.integers(cap, 130))
@@ -50,7 +50,7 @@ def test_rows_that_are_carried_along_are_those_that_would_be_computed(data):
 
 
 def test_no_row_is_lost_while_a_line_is_free():
-    """Also where rows that went left their lines to others in between."""
+    """Also where rows that went have left their lines to other rows."""
     points = points_of(40, 40)
     cache = new_cache(points, DIM, 40 * 40 * 4)
     for slot in range(40):
@@ -80,7 +80,7 @@ def test_a_row_that_nobody_asked_for_again_goes_first():
     assert set(np.flatnonzero(cache.line_of != NONE)) == {0, 2, 4, 6, 8, 10, 11, 12, 13, 14}
 
 
-def test_a_line_that_begins_with_what_is_known_is_brought_up_to_date():
+def test_a_line_begun_with_known_values_is_brought_up_to_date():
     points = points_of(20, 20)
     cache, other = (new_cache(points, DIM, 2**20) for _ in range(2))
     row = cached_row(KERNEL, points, other, 7, NONE)
@@ -103,7 +103,7 @@ def test_the_line_of_a_point_that_was_taken_back_is_the_next_to_be_used():
 
 
 def touched_kib(array):
-    """Memory that the system has given for an array so far: for the mapping in which its middle lies."""
+    """Memory that the system has given for the mapping in which the middle of an array lies."""
     middle = array.__array_interface__["data"][0] + array.nbytes // 2
     for part in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
         first, last = (int(at, 16) for at in re.match(r"([0-9a-f]+)-([0-9a-f]+)", part).groups())

@@ -1,4 +1,4 @@
-"""Sums over terms that are not 0, against sums over all of them."""
+"""Sums over non-zero terms, against sums over all terms."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from hinged.solvers.core.terms import Terms, gathered, sum_of_terms
 
 
 def sparse(shape, part, seed):
-    """Numbers of very different sizes, of which so large a part is not 0."""
+    """Numbers of very different sizes, of which this part is not 0."""
     random = np.random.default_rng(seed)
     return np.where(
         random.random(shape) < part, random.standard_normal(shape) * 10.0 ** random.integers(-8, 9, shape), 0
@@ -40,9 +40,9 @@ def test_a_sum_over_terms_has_the_bits_of_the_sum_over_all(n, part, seed, first)
 @pytest.mark.parametrize(("rows_at_once", "work"), [(1, turns.WORK_MAX), (90, turns.WORK_MAX), (90, 1)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("listed", ["all", "some"])
-def test_a_view_of_terms_decides_as_one_of_all_coefficients(listed, dtype, rows_at_once, work, monkeypatch):
+def test_a_view_of_terms_decides_as_a_view_of_all_coefficients(listed, dtype, rows_at_once, work, monkeypatch):
     monkeypatch.setattr(turns, "WORK_MAX", work)
-    # More than two blocks of points, the last one not whole; columns with many, few and no points in a block.
+    # More than two blocks of points, the last not whole; columns with many, few and no points in a block.
     random = np.random.default_rng(0)
     kernel, X = make_kernel("rbf", 0.1), random.standard_normal((700, 4))
     rows = rows_from_dense(X, kernel, 4, dtype)

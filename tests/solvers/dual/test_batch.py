@@ -59,7 +59,7 @@ def test_class_weights_are_those_of_libsvm():
     assert np.allclose(stream.decision(X)[:, 0], expected, atol=1e-3)
 
 
-def test_without_an_example_too_many_nothing_is_dropped():
+def test_up_to_points_max_nothing_is_dropped():
     X, y = two_moons(80, seed=1)
     stream = Stream(X, (y > 0).astype(int), name="smo", dtype=np.float64).learn()
     stream.learn(again=True)

@@ -1,4 +1,4 @@
-"""The exact solver beside a quadratic program solved from nothing, after whatever was done."""
+"""The exact solver against a quadratic program solved from scratch, after any change."""
 
 from fractions import Fraction
 
@@ -87,7 +87,7 @@ def test_a_point_under_both_labels_and_many_times_is_held_and_forgotten():
     assert stream.solver.seen.tolist() == [0, 0]
 
 
-def test_what_it_cannot_do_is_refused(noisy):
+def test_impossible_requests_are_refused(noisy):
     X, classes = noisy
     stream = exact_stream(X, classes).learn(0, 20)
     before = stream.solver.state()
@@ -158,7 +158,7 @@ def test_a_corrected_label_is_learned_as_if_it_had_always_been_so(noisy):
     assert corrected.solver.seen.tolist() == np.bincount(classes).tolist()
 
 
-def test_the_room_of_the_margin_set_shows_in_no_bit():
+def test_the_room_of_the_margin_set_changes_no_bit():
     random = np.random.default_rng(0)
     X, y = 2 * random.standard_normal((200, 3)), random.integers(0, 2, 200)
     running = exact_stream(X, y, C=100.0).learn(0, 100)
@@ -174,7 +174,7 @@ def test_the_room_of_the_margin_set_shows_in_no_bit():
     same(loaded.solver.state(), running.solver.state())
 
 
-def test_what_a_hole_says_shows_in_no_bit():
+def test_the_numbers_in_a_hole_change_no_bit():
     random = np.random.default_rng(0)
     X, y = random.standard_normal((40, 3)), random.integers(0, 2, 40)
     X[3] *= 1e6
@@ -190,7 +190,7 @@ def test_what_a_hole_says_shows_in_no_bit():
 
 
 def true_violation(solver, c=0):
-    """The largest violation of a pair in exact arithmetic over the kernel values, by what C and those values allow."""
+    """The largest violation of a pair in exact arithmetic, relative to what C and the kernel values allow."""
     n, machine = solver.slots, solver.machine
     K = [cached_row(solver.kernel, solver.points, solver.cache, s, NONE).copy() for s in range(n)]
     alpha = [Fraction(float(a)) for a in machine.alpha[c, :n]]
@@ -223,7 +223,7 @@ def test_kernel_values_of_any_size_cost_it_a_bounded_number_of_steps(spread, gri
 
 
 @pytest.mark.parametrize(("seed", "C"), [(31, 1.0), (76, 1.0), (115, 1.0), (259, 1.0), (1500, 0.1), (1649, 10.0)])
-def test_few_of_a_class_that_lie_among_many_others_are_learned_and_forgotten(seed, C):
+def test_a_few_examples_of_a_class_amid_many_of_another_are_learned_and_forgotten(seed, C):
     """w = 0 is optimal then, and every other point stands on the margin: rounding leads some paths astray."""
     random, kernel = np.random.default_rng(seed), make_kernel("linear")
     dim = int(random.integers(2, 5))

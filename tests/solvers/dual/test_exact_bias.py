@@ -15,7 +15,7 @@ from tests.helpers.solvers.streams import Stream
 
 
 def free_and_middle(solver, c=0):
-    """Whether a coefficient is strictly free in a column, and the middle of the interval that is left to b."""
+    """Whether a coefficient is strictly free in a column, and the middle of the interval of b."""
     n, machine = solver.slots, solver.machine
     live = machine.class_of[:n] != NONE
     alpha, lower, upper, g = (getattr(machine, name)[c, :n][live] for name in ("alpha", "lower", "upper", "g"))
@@ -78,13 +78,13 @@ def test_with_a_small_C_it_is_as_accurate_as_the_batch_machine(C):
     assert ((exact.decision(X)[:, 0] > 0) == (y == 1)).mean() > 0.85
 
 
-def test_one_free_vector_says_what_b_is_and_none_leaves_it_its_middle():
+def test_a_free_vector_determines_b_and_without_one_b_is_in_the_middle():
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
     stream = Stream(X, y, make_kernel("linear"), name="exact", announced=0, batch=3, dtype=np.float64, C=0.1)
     stream.solver.add_class(1.5)
     stream.solver.add_class(1.0)
     stream.learn()
-    free, _ = free_and_middle(stream.solver)  # 0.1 each for the positive ones, 0.15 at most against them
+    free, _ = free_and_middle(stream.solver)  # 0.1 for each positive example, at most 0.15 against them
     assert free
     stream.solver.change_C(0.1, [2.0, 1.0])  # all three are at their bounds now, w = 0.3
     free, middle = free_and_middle(stream.solver)

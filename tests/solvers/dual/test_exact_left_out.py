@@ -1,4 +1,4 @@
-"""What the exact solver says of examples as if it had not learned them: one by one, in folds, over a grid."""
+"""Decision values of the exact solver without some examples: one by one, in folds, over a grid."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from tests.helpers.solvers.streams import Stream, two_moons
     copies=st.booleans(),
 )
 @example(seed=78_160, n=6, classes=2, kernel="linear", C=30.0, copies=False)
-def test_leaving_one_out_is_an_optimum_of_the_others(seed, n, classes, kernel, C, copies):
+def test_leaving_one_out_is_an_optimum_of_the_rest(seed, n, classes, kernel, C, copies):
     doing = Doing(seed, n, classes, kernel, C, copies)
     for _ in range(n):
         doing.do("learn")
@@ -42,7 +42,7 @@ def test_leaving_one_out_is_an_optimum_of_the_others(seed, n, classes, kernel, C
 @example(seed=207, n=5, classes=2, C=1.0, whole=True)
 @example(seed=37, n=8, classes=2, C=0.25, whole=False)
 def test_leaving_one_out_is_unlearning_it(seed, n, classes, C, whole):
-    """Where no point is free b is the middle of its interval, and an example without a coefficient may be its end."""
+    """Where no point is free, b is the middle of its interval; an example without a coefficient may be an end of it."""
     random = np.random.default_rng(seed)
     X = random.integers(-2, 3, (n, 2)).astype(float) if whole else random.standard_normal((n, 2))
     labels = np.where(random.random(n) < 0.6, 0, np.arange(n) % classes)
@@ -95,7 +95,7 @@ def test_tuning_walks_a_grid_and_comes_back(noisy, parameter, grid):
         assert other.solver.leave_one_out_error() == error
 
 
-def test_rows_cached_before_a_walk_over_kernels_are_not_taken_for_its_own_behind_it():
+def test_rows_cached_before_a_walk_over_kernels_are_not_used_after_it():
     X, classes = two_moons(40, seed=3)
     classes = (classes > 0).astype(int)
     walked, plain = (exact_stream(X, classes, C=2.0).learn(0, 30) for _ in range(2))

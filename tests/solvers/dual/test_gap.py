@@ -27,7 +27,7 @@ def held(stream):
 
 
 def check_invariants(stream, K):
-    """Boxes, masks, idle list, g = y - K alpha, gap >= 0, support vectors by class, pace: after whatever was done."""
+    """Boxes, masks, idle list, g = y - K alpha, gap >= 0, support vectors by class and pace are right."""
     machine, live, keys = held(stream)
     solver, n = stream.solver, stream.solver.slots
     for c in range(solver.columns):
@@ -108,7 +108,7 @@ def test_finished_it_is_the_optimum_of_the_box_alone(name, weight):
     kernel=st.sampled_from(["rbf", "laplacian"]),
     C=st.sampled_from([0.1, 1.0, 20.0]),
 )
-def test_finished_on_whatever_data_it_is_the_optimum_of_the_box_alone(name, seed, n, gamma, kernel, C):
+def test_finished_on_any_data_it_is_the_optimum_of_the_box_alone(name, seed, n, gamma, kernel, C):
     random = np.random.default_rng(seed)
     X, y = random.standard_normal((n, 3)), random.choice([-1, 1], n)
     own = {"idle_max": 10**6} if name == "lasvm-g" else {}
@@ -131,12 +131,12 @@ def test_after_each_example_the_gap_is_below_its_target_or_nothing_violates():
         machine, live, _ = held(stream)
         gap = box_gap(*(getattr(machine, a)[0, live] for a in ("alpha", "g", "lower", "upper")))
         certificate = stream.solver.certificate()
-        # The example itself may rest within tau of its box.
+        # The example itself may stay within tau of its box.
         assert gap <= before + 10.0 * 1e-3 * (k + 1) or certificate["kkt_violation"] <= 1e-3
 
 
 def heaps(classes, n, seed=0):
-    """Heaps of normal numbers, one a class, that overlap somewhat, and labels of which a tenth are of any class."""
+    """Clusters of normal numbers, one per class, that overlap somewhat; a tenth of the labels are random."""
     random = np.random.default_rng(seed)
     y = random.integers(0, classes, n)
     X = random.standard_normal((classes, 8))[y] + 0.6 * random.standard_normal((n, 8))
@@ -161,7 +161,7 @@ def test_many_columns_leave_small_violations_to_finishing(name):
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_where_nothing_is_said_one_column_leaves_nothing_and_a_third_class_changes_that(name):
+def test_by_default_one_column_leaves_nothing_and_a_third_class_changes_that(name):
     X, classes, _ = heaps(3, 400)
     states = []
     for delta_min in (None, 0.0, 0.25):
@@ -177,7 +177,7 @@ def test_where_nothing_is_said_one_column_leaves_nothing_and_a_third_class_chang
 
 
 @pytest.mark.parametrize("name", ["lasvm-g", "full"])
-def test_a_further_epoch_takes_up_what_the_first_one_left(name):
+def test_a_further_epoch_takes_up_what_the_first_left(name):
     X, given, _ = heaps(5, 300)
     stream = Stream(X, given, name=name, C=10.0, delta_min=0.9).learn()
     before = stream.solver.certificate()
@@ -217,7 +217,7 @@ def noisy(n=1500, seed=1):
     return X, np.where(flipped, -y, y), y
 
 
-def test_the_ramp_takes_wrong_labels_for_what_they_are():
+def test_the_ramp_treats_wrong_labels_as_outliers():
     X, given, true = noisy()
     found = {}
     for name in FAMILY:

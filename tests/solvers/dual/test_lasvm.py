@@ -1,4 +1,4 @@
-"""LASVM beside a plain loop and LIBSVM: its steps, its optimum, its state, what it refuses."""
+"""LASVM against a plain loop and LIBSVM: its steps, its optimum, its state, what it refuses."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ PAPER = {"delta_max": None, "delta_min": 0, "idle_max": 0}
 
 
 def column(stream):
-    """alpha, g by example number, and b, of a machine with one column."""
+    """alpha and g by example number, and b, of a machine with one column."""
     machine, n = stream.solver.machine, stream.solver.slots
     live = np.flatnonzero(machine.class_of[:n] != NONE)
     keys = machine.key[live].tolist()
@@ -37,7 +37,7 @@ def close(a, b):
     [(0.0, None, 1e-3), (0.0, 1.5, 1e-3), (0.5, None, 0.5), (0.5, 1.5, 0.5), (0.5, 0.3, 0.3)],
 )
 @pytest.mark.parametrize("C", [1.0, 50.0])
-def test_each_iteration_is_one_of_a_plain_loop(C, delta_min, delta_max, tau):
+def test_each_iteration_is_an_outcome_of_a_plain_loop(C, delta_min, delta_max, tau):
     X, y = two_moons(100, noise=0.4, seed=3)
     y[0] = -y[1]  # two classes from the second example on
     parameters = {"delta_min": delta_min, "delta_max": delta_max, "idle_max": 0}
@@ -59,9 +59,7 @@ def test_each_iteration_is_one_of_a_plain_loop(C, delta_min, delta_max, tau):
 @pytest.mark.long
 def test_while_there_is_room_every_point_stays_and_finishing_is_the_batch_optimum():
     X, y = two_moons(300, noise=0.5, seed=4)
-    y = np.random.default_rng(0).choice(
-        [-1, 1], 300
-    )  # nothing to understand: with a large C most coefficients are free
+    y = np.random.default_rng(0).choice([-1, 1], 300)  # labels are random: with a large C most coefficients are free
     stream = Stream(X, (y > 0).astype(int), batch=7, C=1000.0, tol=1e-5, dtype=np.float64)
     finished, former = Stream(X, (y > 0).astype(int), batch=7, C=1000.0, tol=1e-5, dtype=np.float64), 0.0
     for begin in range(0, 300, 10):
@@ -95,11 +93,11 @@ def test_idle_points_leave_once_they_take_too_much_room():
     assert left > 500
 
 
-def test_of_idle_points_the_farthest_leave():
+def test_the_farthest_idle_points_leave():
     X, y = two_moons(600, noise=0.2, seed=6)
     solver = Stream(X, (y > 0).astype(int), C=1.0).learn().solver
     before = distances(solver)
-    for leaving in (30, 5):  # by their mean, and one by one
+    for leaving in (30, 5):  # 30 leave by their mean, 5 one by one
         solver.parameters = solver.parameters._replace(idle_max=solver.live - leaving)
         remove_blatant(solver.points, solver.cache, solver.machine, NONE, solver.parameters)
         after = distances(solver)
@@ -160,7 +158,7 @@ def test_converged_lasvm_reaches_the_optimum_of_libsvm(kernel):
     gamma, degree, coef0, C = 0.7, 2, 1.0, 5.0
     stream = Stream(X, (y > 0).astype(int), make_kernel(kernel, gamma, degree, coef0), C=C, tol=1e-7, dtype=np.float64)
     stream.learn()
-    for _ in range(6):  # what the pass dropped comes back in further epochs
+    for _ in range(6):  # points that the first pass dropped come back in further epochs
         stream.learn(again=True)
         stream.solver.finish()
     K = naive.gram(kernel, X, gamma=gamma, degree=degree, coef0=coef0)
@@ -182,7 +180,7 @@ def test_converged_lasvm_reaches_the_optimum_of_libsvm(kernel):
     copies=st.booleans(),
 )
 @example(name="lasvm", seed=150, n=4, kernel="linear", C=0.1, copies=False)
-def test_converged_on_whatever_data_the_dual_is_that_of_libsvm(name, seed, n, kernel, C, copies):
+def test_converged_on_any_data_the_dual_equals_that_of_libsvm(name, seed, n, kernel, C, copies):
     random = np.random.default_rng(seed)
     X = random.integers(-2, 3, (n, 3)).astype(float) if copies else random.standard_normal((n, 3))
     y = random.choice([-1, 1], n)
@@ -194,7 +192,7 @@ def test_converged_on_whatever_data_the_dual_is_that_of_libsvm(name, seed, n, ke
     stream.learn()
     stream.solver.finish()
     K, former, dual = naive.gram(kernel, X, **parameters), -1.0, 0.0
-    while dual > former:  # what LASVM dropped comes back in further epochs
+    while dual > former:  # points that LASVM dropped come back in further epochs
         stream.learn(again=True)
         stream.solver.finish()
         former, dual = dual, stream.solver.certificate()["dual"]
@@ -370,7 +368,7 @@ def test_a_view_stays_true_while_learning_goes_on(moons):
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("C", [0.1, 10.0])
-def test_a_contradiction_at_the_very_beginning_keeps_nothing_from_being_learned(C, kernel):
+def test_two_labels_of_the_first_point_do_not_prevent_learning(C, kernel):
     """Two labels of one point: both coefficients go to the box, cancel, and leave every later example level."""
     random = np.random.default_rng(3)
     classes = random.integers(0, 2, 400)

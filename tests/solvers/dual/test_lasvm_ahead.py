@@ -1,4 +1,4 @@
-"""Rows that LASVM computes before their turn leave no trace."""
+"""Rows that LASVM computes ahead do not change its results."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def clouds(classes, n, seed):
 
 
 class Watched(Stream):
-    """A stream that notes how often its solver looked ahead and how its points moved."""
+    """A stream that records when its solver looked ahead and when its points moved."""
 
     def __init__(self, *given, **parameters):
         super().__init__(*given, kernel=make_kernel("rbf", 0.2), name="lasvm", **parameters)
@@ -46,7 +46,7 @@ class Watched(Stream):
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_rows_that_were_computed_ahead_leave_no_trace(data):
-    """Whatever the batches, where points leave, make way or move together, and where learning is cut."""
+    """For any batches, where points leave, make way or move together, and wherever learning is cut."""
     classes, n = data.draw(st.sampled_from([2, 3, 5])), 1200
     X, y = clouds(classes, n, data.draw(st.integers(0, 99)))
     parameters = {
@@ -91,7 +91,7 @@ def test_rows_ahead_are_counted_among_kernel_values_and_take_memory(monkeypatch)
     assert memory[0] < memory[1]
 
 
-def test_one_example_a_call_is_learned_as_before(monkeypatch):
+def test_one_example_per_call_is_learned_without_looking_ahead(monkeypatch):
     monkeypatch.setattr(ahead, "COLUMNS_BYTES_LEAST", 1)
     X, y = clouds(2, 300, 1)
     stream = Watched(X, y, batch=1, C=1.0).learn()
@@ -116,7 +116,7 @@ def test_lines_of_a_cache_that_cannot_hold_all_rows_are_as_long_as_needed(cache_
 
 
 def test_lines_are_as_short_as_the_points_while_columns_are_finished():
-    """More rows fit then; what comes of it has the bits of a cache that holds all, and learning goes on as before."""
+    """More rows fit then. The result has the bits of a cache that holds all rows, and learning goes on as before."""
     X, y = clouds(3, 3000, 5)
     narrow, roomy = (Watched(X, y, batch=256, C=100.0, idle_max=0, cache_bytes=size) for size in (2**20, 2**28))
     for stream in (narrow, roomy):

@@ -1,4 +1,4 @@
-"""LASVM with one class for long, with rare ones, with several, and with weights."""
+"""LASVM with one class for a long time, with rare classes, with several, and with weights."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_several_classes_are_one_versus_rest_over_shared_points():
 
 
 def heaps(classes, n, seed=0):
-    """Heaps of normal numbers, one a class, that overlap somewhat."""
+    """Clusters of normal numbers, one per class, that overlap somewhat."""
     random = np.random.default_rng(seed)
     y = random.integers(0, classes, n)
     return settled(random.standard_normal((classes, 8))[y] + 0.6 * random.standard_normal((n, 8))), y
@@ -82,7 +82,7 @@ def test_many_columns_leave_small_violations_to_finishing():
     assert right[1] > right[0] - 0.01
 
 
-def test_where_nothing_is_said_one_column_leaves_nothing_and_a_third_class_changes_that():
+def test_by_default_one_column_leaves_nothing_and_a_third_class_changes_that():
     X, classes = heaps(3, 400)
     first = np.minimum(classes, 1)
     states = []

@@ -1,4 +1,4 @@
-"""Which points make way first: solvers/dual/making_way.py."""
+"""The order in which points make way: solvers/dual/making_way.py."""
 
 import numpy as np
 import pytest

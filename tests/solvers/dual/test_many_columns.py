@@ -1,4 +1,4 @@
-"""Machines of many columns: what is listed and remembered to save work shows in no result."""
+"""Machines of many columns: the lists and memories that save work do not change results."""
 
 from copy import deepcopy
 from functools import partial
@@ -14,14 +14,14 @@ CLASSES, N = 12, 420
 
 
 def heaps(seed=0):
-    """Examples of heaps that overlap, and their classes."""
+    """Examples of overlapping clusters, and their classes."""
     random = np.random.default_rng(seed)
     classes = random.integers(0, CLASSES, N)
     return settled(random.normal(size=(CLASSES, 3))[classes] + 0.5 * random.standard_normal((N, 3))), classes
 
 
 def lived(name, meanwhile, **changes):
-    """A solver after a life of learning, forgetting, finishing and a further epoch; `meanwhile` comes in between."""
+    """A solver after learning, forgetting, finishing and a further epoch, with `meanwhile` called in between."""
     X, classes = heaps()
     stream = stream_of(name, X, classes, announced=CLASSES - 2, batch=20, **changes)
     late = classes >= CLASSES - 2
@@ -59,7 +59,7 @@ def remember_nothing(stream, random):
 
 
 @pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "lasvm-nc", "tracking-1", "exact"])
-def test_sums_over_listed_coefficients_come_to_the_state_of_sums_over_all(name):
+def test_sums_over_listed_coefficients_give_the_state_of_sums_over_all(name):
     listed, whole = lived(name, check_all), lived(name, list_nothing)
     same(listed.solver.state(), whole.solver.state())
     np.testing.assert_array_equal(np.concatenate(listed.scores[-5:]), np.concatenate(whole.scores[-5:]))
@@ -67,7 +67,7 @@ def test_sums_over_listed_coefficients_come_to_the_state_of_sums_over_all(name):
 
 
 @pytest.mark.parametrize("changes", [{"idle_max": 40}, {"idle_max": 0}, {"points_max": 150, "when_full": "remove"}])
-def test_where_a_point_lay_least_far_before_decides_nothing(changes):
+def test_the_remembered_nearest_column_changes_no_result(changes):
     one = lived("lasvm", check_all, **changes)
     other = lived("lasvm", partial(remember_nothing, random=np.random.default_rng(1)), **changes)
     same(one.solver.state(), other.solver.state())
@@ -88,7 +88,7 @@ def test_a_list_that_is_too_short_is_given_up_and_made_again_where_it_has_room()
 
 
 def test_classes_that_come_one_by_one_have_the_columns_of_classes_that_come_together():
-    """The third splits the only column; the arrays have room for the row of a later one, or not: a copy has none."""
+    """The third splits the only column. The arrays may have room for a later row, or not: a copy has none."""
     X, classes = heaps()
     first = classes < 2
     stream = stream_of("lasvm", X[first], classes[first], announced=2).learn()

@@ -94,7 +94,7 @@ def test_each_time_step_is_that_of_a_plain_loop(algorithm, kernel, C, K, more):
 
 
 def test_in_float32_each_time_step_is_that_of_a_plain_loop_over_the_same_kernel_values():
-    """Over exact ones it parts from the plain loop on this stream, after 77 examples."""
+    """Over exact kernel values, the solver parts from the plain loop on this stream after 77 examples."""
     X, y = two_moons(260, noise=0.4, seed=4)
     X, y = X[:90], y[:90]
     classes, K, known = (y > 0).astype(int), np.zeros((90, 90)), {"C": 100.0, "seed": 11, "dtype": np.float32}
@@ -227,13 +227,13 @@ def test_a_zero_row_under_a_linear_kernel_is_counted_and_changes_nothing(algorit
     learn(new_solver(kernel=LINEAR, algorithm=algorithm), np.zeros((3, 2)), np.zeros(3, int))
 
 
-def test_the_cached_variant_holds_what_has_a_coefficient():
+def test_the_cached_variant_holds_only_points_with_a_coefficient():
     X, y = two_moons(600, noise=0.15, seed=8)
     solver = new_solver(C=10.0, algorithm="cached")
     for k in range(len(X)):
         learn(solver, X, (y > 0).astype(int), k, k + 1)
         left = (solver.machine.alpha[0, held(solver)] == 0).sum()
-        assert left <= solver.K  # they go when their average has served
+        assert left <= solver.K  # they go once their average has served
     assert solver.live < 50
 
 
@@ -250,7 +250,7 @@ def test_in_the_cached_variant_a_coefficient_of_zero_stays_zero():
     assert any(zero.any() for zero in zeros.values())
 
 
-def test_a_third_class_leaves_what_two_predicted():
+def test_a_third_class_does_not_change_what_two_predicted():
     X, y = two_moons(100, seed=13)
     solver = new_solver(K=5)
     learn(solver, X, (y > 0).astype(int))
@@ -263,7 +263,7 @@ def test_a_third_class_leaves_what_two_predicted():
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_at_its_limit_it_drops_what_matters_least_and_goes_on_learning(algorithm):
+def test_at_points_max_it_drops_the_least_useful_point_and_goes_on_learning(algorithm):
     X, y = two_moons(2_000, seed=9)  # the optimum has 232 support vectors, 86 of them on the wrong side
     solver = new_solver(C=10.0, algorithm=algorithm, points_max=100, when_full="remove")
     learn(solver, X, (y > 0).astype(int))
@@ -293,7 +293,7 @@ def test_further_epochs_enter_nothing_twice_and_close_the_gap():
         ({"tol": 0}, "tol must be a number > 0"),
     ],
 )
-def test_parameters_without_meaning_are_refused(parameters, message):
+def test_invalid_parameters_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         TrackingSVM(RBF, 2, **parameters)
 

@@ -50,7 +50,7 @@ def test_coef_of_another_kernel_is_an_AttributeError_that_says_why():
     X, y = blobs()
     model = LASVMClassifier().fit(X, y)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match="coef_ is there for the linear kernel alone"):
+    with pytest.raises(AttributeError, match="coef_ needs kernel='linear'"):
         _ = model.coef_
 
 
@@ -66,7 +66,7 @@ def test_support_tells_the_rows_of_X_and_counts_on_in_further_batches():
     assert np.array_equal(shuffled.support_vectors_, X[shuffled.support_])
 
 
-def test_points_that_were_merged_are_no_row():
+def test_a_merged_point_is_no_row_of_X():
     X, y = blobs(200)
     model = BSCAClassifier(budget=20, precision="float64", random_state=0).fit(X, y)
     own = model.support_ >= 0
@@ -82,7 +82,7 @@ def test_steps_are_counted():
 
 
 @pytest.mark.parametrize("name", ["support_", "coef_", "n_iter_", "intercept_", "dual_coef_", "solver_"])
-def test_there_are_none_before_fit(name):
+def test_there_are_no_attributes_before_fit(name):
     assert not hasattr(LASVMClassifier(kernel="linear"), name)
     with pytest.raises(NotFittedError):
         getattr(LASVMClassifier(), name)

@@ -1,4 +1,4 @@
-"""Who waits for the compiler is told so: real processes, on the solver that is compiled soonest."""
+"""Messages about compiling, in real processes, with the solver that compiles fastest."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""Estimators as files: written, read, and going on as if nothing had been in between."""
+"""Estimators as files: written, read, and learning on as if uninterrupted."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def blobs(n=150, classes=3, seed=0):
 
 
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
-def test_what_is_read_is_what_was_written_and_goes_on_to_the_bit(Estimator, tmp_path):
+def test_a_file_restores_the_estimator_and_learning_goes_on_to_the_bit(Estimator, tmp_path):
     X, y = blobs()
     model = Estimator(random_state=0).partial_fit(X[:70], y[:70], classes=[0, 1, 2])
     model.save(tmp_path / "m.hinged")
@@ -73,7 +73,7 @@ def test_labels_keep_their_type(labels):
     assert np.array_equal(twin.predict(X), model.predict(X))
 
 
-def test_what_no_file_can_hold_is_refused():
+def test_values_that_no_file_can_hold_are_refused():
     X, y = blobs()
     with pytest.raises(ValueError, match="random_state of an estimator in a file must be text, a number or"):
         LASVMClassifier(random_state=np.random.RandomState(0)).fit(X, y).to_model_file()
@@ -81,7 +81,7 @@ def test_what_no_file_can_hold_is_refused():
         LASVMClassifier().to_model_file()
 
 
-def test_a_file_that_is_none_is_refused(tmp_path):
+def test_a_file_of_another_kind_is_refused(tmp_path):
     X, y = blobs()
     data = LASVMClassifier().fit(X, y).to_model_file()
     (tmp_path / "cut").write_bytes(data[:-8])
@@ -102,7 +102,7 @@ def forged(data, change):
     ("change", "problem"),
     [
         (lambda facts, _: facts.update(version=2), "version 2"),
-        (lambda facts, _: facts.update(estimator="os.system"), "no estimator of hinged.sklearn"),
+        (lambda facts, _: facts.update(estimator="os.system"), "not an estimator of hinged.sklearn"),
         (lambda facts, _: facts["parameters"].update(C="7"), "C must be a number"),
         (lambda facts, _: facts.pop("machine"), "does not fit together"),
         (lambda facts, _: facts.update(feature_names={"a": 1, "b": 2}), "feature_names must be 2 texts"),
@@ -110,8 +110,8 @@ def forged(data, change):
         (lambda facts, _: facts.update(feature_names=["a", 2]), "feature_names must be 2 texts"),
         (lambda facts, _: facts["machine"].update(dim=9), "columns of dense features of width 9"),
         (lambda facts, _: facts["machine"].update(labels=[0, 1]), "labels"),
-        (lambda facts, _: facts["machine"].update(labels=[0, 1, 1]), "labels must be different ones"),
-        (lambda facts, _: facts["machine"].update(labels=[0, 1, 0.5]), "labels must be different ones"),
+        (lambda facts, _: facts["machine"].update(labels=[0, 1, 1]), "labels must all be different"),
+        (lambda facts, _: facts["machine"].update(labels=[0, 1, 0.5]), "labels must all be different"),
         (
             lambda facts, _: facts["machine"].update(labels=["a", "b", "cd"]) or facts.update(labels_type="<U1"),
             "labels",

@@ -14,7 +14,7 @@ X, y = make_blobs(60, centers=2, random_state=0)
 
 
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
-def test_every_parameter_is_looked_at_before_anything_is_computed(Estimator):
+def test_every_parameter_is_checked_before_anything_is_computed(Estimator):
     for name in Estimator().get_params():
         model = Estimator(**{name: object()})
         for learn in (model.fit, lambda X, y, model=model: model.partial_fit(X, y, classes=[0, 1])):
@@ -24,7 +24,7 @@ def test_every_parameter_is_looked_at_before_anything_is_computed(Estimator):
 
 
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
-def test_what_a_text_file_holds_is_no_number(Estimator):
+def test_text_is_not_accepted_as_a_number(Estimator):
     parameters = Estimator().get_params()
     numbers = [n for n in parameters if isinstance(parameters[n], int | float) and not isinstance(parameters[n], bool)]
     for name in numbers:
@@ -40,7 +40,7 @@ def test_every_default_is_allowed(Estimator):
 
 
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
-def test_a_number_beyond_all_that_is_computed_with_is_refused_or_works(Estimator):
+def test_a_huge_number_is_refused_or_works(Estimator):
     parameters = Estimator().get_params()
     numbers = [n for n in parameters if isinstance(parameters[n], int | float) and not isinstance(parameters[n], bool)]
     for name in {*numbers, *(parameters.keys() & {"points_max", "step_max", "regularization", "rank", "examples"})}:
@@ -73,6 +73,6 @@ def test_a_grid_with_text_for_a_number_says_so_at_its_first_fit():
         ({"solver": "bsca", "budget": "500"}, "budget must be an integer from 2 to 2147483647, got '500'"),
     ],
 )
-def test_the_adapter_for_River_looks_at_its_own(parameters, problem):
+def test_the_classifier_for_River_checks_its_parameters(parameters, problem):
     with pytest.raises(ValueError, match=problem):
         SVMClassifier(**parameters)

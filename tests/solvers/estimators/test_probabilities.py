@@ -47,7 +47,7 @@ def test_the_temperature_of_the_stream_is_nearly_the_best_for_what_comes(classes
     assert found < log_loss(y[600:], far) - 0.1
 
 
-def test_the_temperature_is_where_no_other_is_likelier():
+def test_the_temperature_is_the_most_likely():
     random = np.random.default_rng(0)
     scores, truth = random.normal(size=(500, 3)), None
     sharp = probabilities(scores, 3.0)
@@ -61,7 +61,7 @@ def test_the_temperature_is_where_no_other_is_likelier():
     assert all(likelihood(found) >= likelihood(found * factor) - 1e-6 for factor in (0.9, 0.99, 1.01, 1.1))
 
 
-def test_before_enough_was_heard_the_temperature_is_one():
+def test_with_few_examples_the_temperature_is_one():
     assert inverse_temperature(np.zeros((0, 1)), np.zeros(0, int)) == 1.0
     assert inverse_temperature(np.zeros((50, 1)), np.zeros(50, int)) == 1.0
 
@@ -75,7 +75,7 @@ def test_a_stream_in_pieces_has_probabilities_too():
 
 
 @pytest.mark.parametrize("machine", [SMOClassifier(), TrackingSVMClassifier(algorithm="batch")])
-def test_a_batch_machine_has_none(machine):
+def test_a_batch_machine_has_no_probabilities(machine):
     assert not hasattr(machine, "predict_proba")
     assert hasattr(LASVMClassifier(), "predict_proba")
 
@@ -86,7 +86,7 @@ def waves(n, seed=0):
     return X, (np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 0).astype(int)
 
 
-def test_C_auto_finds_what_C_one_does_not():
+def test_C_auto_is_more_accurate_than_C_1():
     X, y = waves(2500)
     found, plain = (LASVMClassifier(C=C, random_state=0).fit(X[:1500], y[:1500]) for C in ("auto", 1.0))
     assert found.score(X[1500:], y[1500:]) > plain.score(X[1500:], y[1500:]) + 0.02

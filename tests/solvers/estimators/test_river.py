@@ -59,7 +59,7 @@ def test_it_is_the_solver_to_the_bit():
 
 
 @pytest.mark.parametrize("name", ["lasvm", "ogd", "smo"])
-def test_a_weight_is_a_factor_of_C_and_none_leaves_an_example_out(name):
+def test_a_weight_is_a_factor_of_C_and_weight_0_leaves_an_example_out(name):
     X, y = two_moons(120, noise=0.4)
     shared = {"gamma": 0.5, "scale": None, "features_max": 2, "solver": name}
     weighted, by_class = SVMClassifier(**shared), SVMClassifier(class_weight={1: 3.0}, **shared)
@@ -81,7 +81,7 @@ def test_weights_hold_for_the_warm_up_and_in_a_pipeline():
 
 
 @pytest.mark.parametrize("w", [-1.0, float("nan"), float("inf"), "1", None, 1e16])
-def test_what_is_no_weight_is_refused_before_anything_changes(w):
+def test_an_invalid_weight_is_refused_before_anything_changes(w):
     model = SVMClassifier(C=1.0)
     with pytest.raises(ValueError, match=r"w must be a number >= 0|the weight of an example must be > 0 and < 1e\+15"):
         model.learn_one({"a": 1.0}, True, w=w)
@@ -156,7 +156,7 @@ def test_probabilities_fit_what_comes_better_than_decision_values_as_they_are(st
     assert told.get() < 0.8 * plain.get()
 
 
-def test_who_asks_for_probabilities_and_when_changes_nothing():
+def test_asking_for_probabilities_changes_nothing():
     asked, silent = SVMClassifier(), SVMClassifier()
     stream = list(datasets.ImageSegments().take(150))
     for x, y in stream:
@@ -190,7 +190,7 @@ def test_a_feature_that_is_new_counts_in_a_prediction_and_is_not_remembered():
     assert pickle.dumps(model) == before
 
 
-def test_what_does_not_fit_is_refused_before_anything_changes():
+def test_invalid_input_is_refused_before_anything_changes():
     model = SVMClassifier(features_max=2)
     model.learn_one({"a": 1.0}, True)
     before = pickle.dumps(model)
@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_refused_before_anything_changes():
         ({"a": 1.0, "b": None}, "'b' is None"),
         ({"b": float("nan")}, "'b' is nan"),
         ({"b": [1.0]}, "'b' is"),
-        ({"b": 1e300}, "too large"),
+        ({"b": 1e300}, "within 1e.100 of 0"),
     ):
         with pytest.raises(ValueError, match=problem):
             model.learn_one(x, False)

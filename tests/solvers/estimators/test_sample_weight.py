@@ -1,4 +1,4 @@
-"""sample_weight: examples that count more or less than others, or not at all."""
+"""sample_weight: examples that count more or less than usual, or not at all."""
 
 import pickle
 
@@ -27,7 +27,7 @@ WITH_BIAS = [SMOClassifier, LASVMClassifier, ExactSVMClassifier]
 
 
 def exactly(Estimator, **parameters):
-    """It comes to the optimum of all examples."""
+    """The estimator reaches the optimum of all examples."""
     digits = {"tol": 1e-7, "precision": "float64"} if "tol" in Estimator().get_params() else {}
     return Estimator(C=0.7, gamma=2.0, random_state=0, **digits, **parameters)
 
@@ -59,7 +59,7 @@ def test_a_whole_weight_repeats_and_zero_removes(Estimator):
 
 
 @estimators
-def test_what_weighs_nothing_is_as_if_it_were_not_there(Estimator):
+def test_examples_of_weight_0_change_nothing(Estimator):
     X, classes = three_classes(120, seed=3)
     counts = np.arange(120) % 3 > 0
     far = np.where(counts[:, None], X, 1e6)
@@ -70,7 +70,7 @@ def test_what_weighs_nothing_is_as_if_it_were_not_there(Estimator):
     if hasattr(model, "predict_proba"):
         assert np.array_equal(model.predict_proba(X), other.predict_proba(X))
     if hasattr(model, "support_"):
-        known = model.support_ >= 0  # of a merged point -1
+        known = model.support_ >= 0  # -1 for a merged point
         assert np.array_equal(model.support_[known], np.flatnonzero(counts)[other.support_[known]])
 
 
@@ -125,7 +125,7 @@ def test_further_epochs_and_a_race_take_them_too():
         (np.r_[np.ones(59), 1e20], r"C times the weight of an example must be > 0 and < 1e\+15, got 1 \* 1e\+20"),
     ],
 )
-def test_what_is_none_is_refused_in_words(Estimator, wrong, message):
+def test_an_invalid_sample_weight_is_refused(Estimator, wrong, message):
     X, y = two_moons(60, seed=7)
     with pytest.raises(ValueError, match=message):
         Estimator().fit(X, y, wrong)
@@ -137,7 +137,7 @@ def test_what_is_none_is_refused_in_words(Estimator, wrong, message):
         assert np.array_equal(model.decision_function(X), before)
 
 
-def test_further_steps_know_no_weights():
+def test_extra_steps_refuse_weights():
     X, y = two_moons(60, seed=8)
     with pytest.raises(ValueError, match="extra_steps must be 0 where examples have weights of their own"):
         BSCAClassifier(extra_steps=3).fit(X, y, np.full(60, 2.0))

@@ -26,7 +26,7 @@ def scaled(form, X, shown=None):
 
 
 @given(tables, st.sampled_from([DENSE, SPARSE]))
-def test_whatever_comes_is_finite_and_clipped(X, form):
+def test_any_values_become_finite_and_clipped(X, form):
     Z = scaled(form, X)
     assert (np.abs(Z) <= CLIP).all()
     assert form == DENSE or (Z[X == 0] == 0).all()
@@ -36,7 +36,7 @@ def test_whatever_comes_is_finite_and_clipped(X, form):
 def test_a_power_of_two_on_a_column_changes_no_bit(X, powers, form):
     X = np.where((np.abs(X) < 1e-200) | (np.abs(X) > 1e50), 0.0, X)
     factors = 2.0 ** np.array(powers[: X.shape[1]])
-    if form == SPARSE:  # rows of one length would stay as they are, and these two are not of one with any factors
+    if form == SPARSE:  # rows of one length would stay as they are; the lengths of these two always differ
         X = np.vstack((X, np.full(X.shape[1], 1.0), np.full(X.shape[1], 3.0)))
     assert np.array_equal(scaled(form, X), scaled(form, X * factors))
 
@@ -62,7 +62,7 @@ def test_a_column_of_ordinary_numbers_is_standardised():
     assert scaled(DENSE, X) == pytest.approx((X - X.mean()) / X.std())
 
 
-def test_a_column_of_two_values_has_width_one_and_a_constant_one_says_nothing():
+def test_a_column_of_two_values_gets_width_1_and_a_constant_column_becomes_0():
     X = np.array([[3.0, 7.0], [3.0, 7.0], [9.0, 7.0], [9.0, 7.0]])
     assert np.array_equal(scaled(DENSE, X), [[-0.5, 0], [-0.5, 0], [0.5, 0], [0.5, 0]])
     assert np.array_equal(scaled(DENSE, np.array([[6.0, 14.0]]), X), [[0, 1]])

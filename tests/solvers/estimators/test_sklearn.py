@@ -90,14 +90,14 @@ def unpickled(model):
 
 
 def one_pass(Estimator, **parameters):
-    """It learns each example once, in order of coming, and does no more."""
+    """The estimator learns each example once, in order, and does nothing more."""
     finish = {"finish": False} if "finish" in Estimator().get_params() else {}
     return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
 
 
 WITHIN_A_TOLERANCE = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
-"""A weight is a repetition up to the tolerance of the solver, and to probabilities order matters: as with SVC, machines
-of repeated examples are the same within a tolerance (test_sample_weight.py), where these want the last digit."""
+"""A weight equals a repetition only up to the solver's tolerance, and probabilities depend on the order. As with SVC,
+machines of repeated examples agree within a tolerance (test_sample_weight.py); these checks want every digit."""
 
 
 @pytest.mark.long
@@ -176,7 +176,7 @@ def test_every_solver_of_the_catalogue_has_an_estimator():
     assert {Estimator.__name__ for Estimator in ESTIMATORS} <= set(hinged.sklearn.__all__)
 
 
-def test_a_bound_is_offered_where_there_is_one():
+def test_only_solvers_with_a_bound_have_C():
     bounded = {Estimator for Estimator in ESTIMATORS if "C" in Estimator().get_params()}
     assert set(ESTIMATORS) - bounded == set(BASELINES) - {BPASClassifier, BOGDClassifier}
 
@@ -287,7 +287,7 @@ def test_it_offers_what_its_solver_takes_with_the_same_defaults(Estimator):
     }.get(name, set())
     assert taken.keys() - offered.keys() == kept | idle | entry.fixed.keys() - {"algorithm"}
     differ = {name for name in taken.keys() & offered.keys() if taken[name] != offered[name]}
-    assert differ <= {"examples"}  # None: counted by fit
+    assert differ <= {"examples"}  # None: fit counts the examples
 
 
 def test_gamma_is_that_of_SVC():
@@ -366,7 +366,7 @@ def test_a_bad_parameter_is_refused_and_the_fitted_estimator_stays(parameters, p
     assert np.array_equal(model.decision_function(X), before)
 
 
-def test_a_tolerance_that_was_not_reached_is_told(monkeypatch):
+def test_a_tolerance_that_was_not_reached_is_reported(monkeypatch):
     X, y = blobs()
     monkeypatch.setattr("hinged.solvers.dual.lasvm.LASVM.finish", lambda self: Finish(0, converged=False))
     with pytest.warns(ConvergenceWarning, match="LASVMClassifier did not reach its tolerance"):
@@ -422,7 +422,7 @@ def test_what_the_exact_solver_changed_itself_is_copied_too():
     assert model.decision_function(X) == pytest.approx(reference.decision_function(X), abs=1e-4)
 
 
-def test_partial_fit_refuses_what_it_cannot_mean():
+def test_partial_fit_refuses_invalid_arguments():
     X, y = blobs()
     model = LASVMClassifier()
     with pytest.raises(ValueError, match="classes must be passed"):

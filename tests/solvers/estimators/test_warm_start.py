@@ -33,14 +33,14 @@ def test_other_examples_are_learned_after_those_before(Estimator):
 
 
 @estimators
-def test_without_it_fit_begins_anew(Estimator):
+def test_without_it_fit_starts_again(Estimator):
     X, y = two_moons(200, noise=0.4)
     once = Estimator(random_state=0).fit(X, y)
     twice = Estimator(random_state=0).fit(-X[:50], y[:50]).fit(X, y)
     assert np.array_equal(once.decision_function(X), twice.decision_function(X))
 
 
-def test_it_comes_to_the_optimum_over_all_that_came():
+def test_it_reaches_the_optimum_over_all_examples():
     X, y = two_moons(200, noise=0.4)
     model = SMOClassifier(warm_start=True, tol=1e-6, gamma=1.0).fit(X[:100], y[:100]).fit(X[100:], y[100:])
     whole = SMOClassifier(tol=1e-6, gamma=1.0).fit(X, y)

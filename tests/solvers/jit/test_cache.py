@@ -1,4 +1,4 @@
-"""A compile cache may be damaged, and may be such that nothing can be written: real files, real limits."""
+"""A compile cache that is damaged or cannot be written: real files, real limits."""
 
 import os
 import random
@@ -48,7 +48,7 @@ for x in map(eval, sys.argv[1:]):
     assert type(double(x)) is type(x)
 print(sum(double.stats.cache_hits.values()))
 """
-"""The file of each variant of a function has one name, as if digests were equal."""
+"""All variants of a function get one file name, as if their digests were equal."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def program(tmp_path_factory):
 
 
 def run(program, cache, *how, **environment):
-    """What a process found in a cache, and what it said beside that."""
+    """How many functions a process found in a cache, and its other output."""
     env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)} | environment
     done = forked_programs.run([program, *how], env, ROOT)
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ def as_numba_writes_it(content, _rng):
 
 
 @pytest.mark.parametrize("damage", [emptied, cut, flipped, garbage, as_numba_writes_it])
-def test_what_is_damaged_is_compiled_again_and_replaced(program, cache, damage):
+def test_damaged_code_is_compiled_again_and_replaced(program, cache, damage):
     rng = random.Random(damage.__name__)
     for file in code(cache):
         file.write_bytes(damage(file.read_bytes(), rng))
@@ -126,7 +126,7 @@ def test_any_files_may_be_damaged(program, cache, seed):
     assert run(program, cache) == (KEPT, "")
 
 
-def test_what_cannot_be_read_is_passed_over(program, cache):
+def test_files_that_cannot_be_read_are_skipped(program, cache):
     files = code(cache)
     for file in files:
         file.unlink()
@@ -134,21 +134,21 @@ def test_what_cannot_be_read_is_passed_over(program, cache):
     found, said = run(program, cache)
     assert found == COMPILED
     assert said.startswith("compiled code cannot be kept, and each start compiles it again: ")
-    assert [*filter(Path.is_file, cache.rglob("*"))] == []  # of what could not be put there nothing is left
+    assert [*filter(Path.is_file, cache.rglob("*"))] == []  # nothing is left of files that could not be written
     for file in files:
         file.rmdir()
     assert run(program, cache) == (COMPILED, "")
     assert run(program, cache) == (KEPT, "")
 
 
-def test_no_types_come_to_code_of_others_even_by_its_name(tmp_path):
+def test_code_for_other_types_is_never_used_even_under_the_same_name(tmp_path):
     (tmp_path / "colliding.py").write_text(COLLIDING)
     for x, hits in (("1", 0), ("1", 1), ("1.5", 0), ("1.5", 1), ("1", 0)):
         assert run(tmp_path / "colliding.py", tmp_path / "cache", x) == (str(hits), "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
-def test_where_nothing_can_be_written_it_is_compiled_each_time_and_said_once(program, tmp_path):
+def test_if_nothing_can_be_written_each_process_compiles_and_says_so_once(program, tmp_path):
     for _ in range(2):
         found, said = run(program, tmp_path / "cache", "full")
         assert found == COMPILED
@@ -156,7 +156,7 @@ def test_where_nothing_can_be_written_it_is_compiled_each_time_and_said_once(pro
         assert "\n" not in said
 
 
-def test_where_no_place_can_be_found_it_is_compiled_each_time_and_said_once(program, tmp_path):
+def test_if_no_folder_can_be_found_each_process_compiles_and_says_so_once(program, tmp_path):
     for name in ("cache", "__pycache__", "home"):
         (tmp_path / name).write_text("a file where a folder would be")
     shutil.copy(program, tmp_path / "program.py")

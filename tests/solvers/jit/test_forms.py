@@ -72,7 +72,7 @@ WITH_OBJECTS = "print(checked_twice(1.0), refusal(checked_twice, -1.0), forms(ch
 
 
 def said(folder, line):
-    """What a process prints that finds the functions in the same file as those before it."""
+    """The output of a process that finds these functions in the same file as earlier processes."""
     file = folder / "functions.py"
     if not file.exists():
         file.write_text(FUNCTIONS)
@@ -83,18 +83,18 @@ def said(folder, line):
     return done.stdout
 
 
-def test_a_constant_makes_no_variant_of_what_is_called_with_it(tmp_path):
+def test_a_constant_makes_no_variant_of_the_function_called(tmp_path):
     assert said(tmp_path, WITH_CONSTANTS) == "15.0 [0, 1, 0]\n"
 
 
-def test_each_form_is_compiled_for_who_needs_it_and_found_by_the_next_process(tmp_path):
+def test_each_form_is_compiled_when_needed_and_found_by_the_next_process(tmp_path):
     assert said(tmp_path, THE_FIRST) == "[0.0, 2.0, 4.0] [0, 1, 0] [1, 0, 0]\n"
     assert said(tmp_path, ANOTHER_CALLER) == "6.0 [0, 1, 1] [0, 1, 0] [1, 0, 0]\n"
     assert said(tmp_path, FROM_PYTHON) == "6.0 6 [2, 0, 0]\n"
     assert said(tmp_path, LOADED) == "6.0 [0, 0, 0] [0, 0, 0] 0\n"
 
 
-def test_one_that_counts_references_does_so_for_a_caller_that_does_not(tmp_path):
+def test_a_function_that_counts_references_does_so_for_a_caller_that_does_not(tmp_path):
     assert said(tmp_path, "print(total_in_place(np.arange(3.0)))") == "6.0\n"
 
 

@@ -55,13 +55,13 @@ def pair(n=5):
 
 
 def test_a_tuple_is_one_argument_of_what_compiled_code_calls():
-    add_up.inner.compile((typeof(pair()), intp, intp))  # whoever finds `halves` compiled has no need of it
+    add_up.inner.compile((typeof(pair()), intp, intp))  # callers that find `halves` compiled do not need it
     (variant,) = add_up.inner.overloads.values()
     function = variant.library.get_function(variant.fndesc.llvm_func_name)
-    *_, tuple_, _, _ = function.arguments  # behind the places of the answer and of an exception
+    *_, tuple_, _, _ = function.arguments  # after the pointers to the result and to an exception
     assert len(list(function.arguments)) == 2 + 3
     assert str(tuple_.type) == "ptr"
-    # Nothing that is written through another pointer changes it: loops need not read it again.
+    # No write through another pointer changes the tuple, so loops need not read it again.
     assert {b"noalias", b"readonly"} <= set(tuple_.attributes)
 
 
@@ -71,7 +71,7 @@ def test_its_parts_are_read_by_name_and_by_place_and_its_arrays_written():
     assert one.table[0, 0] == 20.0
 
 
-def test_what_is_done_with_it_ends_with_the_call_but_for_an_array_that_comes_out_of_it():
+def test_references_end_with_the_call_except_to_a_returned_array():
     one = pair(1000)
     held = [sys.getrefcount(each) for each in one]
     halves(one)
@@ -80,10 +80,10 @@ def test_what_is_done_with_it_ends_with_the_call_but_for_an_array_that_comes_out
     assert [sys.getrefcount(each) for each in one] == [held[0], held[1] + 1, held[2]]
 
 
-def test_one_that_compiled_code_makes_is_handed_on_as_numba_does_it():
+def test_a_tuple_that_compiled_code_makes_is_handed_on_as_numba_does_it():
     assert made(*pair()) == halves(pair())
 
 
-def test_compiled_code_that_returns_one_is_refused():
+def test_compiled_code_that_returns_a_tuple_is_refused():
     with pytest.raises(NumbaError, match="cannot return a Pair"):
         same(pair())

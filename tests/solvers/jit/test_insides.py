@@ -1,6 +1,6 @@
-"""What of numba is overridden in solvers/jit, and whether that is what it was when somebody read it last.
+"""The parts of numba that solvers/jit overrides, and whether they are still as recorded.
 
-After an inside has changed: read what is new, adapt solvers/jit if need be, and record it:
+After one has changed: read the change, adapt solvers/jit if need be, and record it:
 
     PYTHONPATH=. python tests/solvers/jit/test_insides.py
 """
@@ -30,11 +30,11 @@ RELIED_ON = {
     callwrapper._ArgManager: ["add_arg"],
     callwrapper.PyCallWrapper: ["build_wrapper"],
 }
-"""What calls an override, or is called by one, and is not overridden itself."""
+"""Functions that call an override, or that an override calls, and that are not overridden themselves."""
 
 
 def overridden():
-    """Pairs of a class of numba and a method of it that a class of the room has in its own way."""
+    """Pairs of a numba class and a method of it that a class in solvers/jit overrides."""
     for file in ROOM.glob("*.py"):
         module = importlib.import_module(f"hinged.solvers.jit.{file.stem}")
         for own in vars(module).values():
@@ -46,7 +46,7 @@ def overridden():
 
 
 def insides():
-    """A digest of each inside's lines, without comments, by its name."""
+    """A digest of each part's lines, without comments, by its name."""
     pairs = [*overridden(), *((base, name) for base, names in RELIED_ON.items() for name in names)]
     return {f"{base.__module__}.{base.__name__}.{name}": digest(getattr(base, name, None)) for base, name in pairs}
 
@@ -62,18 +62,18 @@ def recorded():
     return json.loads(RECORD.read_text())
 
 
-def test_the_insides_of_numba_are_those_that_were_read_last():
+def test_the_overridden_parts_of_numba_are_as_recorded():
     now, before = insides(), recorded()["insides"]
     changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
     assert changed == [], f"numba {numba.__version__} is not {recorded()['numba']} here: see above"
 
 
-def test_what_is_overridden_stands_on_the_page_of_the_room():
+def test_the_docstring_of_solvers_jit_names_what_is_overridden():
     kinds = {base.__name__.removeprefix("_").removeprefix("CPU").removeprefix("Base") for base, _ in overridden()}
     assert {kind for kind in kinds if kind.removesuffix("Base") not in jit.__doc__} == set()
 
 
-def test_nothing_else_of_the_solvers_imports_insides_of_numba():
+def test_no_other_module_of_the_solvers_imports_numba_internals():
     solvers = ROOM.parent
     rooms = (ROOM, solvers / "core" / "simd")
     assert [

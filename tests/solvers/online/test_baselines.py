@@ -232,7 +232,7 @@ def test_without_a_budget_points_max_refuses_or_removes(solver):
     removing = new(solver, make_kernel("rbf", 0.5), 2, (1.0, 1.0), points_max=20, when_full="remove")
     learn(removing, X, classes)
     assert removing.live == 20
-    assert removing.machine.key[removing.machine.key != NONE].min() > 0  # of equals the oldest goes
+    assert removing.machine.key[removing.machine.key != NONE].min() > 0  # the oldest among equals goes
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def gram(n, dim, gamma, seed=0):
 
 @pytest.mark.parametrize("gamma", [0.01, 1.0, 100.0])  # nearly of rank one, with fast decay, nearly the identity
 @pytest.mark.parametrize("count", [1, 40, 200])
-def test_those_of_gram_matrices_are_lapacks(gamma, count):
+def test_eigenvectors_of_gram_matrices_equal_lapacks(gamma, count):
     check(gram(200, 3, gamma), count)
 
 
@@ -38,7 +38,7 @@ def test_those_of_gram_matrices_are_lapacks(gamma, count):
     scale=st.sampled_from([1e-200, 1e-30, 1.0, 1e37]),
     seed=st.integers(0, 1000),
 )
-def test_so_are_those_of_matrices_of_low_rank_with_copies_of_any_size(n, rank, copies, scale, seed):
+def test_eigenvectors_of_matrices_of_low_rank_equal_lapacks(n, rank, copies, scale, seed):
     X = np.repeat(np.random.default_rng(seed).standard_normal((n, rank)), copies, axis=0)
     check(X @ X.T * scale, len(X))
 
@@ -48,5 +48,5 @@ def test_so_are_those_of_matrices_of_low_rank_with_copies_of_any_size(n, rank, c
     [np.zeros((5, 5)), np.eye(6), np.ones((64, 64)), np.diag(np.arange(10.0)), np.array([[3.0]]), -np.eye(3),
      np.diag([1.0, 1e-100, 1e-200, 1e-300]) + 1e-150],
 )  # fmt: skip
-def test_so_are_those_that_need_no_rotation_or_end_in_nothing(K):
+def test_eigenvectors_that_need_no_rotation_or_vanish_equal_lapacks(K):
     check(K, len(K))

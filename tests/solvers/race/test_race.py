@@ -1,4 +1,4 @@
-"""The race: its arms against machines of their own, its leader and who leaves against plain loops, its state."""
+"""The race: arms against separate machines; leader and leaving arms against plain loops; its state."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ RBF = make_kernel("rbf", 0.5)
 
 
 def wavy(n, seed=0, noise=0.1):
-    """A stream that asks for a larger gamma than 1/2."""
+    """A stream that needs a larger gamma than 1/2."""
     random = np.random.default_rng(seed)
     X = settled(random.uniform(-3, 3, (n, 2)))
     return X, ((np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 0) ^ (random.random(n) < noise)).astype(int)
@@ -51,7 +51,7 @@ def raced(X, classes, batch=40, **parameters):
 def led(right, weights):
     """A plain loop over the rows of right (m, A) and their weights (m,).
 
-    Who led before each was known, at the end correct, ahead and leader, what an answer amounts to, and sum w.
+    Returns the leader before each answer; at the end correct, ahead and leader; the worth of an answer; and sum w.
     """
     arms, leaders = right.shape[1], []
     correct, ahead, leader, total, squares = np.zeros(arms), np.zeros((arms, arms)), 0, 0.0, 0.0
@@ -92,7 +92,7 @@ def test_answers_are_those_of_the_arm_that_led_before_each_example():
     np.testing.assert_array_equal(race.solver.standings.correct, correct)
 
 
-def test_it_finds_what_one_setting_does_not_and_ends_with_few_arms():
+def test_it_finds_a_better_setting_and_ends_with_few_arms():
     X, classes = wavy(4000)
     race = raced(X, classes).learn()
     plain = stream_of("lasvm", X, classes, kernel=RBF, batch=40, C=1.0, announced=2).learn()
@@ -116,7 +116,7 @@ def test_after_a_change_the_arm_that_fades_leads():
     assert right[3000:].mean() > ((np.concatenate(plain.scores)[:, 0] > 0) == classes)[3000:].mean() + 0.05
 
 
-def test_where_one_that_fades_leads_one_that_does_not_stays_beside_it():
+def test_where_a_fading_arm_leads_an_arm_that_does_not_fade_stays():
     random = np.random.default_rng(0)
     X = settled(random.uniform(-3, 3, (3500, 2)))
     turn = np.linspace(0, 4 * np.pi, 3500)
@@ -166,7 +166,7 @@ def test_a_fading_arm_holds_what_its_half_lives_leave_with_boxes_of_their_age():
         np.testing.assert_allclose(widths[slots], 3.0 * 2.0 ** (-age / 16), rtol=1e-9)
 
 
-def test_where_labels_are_wrong_an_arm_with_the_ramp_leads_and_answers_better_than_those_with_the_hinge(monkeypatch):
+def test_with_wrong_labels_an_arm_with_the_ramp_leads_and_answers_better_than_arms_with_the_hinge(monkeypatch):
     X, right = wavy(3000, noise=0.0)
     told = right ^ (np.random.default_rng(1).random(3000) < 0.25)
     race = raced(X, told, batch=50).learn()
@@ -178,7 +178,7 @@ def test_where_labels_are_wrong_an_arm_with_the_ramp_leads_and_answers_better_th
     assert rates[0] > rates[1] + 0.01
 
 
-def test_what_needs_no_coefficient_any_more_is_kept_for_a_while_a_shorter_one_where_an_arm_fades():
+def test_points_without_a_coefficient_stay_for_a_while_and_less_long_in_a_fading_arm():
     X = settled(np.random.default_rng(0).uniform(-1, 1, (2600, 2)))
     X[:, 0] += np.sign(X[:, 0])
     classes = (X[:, 0] > 0).astype(int)
@@ -191,7 +191,7 @@ def test_what_needs_no_coefficient_any_more_is_kept_for_a_while_a_shorter_one_wh
             assert arm.machine.live <= min(bound, most)
 
 
-def test_a_step_that_is_too_steep_for_the_ramp_is_one_with_the_hinge():
+def test_a_newcomer_too_steep_for_the_ramp_gets_the_hinge():
     steps = list(near(Setting(10.0, 1.0, ramp=True), RBF))
     assert Setting(10.0, 4.0) in steps
     assert Setting(10.0, 0.25, ramp=True) in steps
@@ -255,7 +255,7 @@ def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut)
     right=st.lists(st.booleans(), min_size=3, max_size=40),
 )
 @settings(deadline=None)
-def test_no_weight_makes_of_the_counts_what_a_state_cannot_hold(weights, right):
+def test_any_weights_keep_counts_that_a_state_can_hold(weights, right):
     rows = np.array([right[r % len(right) :] + right[: r % len(right)] for r in range(len(weights))], bool)[:, :3]
     standings = new_standings(3)
     with np.errstate(all="raise"):
@@ -266,7 +266,7 @@ def test_no_weight_makes_of_the_counts_what_a_state_cannot_hold(weights, right):
             assert all(0.0 <= rate <= 1.0 for rate in accuracies(found, len(weights)))
 
 
-def test_chance_sends_hardly_one_of_equal_arms_off_at_the_first_look():
+def test_chance_removes_hardly_any_of_equal_arms_at_first():
     random, arms, behind = np.random.default_rng(0), len(first_settings(RBF)), []
     for _ in range(100):
         right = (random.random((LOOK, 1)) < 0.8) ^ (random.random((LOOK, arms)) < 0.06)
@@ -292,7 +292,7 @@ def test_every_kernel_races(kernel):
     assert len({arm.machine.kernel.gamma for arm in stream.solver.arms}) == 1 or kernel in {"rbf", "laplacian"}
 
 
-def test_a_further_epoch_tells_nothing_of_who_is_best():
+def test_a_further_epoch_does_not_change_the_standings():
     X, classes = wavy(500)
     race = raced(X, classes).learn()
     before = race.solver.standings.correct.copy()
@@ -305,7 +305,7 @@ RARE = 49.0
 
 
 def rare(n, seed):
-    """A stream of which a fiftieth is of the second class, which weighs 49 times as much."""
+    """A stream in which a fiftieth of the examples is of the second class, which weighs 49 times as much."""
     X, _ = wavy(60 * n, seed, noise=0.0)
     near = np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 0.7
     random = np.random.default_rng(seed)
@@ -315,7 +315,7 @@ def rare(n, seed):
 
 
 def weighted_accuracy(X, classes, *, by_class, **parameters):
-    """Of what a race of these rules answers, by weights of classes or of single examples."""
+    """Weighted accuracy of a race with these rules, with weights of classes or of single examples."""
     weights = np.where(classes == 1, RARE, 1.0)
     race = raced(X, classes, **parameters, **({"announced": 0} if by_class else {"weights": weights}))
     for weight in (1.0, RARE) if by_class else ():
@@ -326,7 +326,7 @@ def weighted_accuracy(X, classes, *, by_class, **parameters):
 
 
 @pytest.mark.parametrize("by_class", [True, False])
-def test_where_some_examples_weigh_more_who_is_right_there_leads(by_class):
+def test_the_arm_that_is_right_on_the_heavier_examples_leads(by_class):
     found = []
     for seed in range(2):
         X, classes = rare(2000, seed)
@@ -350,7 +350,7 @@ def test_weights_of_examples_and_of_their_classes_make_the_same_race():
 
 
 def turning(n):
-    """A plane that turns one and a half times round."""
+    """A plane that rotates one and a half times."""
     random = np.random.default_rng(0)
     X, turn = settled(random.standard_normal((n, 4))), np.linspace(0, 3 * np.pi, n)
     return X, (X[:, 0] * np.cos(turn) + X[:, 1] * np.sin(turn) > 0).astype(int)
@@ -374,7 +374,7 @@ def test_a_further_epoch_brings_nothing_back_that_has_faded():
 
 
 def damaged(state):
-    """States that no race comes to."""
+    """States that a race cannot reach."""
     yield "settings", np.zeros((0, 3))
     yield "settings", np.repeat(state["settings"][:1], len(state["settings"]), axis=0)
     yield "settings", state["settings"] * 1e6
@@ -399,7 +399,7 @@ def damaged(state):
     yield "0.alpha", state["0.alpha"] * 1e9
 
 
-def test_a_state_that_no_race_comes_to_is_refused_and_changes_nothing():
+def test_a_state_that_no_race_can_reach_is_refused_and_changes_nothing():
     X, classes = wavy(600)
     race = raced(X, classes).learn()
     before = race.solver.state()
@@ -410,7 +410,7 @@ def test_a_state_that_no_race_comes_to_is_refused_and_changes_nothing():
 
 
 SMALL = {"LOOK": 6, "MOST": ((12, 4), (24, 3), (48, 2)), "PATIENCE": 60, "PATIENCE_MAX": 240}
-"""A race in small: arms leave and come within some dozens of examples."""
+"""A small race: arms leave and join within some dozens of examples."""
 
 
 @pytest.fixture
@@ -419,7 +419,7 @@ def small(monkeypatch):
         monkeypatch.setattr(race, name, value)
     monkeypatch.setattr(arms, "HALF_LIFE_LEAST", 4)
     monkeypatch.setattr(arms, "IDLE", 20)
-    for name, value in {"ramp_start": 3, "clean_every": 20}.items():  # of arms with the ramp, which else is not met
+    for name, value in {"ramp_start": 3, "clean_every": 20}.items():  # of arms with the ramp, else never reached here
         monkeypatch.setitem(GapSVM.__init__.__kwdefaults__, name, value)
     monkeypatch.setattr(arms, "RADIAL", tuple(s._replace(half_life=s.half_life // 50) for s in arms.RADIAL))
 
@@ -436,7 +436,7 @@ ACTION = st.one_of(
 @given(seed=st.integers(0, 10_000), points_max=st.sampled_from([15, 1000]), actions=st.lists(ACTION, max_size=12))
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.long
-def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_state(seed, points_max, actions):
+def test_after_any_history_it_is_consistent_and_goes_on_to_the_bit_from_its_state(seed, points_max, actions):
     random = np.random.default_rng(seed)
     X, y = wavy(500, seed=seed, noise=0.25)
     first, second = (
@@ -489,8 +489,8 @@ def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_sta
 
 
 @pytest.mark.long
-def test_it_costs_what_a_few_machines_cost():
-    """By kernel values, which no slow machine changes."""
+def test_it_costs_as_much_as_a_few_machines():
+    """In kernel values, which do not depend on the speed of the computer."""
     X, classes = wavy(12_000)
     race = raced(X, classes, batch=200).learn()
     plain = LASVM(RBF, 2, C=1.0)

@@ -109,12 +109,12 @@ def test_each_step_of_the_vector_lowers_its_loss_until_it_is_least():
         losses.append(vector_loss(slopes, biases, a, f, classes))
     assert (np.diff(losses) < 1e-9).all()
     found = minimize(lambda v: vector_loss(v[:3], v[3:], a, f, classes), np.ones(6), tol=1e-10)
-    assert losses[-1] == pytest.approx(found.fun, abs=0.01)  # biases that are all alike change next to nothing
+    assert losses[-1] == pytest.approx(found.fun, abs=0.01)  # equal biases change next to nothing
     least = softmax(found.x[:3] * f + found.x[3:], axis=1)
     assert softmax(slopes * f + biases, axis=1) == pytest.approx(least, abs=2e-3)
 
 
-def test_of_scores_that_are_all_nothing_no_step_is_made():
+def test_with_scores_of_0_no_step_is_made():
     f, classes = np.zeros((20, 3)), np.arange(20) % 3
     assert temperature_step(2.0, f, classes) == 2.0
     assert vector_step(np.ones(3), np.zeros(3), 2.0, f, classes)[0].tolist() == [1.0, 1.0, 1.0]
@@ -197,7 +197,7 @@ def test_the_calibration_that_answers_comes_near_the_true_probabilities(slopes, 
 
 
 def test_where_sigmoids_are_right_they_answer():
-    """Two of three scores are above 0, it says nothing how far, and either class may be the one."""
+    """Two of three scores are above 0. Their size says nothing, and either class may be right."""
     random = np.random.default_rng(0)
     away = random.integers(0, 3, 3000)
     f = random.uniform(1, 10, (3000, 3)) * np.where(np.arange(3) == away[:, None], -1, 1)
@@ -243,7 +243,7 @@ def test_batches_change_no_bit(cuts, columns, seed):
     columns=st.sampled_from([1, 3]),
     seed=st.integers(0, 99),
 )
-def test_whatever_the_scores_the_probabilities_are_some(scores, columns, seed):
+def test_any_scores_give_probabilities(scores, columns, seed):
     random = np.random.default_rng(seed)
     f = random.choice(scores, (90, columns))
     calibrations = fresh(columns)
@@ -262,7 +262,7 @@ def test_whatever_the_scores_the_probabilities_are_some(scores, columns, seed):
 
 
 @pytest.mark.parametrize(("columns", "choosing"), [(1, True), (3, False)])
-def test_two_classes_and_who_wants_no_choice_have_the_sigmoids_to_the_bit(columns, choosing):
+def test_with_two_classes_or_without_choice_the_sigmoids_answer_to_the_bit(columns, choosing):
     f, classes, _ = stream(1200)
     f, classes = f[:, :columns], classes % max(columns, 2)
     calibrations, sigmoid = fresh(columns, choosing=choosing), Sigmoid()
@@ -302,7 +302,7 @@ def test_scores_from_before_a_class_was_announced_are_taken():
     calibrations.widen(4)
     assert calibrations.calibration().classes(f[:5]) == pytest.approx(before)
     assert calibrations.learn(f[:5], classes[:5]) == pytest.approx(before)
-    # Of two classes in one column: as of the first two columns with either sign.
+    # Two classes in one column: as the first two columns, with either sign.
     one = calibrations.learn(f[:5, :1], np.array([0, 1, 2, 3, 0]))
     both = calibrations.calibration().classes(np.column_stack((-f[:5, 0], f[:5, 0], np.full(5, -1e9))))
     assert one == pytest.approx(both[:, :2])
@@ -326,7 +326,7 @@ def test_a_state_goes_on_to_the_bit_and_shares_no_memory():
     assert kept.classes(f).tobytes() == told.tobytes() != one.calibration().classes(f).tobytes()
 
 
-def test_what_does_not_fit_is_refused_before_anything_changes():
+def test_invalid_input_is_refused_before_anything_changes():
     f, classes, _ = stream(200)
     calibrations = fresh()
     calibrations.learn(f, classes)

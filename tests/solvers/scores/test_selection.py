@@ -35,7 +35,7 @@ def taught(X, classes, name="lasvm", **parameters):
 
 
 class FixedView:
-    """A view whose decision value is the row's first features."""
+    """A view whose decision values are the row's first features."""
 
     def __init__(self, columns=1, delta=0.0):
         self.delta = np.full(columns, delta)
@@ -52,7 +52,7 @@ class FixedView:
 
 
 class FixedSolver:
-    """Learns nothing; remembers what it was given."""
+    """A solver that learns nothing and records its arguments."""
 
     def __init__(self, columns=1, delta=0.0):
         self.shown, self.order = FixedView(columns, delta), []
@@ -157,7 +157,7 @@ def test_every_solver_can_be_asked(name):
     assert is_wanted(view.decision(rows), view.delta).any()
 
 
-def test_picking_refuses_what_cannot_be():
+def test_pick_refuses_invalid_arguments():
     rows = rows_of(VALUES[:, None])
     with pytest.raises(ValueError, match="strategy must be one of random, gradient, active, autoactive, got 'best'"):
         pick("best", FixedView(), rows, 1, generator())
@@ -265,7 +265,7 @@ def test_active_selection_reaches_a_good_machine_with_few_labels():
     assert ((solver.decision(rows_of(X))[:, 0] > 0) == (y > 0)).mean() > 0.97
 
 
-def test_learning_refuses_what_cannot_be_before_anything_is_learned():
+def test_learn_selected_refuses_invalid_arguments_before_learning():
     rows, classes = rows_of(VALUES[:, None]), SIDES
     for message, changes in (
         ("strategy must be one of", {"strategy": "best"}),
@@ -281,7 +281,7 @@ def test_learning_refuses_what_cannot_be_before_anything_is_learned():
 
 
 @given(st.integers(0, 2**63), st.integers(1, 30), st.data())
-def test_unseen_ones_are_drawn_without_repetition_until_none_is_left(seed, size, data):
+def test_unseen_numbers_are_drawn_without_repetition_until_none_is_left(seed, size, data):
     unseen, removed = Unseen(size, generator(seed)), set()
     while unseen.left:
         sample = unseen.draw(data.draw(st.integers(1, 10)))

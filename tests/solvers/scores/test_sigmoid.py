@@ -24,7 +24,7 @@ def log_loss(p, classes):
 
 
 def platt(f, positive):
-    """A and B by a general optimiser of the loss as Platt wrote it."""
+    """A and B by a general optimiser, with the loss as Platt wrote it."""
     n = positive.sum()
     t = np.where(positive, (n + 1) / (n + 2), 1 / (f.size - n + 2))
 
@@ -79,7 +79,7 @@ def test_the_third_class_gives_the_first_two_their_columns():
     state = sigmoid.state()
     assert state["fit"][:2].tolist() == [[A, -B], [A, B]]
     assert (state["scores"][:2] == [-ring, ring]).all()
-    # A class without an example is as improbable as they are many; the others share the rest as before.
+    # A class without an example is as improbable as n examples make it; the other classes share the rest as before.
     p = sigmoid.calibration().classes(np.array([[-0.7, 0.7, -1.0]]))[0]
     assert p[2] == pytest.approx(1 / (WINDOW + 2), rel=0.01)
     assert p[1] / p[0] == pytest.approx(np.exp(-A * 0.7 - B))
@@ -127,7 +127,7 @@ def test_a_calibration_does_not_change_and_knows_nothing_before_the_first_exampl
     assert before[:2].tolist() == [both[0, 1], both[1, 0]]
 
 
-def test_what_does_not_fit_is_refused_before_anything_changes():
+def test_invalid_input_is_refused_before_anything_changes():
     sigmoid = fresh(3)
     before = sigmoid.state()
     for columns, classes in (

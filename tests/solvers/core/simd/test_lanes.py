@@ -12,7 +12,7 @@ from hinged.solvers.dual.pace import gap_target
 
 
 def in_lanes(terms):
-    """The order as the module's docstring has it, one number at a time."""
+    """The sum in the order of the module's docstring, one number at a time."""
     lanes, left = [0.0] * LANES, list(terms)
     while len(left) >= LANES:
         lanes = [lane + left.pop(0) for lane in lanes]
@@ -38,15 +38,15 @@ def test_a_product_sum_has_the_bits_of_its_written_order(n, begin, kind):
 
 
 @pytest.mark.parametrize("n", [1000, 4099])
-def test_a_long_one_too(n):
+def test_a_long_product_sum_has_them_too(n):
     a, b = numbers(n, 1), numbers(n, 2, np.float32)
     assert dot(a, b) == in_lanes((a * b.astype(np.float64)).tolist())
-    assert dot(a, b) != sum((a * b).tolist())  # or this test could not tell
+    assert dot(a, b) != sum((a * b).tolist())  # otherwise this test would prove nothing
 
 
 @settings(max_examples=60, deadline=None)
 @given(n=st.integers(0, 5 * LANES))
-def test_gap_and_target_have_the_bits_of_theirs(n):
+def test_gap_and_target_have_the_bits_of_their_written_order(n):
     alpha, g, lower, upper = (numbers(n, seed) for seed in range(4))
     alpha[::3] = 0.0
     sign = np.where(np.arange(n) % 2, 1, -1).astype(np.int8)
@@ -58,6 +58,6 @@ def test_gap_and_target_have_the_bits_of_theirs(n):
     assert gap_target(alpha, g, sign, lower, upper) == target
 
 
-def test_what_is_not_contiguous_is_refused():
+def test_arrays_that_are_not_contiguous_are_refused():
     with pytest.raises(TypingError, match="contiguous"):
         dot(np.zeros(8)[::2], np.zeros(4))

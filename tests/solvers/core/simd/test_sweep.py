@@ -1,4 +1,4 @@
-"""Gradients that are moved and searched in one pass, against plain loops over them."""
+"""Gradients moved and searched in one pass, against plain loops."""
 
 import numpy as np
 import pytest
@@ -45,13 +45,13 @@ def moved_plainly(g, up, down, begin, end, row_i, row_j, move_i, move_j):
 
 def problem(n, seed, dtype, share=0.5):
     random = np.random.default_rng(seed)
-    g = np.round(random.standard_normal(n), 1) + 0.0  # rounded: many are level; and no zero is a negative one
+    g = np.round(random.standard_normal(n), 1) + 0.0  # rounded, so that many are equal; and without negative zeros
     up, down = (random.random((2, n)) < share).astype(np.uint8)
     return g, up, down, *random.standard_normal((2, n)).astype(dtype)
 
 
 def first_of(values, mask, best):
-    """The lowest slot of those marked that has the best value, in a loop; NONE without any."""
+    """The lowest marked slot that has the best value, by a loop; NONE without a marked slot."""
     at = NONE
     for s in range(values.size):
         if mask[s] and (at == NONE or best(values[s], values[at])):
@@ -69,7 +69,7 @@ def first_of(values, mask, best):
     seed=st.integers(0, 1000),
 )
 def test_a_stretch_is_moved_and_searched_as_by_a_plain_loop(n, begin, end, share, dtype, seed):
-    """To the bit, and nothing beside the stretch is touched, wherever it begins and ends."""
+    """To the bit, wherever the stretch begins and ends; and nothing outside the stretch is touched."""
     end, begin = min(end, n), min(begin, n)
     g, up, down, row_i, row_j = problem(n, seed, dtype, share)
     expected, move_i, move_j = g.copy(), 0.7, -1.3
