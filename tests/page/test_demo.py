@@ -27,7 +27,7 @@ def test_the_stream_of_digits_starts_when_the_page_opens_and_leaves_digits_to_la
         assert examples == sorted(examples)
         assert examples[1] < 1347, "the stream started before anybody opened the page"
         page.get_by_text("1,347", exact=True).first.wait_for()
-        demo.expect("digits wait for labels")
+        demo.expect("digits wait for a label")
         page = one.label("demo-digits", "ann")
         assert page.locator(".question canvas.picture").count() == 1
         assert page.locator(".answers button").count() == 11  # ten digits and "Another label"
