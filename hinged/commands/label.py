@@ -59,7 +59,7 @@ class Answered(NamedTuple):
     prediction: Any
 
 
-class Passed(NamedTuple):
+class SkippedCandidate(NamedTuple):
     """A candidate that was skipped."""
 
     candidate: Query
@@ -239,7 +239,7 @@ class Person:
         self.classes = described["classes"]
         self.declared = described["configuration"].get("classes")
         self.support_vectors = described["support_vectors"]
-        self.given: list[Answered | Passed] = []
+        self.given: list[Answered | SkippedCandidate] = []
 
     def work(self) -> None:
         """Ask questions until the pool is empty or the person quits."""
@@ -263,7 +263,7 @@ class Person:
                         return False
                     case "s" | "S":
                         self.session.skip(candidate, "me" if key == "s" else "all")
-                        self.given.append(Passed(candidate))
+                        self.given.append(SkippedCandidate(candidate))
                         self.screen.print("skipped" if key == "s" else "skipped for all", style="yellow")
                         return True
                     case "u":
