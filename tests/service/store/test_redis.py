@@ -148,7 +148,7 @@ def test_a_wrong_password_is_refused(redis_server):
 
 def test_a_user_with_the_documented_rights_can_do_everything(redis_server):
     document = (Path(__file__).parents[3] / "docs" / "reference" / "settings.md").read_text()
-    rights = " ".join(re.search(r"The user needs `([^`]*)`", document).group(1).split())
+    rights = " ".join(re.search(r"`(\+@read [^`]*)`", document).group(1).split())
     with redis_server.client() as client:
         client.execute_command("ACL", "SETUSER", "hinged", "on", ">word", *rights.replace(" +waitaof", "").split())
     with closing(RedisStore(f"redis://hinged:word@127.0.0.1:{redis_server.port}")) as store:
