@@ -44,7 +44,7 @@ FLOATS = (np.float32, np.float64)
 INTEGERS = (np.int32, np.int64)
 ARRAYS_MAX = FACTS_MAX = 16
 """Maximum number of arrays, and of facts, in a batch. No valid batch has so many, and so few can all be checked."""
-SHOWS = 50  # number of shows that are checked in one step: a millisecond
+SHOWS = 50  # number of values of `show` that are checked in one step, which takes a millisecond
 SPARSE = ("indptr", "indices", "values")
 
 

@@ -61,7 +61,7 @@ EXPOSED: Mapping[str, tuple[str, str]] = {
 
 
 class Prequential:
-    """Figures of all predictions whose labels have come, in total and by source. Also the calibration of the
+    """Figures of all predictions whose labels have arrived, in total and by source. Also the calibration of the
     predictions' probabilities.
     """
 

@@ -76,8 +76,8 @@ async def correct(model: str, example: str, request: Request) -> Response:
     ModelOperations.change_model, CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)
 )
 async def change_model(model: str, request: Request) -> Response:
-    """Change parts of a model's configuration: 200, or 202 with a job that retrains the model. The old state serves
-    until the job is done.
+    """Change parts of a model's configuration: 200, or 202 with a job that retrains the model. The old state stays in
+    use until the job is done.
     """
     registry = registry_of(request)
     worker = registry.get(model)

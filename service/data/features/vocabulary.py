@@ -2,15 +2,16 @@
 
 The first `warmup` records are observed. Then `freeze` fixes the columns:
 
-- A name with numbers gets a column with (value - mean) / standard deviation over the warm-up, clipped to -CLIP..CLIP.
-  An extreme value can therefore not outweigh the other fields.
-- A name with strings or booleans gets a column for each value, which is 1 if the record has that value.
-- A name with days and times (declared, or nearly all of its strings) gets the columns of moments.py. If the
-configuration
-  asks for the time since the previous example, its column is clipped to -SINCE_CLIP..SINCE_CLIP.
+- A name whose values are numbers gets a column with (value - mean) / standard deviation over the warm-up, clipped to
+  -CLIP..CLIP. An extreme value can therefore not outweigh the other fields.
+- A name whose values are strings or booleans gets a column for each value. The column is 1 if the record has that
+  value.
+- A name whose values are days and times gets the columns of moments.py. Such a name is declared, or nearly all its
+  strings are days and times. If the configuration asks for the time since the previous example, the column of this
+  time is clipped to -SINCE_CLIP..SINCE_CLIP.
 - A name whose strings nearly all differ (an identifier, a free text) gets no columns for its strings.
-- A name with values of several kinds gets the columns of each kind. A missing value has no entry, so a missing number
-  counts as the mean.
+- A name whose values are of several kinds gets the columns of each kind. A missing value has no entry, so a missing
+  number counts as the mean.
 - If all numbers of a name are equal, the scale is their absolute value, or 1 if they are 0.
 - If there are more than columns_max columns, the most frequent columns stay.
 - Texts (declared names) have hashed columns after all other columns, with fixed weights (texts.py).

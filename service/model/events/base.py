@@ -161,8 +161,8 @@ class NamesNoExample(ModelEvent):
 
 
 class ErasedWhole(ModelEvent):
-    """An event about examples that is erased as a whole. Once an event with a whole state follows, nobody reads the
-    erased event.
+    """An event about several examples. If one of these examples is forgotten, the whole event is erased. This is safe:
+    an event with a whole state follows, and after it the erased event is never applied again.
     """
 
     __slots__ = ()
