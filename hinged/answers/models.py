@@ -12,7 +12,7 @@ XT = TypeVar("XT", default=Any)
 
 
 class Created(TypedDict):
-    """The model, which may have existed before. The model serves, unless its solver has to be compiled first."""
+    """The model, which may have existed before. The model is ready, unless its solver has to be compiled first."""
 
     model: str
     configuration: dict[str, Any]

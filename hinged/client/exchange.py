@@ -27,7 +27,7 @@ from hinged.operations.values import encoded
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
-COMING = frozenset({"compiling", "loading"})  # a model in such a state will serve soon, without any action
+COMING = frozenset({"compiling", "loading"})  # a model in such a state will soon be ready, without any action
 COMING_S = 300.0
 """Maximum number of seconds for which a call waits for a model in such a state. These tries do not count as failed."""
 READY_POLL_S = 0.2

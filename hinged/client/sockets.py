@@ -132,7 +132,7 @@ class Stream:
             except ConnectionClosed as error:
                 self._waiting.pop(ref, None)
                 raise self._closed or _ended(error) from error
-            except BaseException:  # an interrupt: nobody has the future
+            except BaseException:  # an interrupt: the caller will not get the future
                 self._waiting.pop(ref, None)
                 raise
         if self._closed and self._waiting.pop(ref, None):
@@ -256,7 +256,7 @@ class AsyncStream:
         except ConnectionClosed as error:
             self._waiting.pop(ref, None)
             raise self._closed or _ended(error) from error
-        except BaseException:  # cancelled: nobody has the future
+        except BaseException:  # cancelled: the caller will not get the future
             self._waiting.pop(ref, None)
             raise
         return future

@@ -54,7 +54,8 @@ class Call(Generic[Answer]):
     body: a JSON object, or bytes.
     named: the values of path parameters that are not arguments of the method with the same names.
     once: whether the request must never be retried, because a retry is not safe.
-    gone: the answer if a retry finds nothing there. In this case the first try succeeded, but its answer was lost.
+    gone: the answer if a retry finds that the object no longer exists. In this case the first try succeeded, but its
+    answer was lost.
     """
 
     body: Mapping[str, Any] | bytes | None = None
@@ -75,8 +76,8 @@ class Asker:
     """The base class of the clients. The methods of operations send their requests through it."""
 
     def _ask(self, call: Call[Any]) -> Any:
-        """Send a call. Return its answer, or an awaitable of the answer. Operations call this method; users call
-        theirs.
+        """Send a call. Return its answer, or an awaitable of the answer. Operations call this method. Users call the
+        methods of the operations.
         """
         raise NotImplementedError
 

@@ -53,7 +53,7 @@ def glance(standing: Glanceable) -> dict[str, Any]:
 
 
 def curves_of(model: Model, after: int) -> dict[str, Any]:
-    """Return the learning curves from after a position of the log up to now, with all marks."""
+    """Return the learning curves, starting after a position of the log and ending now, with all marks."""
     curves = model.curves
 
     def columns(curve: LearningCurve, learner: ModelLearner) -> dict[str, list[Any]]:

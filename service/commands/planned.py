@@ -76,8 +76,9 @@ class CollectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExample:
-    """The fate of one example. The example is number `new` among the new examples of the micro-batch or repeats that
-    example, repeats `answer`, or is one of `votes`.
+    """What happens to one example. new: the example is, or repeats, the new example with this number in the
+    micro-batch. answer: the example repeats the example with this first answer. votes: the example is one of these
+    labels.
     """
 
     given: str | None
@@ -88,8 +89,8 @@ class PlannedExample:
 
 
 class AllNew(NamedTuple):
-    """The fate of the examples of a request if all are new: they are the new examples of the micro-batch from `begin`
-    on.
+    """What happens to the examples of a request if all are new. The examples are consecutive new examples of the
+    micro-batch, and `begin` is the number of the first.
     """
 
     begin: int

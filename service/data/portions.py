@@ -23,7 +23,7 @@ from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
 PORTION = 50
-"""Number of examples of a parsed frame that are checked in one step. For 1 MiB, a step takes some milliseconds."""
+"""Number of examples of a parsed frame that are checked in one step. For 1 MiB, a step takes a few milliseconds."""
 PARTS_MAX = 100
 """Maximum number of parts in an example, or in a row of numbers. No valid example has so many, and a problem can be
 reported for each of so few.

@@ -139,7 +139,8 @@ class ModelLearner:
     def follow(self, event: ExamplesLearned) -> None:
         """Learn a batch that was read for a different learner. Count the predictions made just before each example.
 
-        Raise ValueError, before anything changes, if an example does not fit this kernel, or if there is no room.
+        Raise ValueError, before anything changes, if an example does not fit this kernel, or if the points would exceed
+        points_max.
         """
         event = event.with_inputs(self.rows(event.inputs))
         if len(event.ids) > self.room:
@@ -183,7 +184,7 @@ class ModelLearner:
         for event in events:
             keys = event.keys
             rows = self._encoded(self.rows(event.inputs))
-            # Dropped examples come back as long as there is room, unless they are too old.
+            # Learn dropped examples again while the solver has fewer than points_max points, unless they are too old.
             held = np.isin(keys, self.solver.keys())
             fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
             self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)

@@ -66,7 +66,7 @@ class Prequential:
     """
 
     def __init__(self, *, choosing: bool = True) -> None:
-        """choosing: whether the best of several calibrations gives the probabilities for three and more classes."""
+        """choosing: whether, with three or more classes, the best of several calibrations gives the probabilities."""
         self.classes = 0
         self.added = 0  # number of examples, with or without a prediction
         self.drift = Drift()
@@ -79,7 +79,7 @@ class Prequential:
         return self._tallies[ALL].seen
 
     def choose(self, *, choosing: bool) -> None:
-        """Set whether the best of several calibrations gives the probabilities for three and more classes."""
+        """Set whether, with three or more classes, the best of several calibrations gives the probabilities."""
         self._calibrations.choose(choosing=choosing)
 
     def add_class(self) -> None:

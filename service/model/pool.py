@@ -112,8 +112,8 @@ class Candidate:
         return not mine and len(held) + len(self.votes) < self._most(overlap)
 
     def _most(self, overlap: int) -> int:
-        """Return the maximum number of annotators for the candidate: one more than have answered, if their labels do
-        not decide yet.
+        """Return the maximum number of annotators for the candidate. If `overlap` labels do not decide, this is one
+        more than the number of labels so far.
         """
         return max(overlap, len(self.votes) + 1)
 

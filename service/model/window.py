@@ -26,8 +26,8 @@ MS_MAX = 253_402_300_799_999
 
 
 class Ages:
-    """Finds the examples that leave the window, each once. The result does not depend on how the stream is cut into
-    batches.
+    """Finds the examples that leave the window, and returns each only once. The result does not depend on how the
+    stream is cut into batches.
 
     With a half-life, examples leave after a number of half-lives. Until then, older examples have less and less weight.
     """
@@ -48,7 +48,7 @@ class Ages:
         self._grains: list[tuple[int, int, int]] = []
 
     def end_of_part(self, keys: Array, begin: int) -> int:
-        """Return where the part of a batch that starts at `begin` ends: at the next place where the window moves."""
+        """Return the end of the part of a batch that starts at `begin`. A part ends where the window moves."""
         if self._examples is None:
             return int(keys.size)
         strides = [self._stride] if self._half_life is None else [self._stride, self._step]

@@ -60,7 +60,7 @@ Array = np.ndarray[Any, Any]
 STAGE_MIN = 16
 MANY_SHARE = 0.5
 """If more than this share of examples, or of columns, are different values of one name, people get a warning."""
-SPREAD_MAX = 1e7  # for values within -CLIP..CLIP, in rows of at most FIELDS_MAX values
+SPREAD_MAX = 1e7  # maximum spread of rows of at most FIELDS_MAX values within -CLIP..CLIP
 
 
 class Vocabulary(Encoder[Records, Record]):

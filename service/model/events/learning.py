@@ -48,8 +48,8 @@ class ClassAdded(Facts, NamesNoExample):
         return encode(self.KIND, {"label": self.label}, {})
 
     def admit(self, coming: Coming) -> None:
-        """Refuse a known label, a label for which there is no room, and a label whose weight times C is not a valid
-        bound.
+        """Refuse a known label, any label if the model has CLASSES_MAX classes, and a label whose weight times C is not
+        a valid bound.
         """
         key, model = label_key(self.label), coming.model
         if model.labels.number(self.label) is not None or key in coming.added or coming.classes >= CLASSES_MAX:

@@ -41,8 +41,8 @@ class Measure(NamedTuple):
 
     standardised: whether the warm-up scales the numbers to mean 0 and deviation 1.
     limit: the numbers are clipped to -limit..limit.
-    follows: whether an example may leave no trace in the column. Such a column is forgotten together with the last
-    other column of its name.
+    follows: whether an example with this name may have no number in the column. Such a column is forgotten when its
+    name has no other column left.
     """
 
     standardised: bool
