@@ -1,5 +1,5 @@
-"""Batches of examples as bytes. Clients with rows can send them instead of JSON; reading them takes a tenth of the
-time.
+"""Batches of examples as bytes. A client that has rows of numbers can send them as bytes instead of JSON. The server
+reads the bytes in a tenth of the time.
 
 A body is a frame (hinged/frames.py) of kind "batch". The frame has an array y (m,), which indexes the labels in the
 facts. For x, the frame has an array x (m, dim), or the arrays indptr, indices and values of m sparse rows. The facts

@@ -291,7 +291,7 @@ def balanced_accuracy(cells: Array) -> float:
 
 
 def cohen(cells: Array) -> float | None:
-    """Return Cohen's kappa: how far the accuracy exceeds chance. None if chance would always be right."""
+    """Return Cohen's kappa: how far the accuracy exceeds chance. None if a random prediction would always be right."""
     total = float(cells.sum())
     chance = float((cells.sum(axis=1) * cells.sum(axis=0)).sum()) / (total * total)
     return (accuracy(cells) - chance) / (1 - chance) if chance < 1 else None

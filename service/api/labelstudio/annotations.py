@@ -68,7 +68,7 @@ class Inbox:
 
     def alone(self, model: str, annotation: Annotation) -> asyncio.Lock:
         """Return the lock to hold while this annotation is processed. The lock makes sure that the later of two changes
-        wins.
+        takes effect last.
         """
         return self._locks.setdefault((model, annotation.id), asyncio.Lock())
 

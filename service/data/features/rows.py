@@ -63,7 +63,7 @@ XInRows = Numbers | SparseX
 class RowFeatures(Features):
     """The width of x, its usual form (both forms are accepted), and the scaling of its numbers.
 
-    Configurations from before scaling existed mean no scaling.
+    In a configuration from before scaling existed, features are not scaled.
     """
 
     model_config = ConfigDict(title="Features")

@@ -19,7 +19,7 @@ def moment(k):
 
 
 def gone(rng, k):
-    """Return times in ascending order, with gaps of seconds to hours."""
+    """Return times in ascending order. The gaps between them range from seconds to hours."""
     return START + timedelta(minutes=37 * k + rng.random() * 30)
 
 

@@ -143,7 +143,7 @@ def test_annotations_that_move_between_pages_are_learned_and_counted_once(projec
 
     project.studio.answer = answer
     try:
-        project.reconcile(learned=150)  # a webhook will report that the annotation was deleted since
+        project.reconcile(learned=150)  # the annotation was deleted meanwhile, which a webhook will report
     finally:
         project.studio.answer = whole
     assert project.labels().keys() == set(numbers)

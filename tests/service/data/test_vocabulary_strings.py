@@ -197,7 +197,7 @@ def test_models_that_do_not_look_for_identifiers_treat_all_strings_as_categories
 @settings(deadline=None, max_examples=30)
 @given(st.data(), st.integers(45, 70), st.integers(1, 90))
 def test_left_out_names_do_not_depend_on_batches_and_survive_save_and_load(data, warmup, columns_max):
-    """Streams whose names have any share of different strings."""
+    """In the streams, any share of a name's strings may be different."""
     spans = {name: data.draw(st.integers(1, 100)) for name in "abc"}
     records = [{name: f"{n % span}" for name, span in spans.items()} | {"n": n} for n in range(80)]
     at = data.draw(st.integers(0, 80))

@@ -22,7 +22,7 @@ from hinged.solvers.estimators.scaling import CLIP
 Array = np.ndarray[Any, Any]
 
 Aspect: TypeAlias = tuple[str, ...]
-"""An aspect of a string that has its own column, for strings that are more than categories."""
+"""An aspect of a string, such as the time of day of a moment. Each aspect has its own column."""
 
 Value: TypeAlias = str | bool | Aspect | None
 """The meaning of a column of a name. The meaning is a string, a boolean, or an aspect of the name's strings. None means
