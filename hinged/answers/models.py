@@ -8,7 +8,7 @@ Label: TypeAlias = str | int | bool
 JobKind = Literal["forget", "correct", "configure", "shadow"]
 MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 XT = TypeVar("XT", default=Any)
-"""The form of an x. The server knows the possible parts and describes them in its OpenAPI document."""
+"""The form of an x. The server's OpenAPI document describes the possible parts."""
 
 
 class Created(TypedDict):

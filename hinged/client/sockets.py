@@ -78,7 +78,7 @@ class Stream:
         """Wait for the answers to all requests that were sent, then close the socket."""
         concurrent.futures.wait(list(self._waiting.values()))
         self._open.close()
-        while self._hearing.is_alive():  # the thread may be waiting to deliver an event that nobody takes
+        while self._hearing.is_alive():  # the thread may be waiting to deliver an event that no caller takes
             self._hearing.join(0.05)
             while not self._events.empty():
                 self._events.get_nowait()

@@ -364,7 +364,7 @@ def hashed(seed: int, key: bytes) -> int:
 
 
 class Wish(NamedTuple):
-    """A decision whether the server wants the label of a prediction, with the probability and the reason of the
+    """The decision whether the server asks for the label of a prediction, with the probability and the reason of the
     decision.
     """
 

@@ -16,7 +16,7 @@ SPARK_POINTS = 64  # number of points of a curve in an overview
 
 
 class Glanceable(Protocol):
-    """The parts of a serving model that an overview needs."""
+    """The parts of a loaded model that an overview needs."""
 
     @property
     def model(self) -> Model:

@@ -65,8 +65,8 @@ class LearnRequest:
 
 @dataclass(frozen=True, slots=True)
 class CollectedLabels:
-    """One of several labels was accepted: the number of labels so far, and the number needed. `tally` is set once all
-    have come.
+    """One of several labels of a candidate was accepted. The fields are the number of labels so far, and the number
+    needed. `tally` is set when all labels have come.
     """
 
     collected: int

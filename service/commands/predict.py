@@ -44,7 +44,7 @@ WISHES = 500  # number of predictions for which label wishes are computed in one
 
 
 class Serving(Protocol):
-    """The parts of a serving model that predictions need."""
+    """The parts of a loaded model that predictions need."""
 
     predictions_served: int
 
@@ -60,7 +60,7 @@ class Serving(Protocol):
         """Pass the model itself to `question` between two changes, and return the result."""
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Return whether the server wants the label of each prediction."""
+        """Return whether the server asks for the label of each prediction."""
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
         """Store predictions that wait for their labels."""

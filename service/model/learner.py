@@ -35,8 +35,8 @@ Part = tuple[Array, Array]
 """One part of a batch: decision values (m, K) from just before each example was learned, and predicted classes (m,)."""
 
 DROPPED_MAX = 2**16
-"""Maximum number of example numbers in a list of examples to drop, 8 bytes each. If the range is longer, only the
-numbers that the solver knows are listed.
+"""Maximum number of example numbers in a list of examples to drop, 8 bytes each. If the range is longer, the list
+contains only the numbers of examples in the solver.
 """
 
 Epoch: TypeAlias = "Callable[[], Iterator[ExamplesLearned]]"
@@ -211,7 +211,7 @@ class ModelLearner:
             self.solver.fade(factor)
 
     def _drop_from(self, left: Left) -> None:
-        """Drop the examples with these numbers. Of a long range, drop only the examples that the solver knows."""
+        """Drop the examples with these numbers. If the range is long, drop only examples in the solver."""
         self._wait_for_kernels()
         if len(left) <= DROPPED_MAX:
             self.solver.drop(np.arange(left.start, left.stop))

@@ -309,7 +309,7 @@ def area(scores: Array, positive: Array) -> float:
 
 def auc(scores: Array, classes: Array) -> float | None:
     """Return the AUC of the single column in `scores` (K, n). With several columns, return the mean AUC of each present
-    class against the rest. None without a pair.
+    class against the rest. Return None if there is no pair.
 
     Scores that are NaN, because the column was added after the example, are left out.
     """

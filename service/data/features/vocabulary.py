@@ -109,7 +109,7 @@ class Vocabulary(Encoder[Records, Record]):
         return [kind(self.said) for kind in KINDS.values()]
 
     def _take(self, kinds: Sequence[ColumnKind]) -> None:
-        """Use these kinds of columns. Each kind knows its names."""
+        """Use these kinds of columns. Each kind contains the names of this kind."""
         self._kinds = kinds
         self._kind_of = {name: k for k in kinds if not isinstance(k, Categories) for name in k.names}
         self._hashing = [kind for kind in kinds if kind.WIDTH and kind.names]

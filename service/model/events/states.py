@@ -101,14 +101,14 @@ class _Whole(ModelEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelImported(_Whole, _First):
-    """A model begins with the exported state of another model. ids: the ids of the examples that the state knows."""
+    """A model begins with the exported state of another model. ids: the ids of the examples that occur in the state."""
 
     KIND: ClassVar[str] = "imported"
     ids: tuple[str, ...] = ()  # the state contains these ids, too
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """Return the ids of the examples that the state knows."""
+        """Return the ids of the examples that occur in the state."""
         return self.ids
 
     @classmethod

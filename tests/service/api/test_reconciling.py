@@ -256,7 +256,7 @@ def test_a_second_request_waits_for_the_first(project):
         eventually(lambda: len(project.studio.asked) > asked)
         project.studio.hold.set()
         answers = [future.result().json()["outcomes"] for future in found]
-    assert [answer["learned"] for answer in answers] in ([1, 1], [1, 0], [0, 1])  # from one run, or from two in turn
+    assert [answer["learned"] for answer in answers] in ([1, 1], [1, 0], [0, 1])  # from one run, or from two runs
     assert len(project.labels()) == 1
 
 
