@@ -71,9 +71,10 @@ class GivenAnswer(TypedDict):
 class Annotator(TypedDict):
     """The figures of an annotator.
 
-    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with this
-    prediction.
-    compared: candidates that other annotators labelled as well; agreed: candidates learned with this annotator's label.
+    predicted: number of answers to candidates for which the model had a prediction; as_predicted: number of these
+    answers that agree with the prediction.
+    compared: number of candidates that other annotators labelled as well; agreed: number of these candidates that were
+    learned with this annotator's label.
     shared: kept answers to candidates that other annotators labelled as well. kappa: how far these answers agree with
     the current labels.
     """

@@ -297,8 +297,8 @@ def _ways(
 ) -> Generator[tuple[str, dict[str, Any]], Exception, None]:
     """Yield an address and options to connect to. If the connection failed, the caller sends the error back.
 
-    If several servers share a store, the first address answers with the address of the model's owner. If the owner
-    cannot be reached, the first server passes the socket on.
+    If several servers share a store, the first address answers with the address of the model's owner. If the client
+    cannot reach the owner, the first server forwards the socket to the owner.
     """
     error = yield _address(url, model), _options(url, {**headers, **PREFER}, timeout_s)
     owner = _owner(error)

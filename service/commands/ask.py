@@ -317,8 +317,8 @@ def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:
 
 
 def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n: int) -> Array:
-    """Draw a sample that ends when it contains AUTO_WANTED candidates inside the margin for each question (section
-    4.4).
+    """Draw a sample that ends when it contains enough candidates inside the margin: AUTO_WANTED for each question
+    (section 4.4 of the LASVM paper).
     """
     sample = unseen.draw(min(AUTO_SEARCHED * n, unseen.left))
     inside = 0

@@ -43,7 +43,9 @@ NONE = -1
 FLOATS = (np.float32, np.float64)
 INTEGERS = (np.int32, np.int64)
 ARRAYS_MAX = FACTS_MAX = 16
-"""Maximum number of arrays, and of facts, in a batch. No valid batch has so many, and so few can all be checked."""
+"""Maximum number of arrays, and of facts, in a batch. A valid batch has fewer. Each array and each fact is checked, so
+the limit also bounds the time of the check.
+"""
 SHOWS = 50  # number of values of `show` that are checked in one step, which takes a millisecond
 SPARSE = ("indptr", "indices", "values")
 

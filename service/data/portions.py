@@ -25,8 +25,8 @@ from hinged.service.settings import Settings
 PORTION = 50
 """Number of examples of a parsed frame that are checked in one step. For 1 MiB, a step takes a few milliseconds."""
 PARTS_MAX = 100
-"""Maximum number of parts in an example, or in a row of numbers. No valid example has so many, and a problem can be
-reported for each of so few.
+"""Maximum number of parts in an example, or in a row of numbers. A valid example has fewer parts. A problem may be
+reported for each part, so the limit also bounds the time of a report.
 """
 ELEMENTS_MAX = 2**16
 """Maximum number of elements in a long array for which there is no other limit."""

@@ -30,9 +30,10 @@ class Given:
 class Tallied:
     """The figures of an annotator.
 
-    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with this
-    prediction.
-    compared: candidates that other annotators labelled as well; agreed: candidates learned with this annotator's label.
+    predicted: number of answers to candidates for which the model had a prediction; as_predicted: number of these
+    answers that agree with the prediction.
+    compared: number of candidates that other annotators labelled as well; agreed: number of these candidates that were
+    learned with this annotator's label.
     """
 
     labelled: int = 0

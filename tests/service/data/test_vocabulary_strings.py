@@ -249,7 +249,7 @@ TIMED = st.lists(
     st.lists(MOMENTS, min_size=3, max_size=20), TIMED, st.sampled_from([(), ("when",), ("when", "then")]), st.booleans()
 )
 def test_a_request_is_predicted_as_if_its_examples_were_learned_in_order(seen, asked, since, ordered):
-    """Records with known columns, and with times in any order or in ascending order."""
+    """The records have known columns. Their times are in any order, or in ascending order."""
     records = [{"a": r, "then": when, "when": when} for r, when in enumerate(sorted(seen))]
     vocabulary = Vocabulary(len(records), 100, found=["time"], since=since)
     vocabulary.observe(records)

@@ -120,7 +120,7 @@ class ColumnKind(ABC):
 
     @property
     def known(self) -> int:
-        """Return how many of the WIDTH columns occurred in the warm-up."""
+        """Return how many of the hashed columns occurred in the warm-up."""
         return 0
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
