@@ -109,8 +109,8 @@ of a process that hangs wait longer for their 503. With less, clients of a proce
 """
 FOLLOWER_LAG_S = 1.0
 """Number of seconds by which a follower may lag behind a model before it leaves the answer to the owner. With less, the
-owner answers more of the requests that followers are meant for. A request that must see a change gives a `min_position`
-instead.
+owner must answer more of the requests that followers could answer. A request that must see a change gives a
+`min_position` instead.
 """
 
 # Limits on what a model remembers. These limits are part of the meaning of a log: if one is changed, an old log leads

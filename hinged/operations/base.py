@@ -125,7 +125,7 @@ class Operation(Method[Arguments, Answer]):
     replicas: whether a process that only follows the model may answer.
     probe: whether the operation only reports that the server is well. A probe may be requested under any host name.
     anywhere: whether the operation concerns the server that receives the request, although the path names a model.
-    If not, a server passes the request on to the owner of the model.
+    If not, a server forwards the request to the owner of the model.
 
     Raises ValueError for an invalid declaration.
     """

@@ -73,7 +73,7 @@ class Predictions(NamedTuple):
     labels: None while no class is known.
     probabilities: the probability of the predicted class; None where unknown.
     scores: the score of each class, by name.
-    wishes: whether the server wants each label; None if the caller did not ask for this.
+    wishes: whether the server asks for each label; None if the caller did not ask for the wishes.
     of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
     for probabilities.
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support

@@ -22,7 +22,7 @@ this column has mean 0, and its scale is the absolute value of the first number.
 counted and ignored.
 
 `encode` adds columns and remembers the times for the next record, so only a model's worker may call it. Predictions use
-a `Reader`, which knows the columns that existed when the reader was made.
+a `Reader`, which contains the columns that existed when the reader was made.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import { announce, count, forgotten, Name, percent, Problem, usePolled } from ".
 
 const PAIRS = 10; // maximum number of pairs of annotators shown; the pairs that share the most examples come first
 
-// Of the annotator's labels for examples that another annotator also labelled, the share that agrees. It is null if
-// there is no such label. Both settled and unsettled candidates count.
+// The share of agreeing labels among the annotator's labels for examples that another annotator also labelled. The
+// share is null if there is no such label. Both settled and unsettled candidates count.
 function agreementOf(name, pairs) {
   const own = pairs.filter((pair) => pair.annotators.includes(name)), n = own.reduce((sum, pair) => sum + pair.examples, 0);
   return n ? own.reduce((sum, pair) => sum + pair.same, 0) / n : null;
