@@ -76,7 +76,7 @@ class CollectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExample:
-    """What happens to one example. new: the example is, or repeats, the new example with this number in the
+    """The planned outcome for one example. new: the example is, or repeats, the new example with this number in the
     micro-batch. answer: the example repeats the example with this first answer. votes: the example is one of these
     labels.
     """
@@ -89,8 +89,8 @@ class PlannedExample:
 
 
 class AllNew(NamedTuple):
-    """What happens to the examples of a request if all are new. The examples are consecutive new examples of the
-    micro-batch, and `begin` is the number of the first.
+    """The planned outcome for the examples of a request if all are new. The examples are consecutive new examples of
+    the micro-batch, and `begin` is the number of the first.
     """
 
     begin: int

@@ -118,8 +118,8 @@ async def show_job(job: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.certificate, CERTIFICATE)
 async def certificate(model: str, request: Request) -> Response:
-    """Report how good the solution is: its duality gap, how far it violates the optimality conditions, and what the
-    budget cost.
+    """Report how good the solution is: its duality gap, how far it violates the optimality conditions, and the weight
+    degradation that a budget has caused.
     """
     position, found = await registry_of(request).get(model).read(figures.certificate)
     return JSON({"model": model, "position": position, "certificate": found})
