@@ -75,8 +75,8 @@ class Annotator(TypedDict):
     answers that agree with the prediction.
     compared: number of candidates that other annotators labelled as well; agreed: number of these candidates that were
     learned with this annotator's label.
-    shared: kept answers to candidates that other annotators labelled as well. kappa: how far these answers agree with
-    the current labels.
+    shared: number of stored answers to candidates that other annotators labelled as well. kappa: how far these answers
+    agree with the current labels.
     """
 
     labelled: int

@@ -38,7 +38,7 @@ INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
 CHARACTER_WORK = 400  # cost of finding the words of a text: multiplications per character
 NO_DETAILS = Details()
-INLINE_VALUES_MAX = 20_000  # values of a batch; for a larger batch, a thread decides even if the model is small
+INLINE_VALUES_MAX = 20_000  # maximum values of a batch on the event loop; larger batches need a thread
 KEPT_INLINE_MAX = 100  # maximum number of predictions that the event loop itself stores until their labels come
 WISHES = 500  # number of predictions for which label wishes are computed in one step of half a millisecond
 

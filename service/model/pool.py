@@ -238,7 +238,7 @@ class Pool:
             self._asked.popitem(last=False)
 
     def skip(self, token: str, *, for_all: bool) -> None:
-        """Close a lease. Its annotator, or every annotator, is not asked about the candidate again."""
+        """Close a lease. Its annotator is not asked about the candidate again; with `for_all`, nobody is."""
         candidate, lease = self.lease(token)
         lease.closed = True
         lease.skipped = "all" if for_all else "me"

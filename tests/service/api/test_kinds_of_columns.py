@@ -11,7 +11,7 @@ pytestmark = pytest.mark.server
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300
-NOISE = 0.08  # three standard errors of two shares of 300 rows, plus the effect of 300 more examples
+NOISE = 0.08  # maximum difference: three standard errors for 300 rows, and the effect of 300 examples
 
 
 def moment(k):
