@@ -91,7 +91,7 @@ class Annotator(TypedDict):
 
 
 class Agreement(TypedDict):
-    """Two annotators who labelled the same examples: the number of these examples, and of those with equal labels."""
+    """Two annotators, the number of examples that both labelled, and the number of these examples with equal labels."""
 
     annotators: list[str]
     examples: int
@@ -151,7 +151,9 @@ class Released(TypedDict):
 
 
 class Skipped(TypedDict):
-    """A skipped candidate. The server does not ask this annotator (me) or any annotator (all) about it again."""
+    """A skipped candidate. With `me`, the server does not ask this annotator about it again. With `all`, the server
+    asks no annotator about it.
+    """
 
     model: str
     position: int

@@ -115,8 +115,8 @@ class NewExample:
 
 @dataclass(slots=True)
 class Plan:
-    """For each request, what happens to its examples or the error that refuses the request. Also the resulting
-    events.
+    """The plan of a micro-batch. For each request, it contains the outcomes of the examples or the error that refuses
+    the request. The plan also contains the resulting events.
     """
 
     planned: list[list[PlannedExample] | AllNew | ServiceError] = field(default_factory=list)

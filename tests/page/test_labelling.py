@@ -28,7 +28,7 @@ def pool(client, n=80, name=None, **configuration):
 
 @pytest.fixture
 def ann(client, server, tab):
-    """The annotator ann at the first question of a new pool: (model, tab, page)."""
+    """Return (model, tab, page). The annotator ann sees the first question of a new pool."""
     model, one = pool(client), tab(server.url)
     return model, one, one.label(model, "ann")
 

@@ -1,4 +1,4 @@
-"""Every kind of column: predicting a file at once equals predicting its rows one by one."""
+"""For every kind of column, one request for a whole file predicts it as well as one request per row."""
 
 import random
 from datetime import UTC, datetime, timedelta
