@@ -65,7 +65,7 @@ instead.
 """
 SNAPSHOT_S = 3_600.0
 """Number of seconds after which a change is saved in a snapshot, even if there are few changes. This time limits how
-much of the log a start must read, and how long forgetting waits.
+much of the log a start must read, and how long the removal of forgotten data waits.
 """
 
 # Streams

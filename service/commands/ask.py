@@ -388,7 +388,7 @@ class LabelBudget:
     """
 
     SPAN = 1000
-    PRIOR = 10.0  # at the start, so many predictions count as inside the margin; with fewer, the server asks too often
+    PRIOR = 10.0  # predictions that count as inside the margin at the start; with fewer, the server asks too often
 
     def __init__(self, seed: int, labels: Labelling) -> None:
         self.seed = seed

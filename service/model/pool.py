@@ -238,7 +238,9 @@ class Pool:
             self._asked.popitem(last=False)
 
     def skip(self, token: str, *, for_all: bool) -> None:
-        """Close a lease. Its annotator is not asked about the candidate again; with `for_all`, nobody is."""
+        """Close a lease. Its annotator is not asked about the candidate again. With `for_all`, no annotator is asked
+        about the candidate.
+        """
         candidate, lease = self.lease(token)
         lease.closed = True
         lease.skipped = "all" if for_all else "me"

@@ -218,8 +218,8 @@ class EventSetAside(Facts, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class EventErased(_First, Facts, NamesNoExample):
-    """The replacement of an event about forgotten examples. A later `swapped` event has its effects, without those
-    examples.
+    """The replacement of an event about forgotten examples. A later `swapped` event contains the effects of the
+    original event, without the forgotten examples.
     """
 
     KIND: ClassVar[str] = "erased"

@@ -1,4 +1,5 @@
-// The labelling view. The view shows one question at a time, which one key answers, and the effect of the answers.
+// The labelling view. The view shows one question at a time and the effect of the answers. The annotator answers a
+// question with one key.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, insist, path, who } from "./api.js";

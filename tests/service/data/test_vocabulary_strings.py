@@ -67,8 +67,8 @@ def test_the_time_since_counts_from_the_example_learned_before():
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:03Z"}, {"when": "2026-05-01T12:00:10Z"}])) == [1, 1.5]
     reader = vocabulary.reader()
     asked = [{"when": "2026-05-01T14:00:25+02:00"}] * 2
-    assert since(reader.encode(asked)) == [2, 2]  # each time since counts from the newest learned record
-    assert since(reader.read(asked)[0]) == [2, 0]  # each time since counts from the row before
+    assert since(reader.encode(asked)) == [2, 2]  # the column `since` counts from the newest learned record
+    assert since(reader.read(asked)[0]) == [2, 0]  # the column `since` counts from the row before
     assert since(reader.read(asked)[0]) == [2, 0]
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:09Z"}])) == []  # this record came late
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:25Z"}])) == [2]
