@@ -128,8 +128,8 @@ def _check_parts(value: Any, place: str) -> None:
 
 @contextmanager
 def standing_at(begin: int) -> Iterator[None]:
-    """Raise errors about a portion with their places in the whole body. The portion starts at index `begin` of that
-    body.
+    """Correct the places in errors about a portion, so that the places refer to the whole body. The portion starts at
+    index `begin` of that body.
     """
     try:
         yield

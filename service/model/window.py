@@ -17,7 +17,7 @@ Left: TypeAlias = range
 
 NONE: Left = range(0)
 FADES = 64  # fading steps per half-life of examples, for models without a configured step
-STEPS = 100  # minimum number of moves per window of examples, for models without a configured step
+STEPS = 100  # a window without a configured step moves at least this often within its own length
 GRAINS = 1_000  # number of different times within a window of seconds
 LN_2 = 0.6931471805599453
 HALF_LIVES_MAX = 64.0  # maximum number of half-lives in one step: after this many, nothing is left
