@@ -51,7 +51,7 @@ With less time, a model that stops may be unable to write its last snapshot.
 
 
 class Application(FastAPI):
-    """The edge, with FastAPI for the requests that the edge passes on. The edge answers the most frequent requests
+    """The edge, and FastAPI for the requests that the edge forwards. The edge answers the most frequent requests
     without FastAPI's layers.
     """
 
@@ -65,7 +65,7 @@ class Application(FastAPI):
         await self.gate(scope, receive, send)
 
     async def passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request that the edge let through to its route.
+        """Send a request to its route, after the edge has accepted the request.
 
         Most routes are first looked up in a table. FastAPI tries one route after the other, which often takes longer
         than the answer itself.

@@ -26,8 +26,8 @@ one event. SQLite accepts a value of 1 GB, and Redis accepts a string of 512 MiB
 
 BODY_BYTES_PER_S = 10_000
 """Number of bytes of a body that give its client one second in addition to HINGED_REQUEST_S. If the number is raised, a
-client on a slow line cannot send a large body. If it is lowered, a deliberately slow client holds its connection for
-longer.
+client on a slow connection cannot send a large body. If it is lowered, a deliberately slow client holds its connection
+for longer.
 """
 LEASE_S_MAX = 30 * 86_400
 """Maximum duration of a lease in seconds. If an annotator leaves, the candidate is blocked for at most this long."""
@@ -65,7 +65,7 @@ instead.
 """
 SNAPSHOT_S = 3_600.0
 """Number of seconds after which a change is saved in a snapshot, even if there are few changes. This time limits how
-much of the log a start must read, and how long forgetting waits.
+much of the log a start must read, and how long the removal of forgotten data waits.
 """
 
 # Streams
@@ -109,8 +109,8 @@ of a process that hangs wait longer for their 503. With less, clients of a proce
 """
 FOLLOWER_LAG_S = 1.0
 """Number of seconds by which a follower may lag behind a model before it leaves the answer to the owner. With less, the
-owner answers more of the requests that followers are meant for. A request that must see a change gives a `min_position`
-instead.
+owner must answer more of the requests that followers could answer. A request that must see a change gives a
+`min_position` instead.
 """
 
 # Limits on what a model remembers. These limits are part of the meaning of a log: if one is changed, an old log leads

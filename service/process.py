@@ -1,4 +1,4 @@
-"""One process of a server of several processes. It serves until SIGTERM, or until its supervisor ends."""
+"""One process of a server with several processes. The process runs until SIGTERM, or until its supervisor ends."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Learned(TypedDict):
 
 
 class Wanted(TypedDict):
-    """Whether the server wants the label of a prediction, the probability of this decision, and its reason."""
+    """Whether the server asks for the label of a prediction, the probability of this decision, and its reason."""
 
     wanted: bool
     probability: float

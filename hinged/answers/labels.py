@@ -71,11 +71,12 @@ class GivenAnswer(TypedDict):
 class Annotator(TypedDict):
     """The figures of an annotator.
 
-    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with this
-    prediction.
-    compared: candidates that other annotators labelled as well; agreed: candidates learned with this annotator's label.
-    shared: kept answers to candidates that other annotators labelled as well. kappa: how far these answers agree with
-    the current labels.
+    predicted: number of answers to candidates for which the model had a prediction; as_predicted: number of these
+    answers that agree with the prediction.
+    compared: number of candidates that other annotators labelled as well; agreed: number of these candidates that were
+    learned with this annotator's label.
+    shared: number of stored answers to candidates that other annotators labelled as well. kappa: how far these answers
+    agree with the current labels.
     """
 
     labelled: int
@@ -90,7 +91,7 @@ class Annotator(TypedDict):
 
 
 class Agreement(TypedDict):
-    """Two annotators who labelled the same examples: the number of these examples, and of those with equal labels."""
+    """Two annotators, the number of examples that both labelled, and the number of these examples with equal labels."""
 
     annotators: list[str]
     examples: int
@@ -150,7 +151,9 @@ class Released(TypedDict):
 
 
 class Skipped(TypedDict):
-    """A skipped candidate. The server does not ask this annotator (me) or any annotator (all) about it again."""
+    """A skipped candidate. With `me`, the server does not ask this annotator about it again. With `all`, the server
+    asks no annotator about it.
+    """
 
     model: str
     position: int

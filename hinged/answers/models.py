@@ -8,11 +8,11 @@ Label: TypeAlias = str | int | bool
 JobKind = Literal["forget", "correct", "configure", "shadow"]
 MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 XT = TypeVar("XT", default=Any)
-"""The form of an x. The server knows the possible parts and describes them in its OpenAPI document."""
+"""The form of an x. The server's OpenAPI document describes the possible parts."""
 
 
 class Created(TypedDict):
-    """The model, which may have existed before. The model serves, unless its solver has to be compiled first."""
+    """The model, which may have existed before. The model is ready, unless its solver has to be compiled first."""
 
     model: str
     configuration: dict[str, Any]

@@ -89,7 +89,7 @@ class ClusterShown(TypedDict):
 
 
 class OwnShown(TypedDict):
-    """A model, as its owner knows the model."""
+    """A model, with the figures that its owner reports."""
 
     model: str
     state: str

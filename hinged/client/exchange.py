@@ -27,12 +27,12 @@ from hinged.operations.values import encoded
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
-COMING = frozenset({"compiling", "loading"})  # a model in such a state will serve soon, without any action
+COMING = frozenset({"compiling", "loading"})  # a model in such a state will soon be ready, without any action
 COMING_S = 300.0
 """Maximum number of seconds for which a call waits for a model in such a state. These tries do not count as failed."""
 READY_POLL_S = 0.2
 PREFER = {"prefer": "redirect"}
-"""Header that asks the server to name the owner of a model, instead of passing the request on."""
+"""Header that asks the server to name the owner of a model, instead of forwarding the request."""
 HOPS_MAX = 2
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NO_SERVER = frozenset({502, 503, 504})
@@ -162,7 +162,7 @@ class Destination:
         if self._owners.pop(self._model, None) is None:
             return False
         if not isinstance(outcome, httpx.Response):
-            self._model = None  # this client cannot reach the owner: let the server pass the request on
+            self._model = None  # this client cannot reach the owner: let the server forward the request
         return True
 
 

@@ -78,7 +78,7 @@ class Stream:
         """Wait for the answers to all requests that were sent, then close the socket."""
         concurrent.futures.wait(list(self._waiting.values()))
         self._open.close()
-        while self._hearing.is_alive():  # the thread may be waiting to deliver an event that nobody takes
+        while self._hearing.is_alive():  # the thread may be waiting to deliver an event that no caller takes
             self._hearing.join(0.05)
             while not self._events.empty():
                 self._events.get_nowait()
@@ -132,7 +132,7 @@ class Stream:
             except ConnectionClosed as error:
                 self._waiting.pop(ref, None)
                 raise self._closed or _ended(error) from error
-            except BaseException:  # an interrupt: nobody has the future
+            except BaseException:  # an interrupt: the caller will not get the future
                 self._waiting.pop(ref, None)
                 raise
         if self._closed and self._waiting.pop(ref, None):
@@ -256,7 +256,7 @@ class AsyncStream:
         except ConnectionClosed as error:
             self._waiting.pop(ref, None)
             raise self._closed or _ended(error) from error
-        except BaseException:  # cancelled: nobody has the future
+        except BaseException:  # cancelled: the caller will not get the future
             self._waiting.pop(ref, None)
             raise
         return future
@@ -297,8 +297,8 @@ def _ways(
 ) -> Generator[tuple[str, dict[str, Any]], Exception, None]:
     """Yield an address and options to connect to. If the connection failed, the caller sends the error back.
 
-    If several servers share a store, the first address answers with the address of the model's owner. If the owner
-    cannot be reached, the first server passes the socket on.
+    If several servers share a store, the first address answers with the address of the model's owner. If the client
+    cannot reach the owner, the first server forwards the socket to the owner.
     """
     error = yield _address(url, model), _options(url, {**headers, **PREFER}, timeout_s)
     owner = _owner(error)

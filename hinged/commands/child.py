@@ -40,7 +40,7 @@ def free_port(host: str, port: int) -> int:
 class ServerProcess:
     """Run `hinged serve` while the `with` block lasts.
 
-    The first SIGINT, SIGTERM or SIGHUP is passed on to the server, and ends the block by a KeyboardInterrupt. A second
+    The first SIGINT, SIGTERM or SIGHUP is forwarded to the server, and ends the block by a KeyboardInterrupt. A second
     signal while the server drains kills the server.
     """
 

@@ -54,7 +54,8 @@ class Call(Generic[Answer]):
     body: a JSON object, or bytes.
     named: the values of path parameters that are not arguments of the method with the same names.
     once: whether the request must never be retried, because a retry is not safe.
-    gone: the answer if a retry finds nothing there. In this case the first try succeeded, but its answer was lost.
+    gone: the answer if a retry finds that the object no longer exists. In this case the first try succeeded, but its
+    answer was lost.
     """
 
     body: Mapping[str, Any] | bytes | None = None
@@ -75,8 +76,8 @@ class Asker:
     """The base class of the clients. The methods of operations send their requests through it."""
 
     def _ask(self, call: Call[Any]) -> Any:
-        """Send a call. Return its answer, or an awaitable of the answer. Operations call this method; users call
-        theirs.
+        """Send a call. Return its answer, or an awaitable of the answer. Operations call this method. Users call the
+        methods of the operations.
         """
         raise NotImplementedError
 
@@ -124,7 +125,7 @@ class Operation(Method[Arguments, Answer]):
     replicas: whether a process that only follows the model may answer.
     probe: whether the operation only reports that the server is well. A probe may be requested under any host name.
     anywhere: whether the operation concerns the server that receives the request, although the path names a model.
-    If not, a server passes the request on to the owner of the model.
+    If not, a server forwards the request to the owner of the model.
 
     Raises ValueError for an invalid declaration.
     """

@@ -18,7 +18,7 @@ class ExampleOperations:
     def learn(self, model: str, examples: Examples) -> Call[Learned]:
         """Learn examples {"x", "y", "id"}, in order; an example without an id gets a random id.
 
-        An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}. If a
+        An example in the model's pool, or of a prediction with an id, needs no x: {"id", "y"}. If a
         query asked for the label, add the "lease" of the query. Each result contains the prediction that was made just
         before its example was learned.
         """

@@ -120,7 +120,9 @@ class LabelOperations:
 
     @Operation("POST", "/models/{model}/queries/{lease}/skip", role="annotator").asked
     def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Call[Skipped | SkippedBefore]:
-        """Skip an example: this annotator, or every annotator, is never asked about it again."""
+        """Skip an example. The server never asks this annotator about the example again. If `whom` is "all", the server
+        never asks any annotator again.
+        """
         return Call({"for": whom}, gone={"skipped": whom})
 
     @Operation("DELETE", "/models/{model}/queries/{lease}/skip", role="annotator").asked

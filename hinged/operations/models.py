@@ -74,8 +74,8 @@ class ModelOperations:
 
     @Operation("GET", "/models/{model}/certificate", role="reader").asked
     def certificate(self, model: str) -> Call[Certified]:
-        """Return how good the solution is: its duality gap, how far it violates the optimality conditions, and what the
-        budget cost.
+        """Return how good the solution is: its duality gap, how far it violates the optimality conditions, and the
+        weight degradation that a budget has caused.
         """
         return Call()
 

@@ -9,7 +9,7 @@ from hinged.operations.base import EVERY, LONG_S, Call, Operation
 class ServerOperations:
     """The clients' methods for the server."""
 
-    # the handler checks the key against the job's model when it knows the name of that model
+    # the handler checks the key against the job's model after finding the name of that model
     @Operation("GET", "/jobs/{job}", role="reader").asked
     def job(self, job: str) -> Call[JobState]:
         """Return the state of a job. job: the "/jobs/..." path in the answer that began the job."""

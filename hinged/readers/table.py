@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAMPLE_ROWS = 1000  # number of first rows from which the kinds of columns are determined
-# A column names its rows if it has at least this many rows, and at least this share of its strings are different.
+# People get a warning about a column with at least this many strings if more than this share of the strings are
+# different.
 UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9
 LISTED_MAX = 20
 

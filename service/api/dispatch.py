@@ -1,10 +1,10 @@
-"""Dispatch: execute an operation on a model. Every way that a request can take ends here.
+"""Dispatch: execute an operation on a model. Every request for a model ends here, whichever way it comes.
 
-A request comes over HTTP, by the shortcut of a connection, in a WebSocket frame, or to a process that only follows the
-model. Each of these ways has already checked the key and read the body. The operation's handler says how bodies are
-parsed, and which bodies may be parsed together (`Handling`). Small bodies that arrive in the same turn of the event
-loop are processed together. Most of the cost of a small request does not depend on its examples: a batch of one row
-takes as long as a batch of thirty.
+A request comes over HTTP, through the shortcut (service/edge/shortcut.py), in a WebSocket frame, or to a process that
+only follows the model. Each of these ways has already checked the key and read the body. The operation's handler says
+how bodies are parsed, and which bodies may be parsed together (`Handling`). Small bodies that arrive in the same turn
+of the event loop are processed together. Most of the cost of a small request does not depend on its examples: a batch
+of one row takes as long as a batch of thirty.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ModelsByName(Protocol):
         """Return the server's settings."""
 
     def get(self, name: str) -> Any:
-        """Return the model that serves under a name. Raise NotFound or Unavailable."""
+        """Return the model with this name. Raise NotFound or Unavailable."""
 
 
 class Dispatch:

@@ -79,8 +79,8 @@ def described(
     statuses: Iterable[int] = (200,),
     media_type: str = JSON_TYPE,
 ) -> dict[str, Any]:
-    """Return the parts of `openapi_extra` that only the route knows. errors: errors that do not follow from path, body
-    and role.
+    """Return the parts of `openapi_extra` that the route itself declares. errors: errors that do not follow from path,
+    body and role.
     """
     content = {media_type: {"schema": _schema(answer.type), "example": json.dumps(answer.example)}}
     found: dict[str, Any] = {

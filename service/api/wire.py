@@ -65,7 +65,7 @@ async def read_command(request: Request) -> Raw:
 
 
 def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
-    """Return the parsed small body. The error Invalid says what is wrong."""
+    """Parse a small body, and return it. The error Invalid says what is wrong."""
     if isinstance(body, Long):
         raise Invalid(f"body: besides examples at most {SMALL_BYTES} bytes are allowed, got more")
     try:

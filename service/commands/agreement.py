@@ -26,7 +26,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """Return each annotator's agreement with the current labels, and the agreement of pairs of annotators. The pairs
-    with the most common examples come first.
+    that share the most examples come first.
 
     Only examples with several annotators count. If only one annotator answered, this answer is the current label and
     would agree with itself.

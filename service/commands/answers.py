@@ -134,7 +134,8 @@ def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[
 
 
 def known_example(model: Model, given: str, located: Located | None = None) -> dict[str, Any] | None:
-    """Return everything that the model or the log knows about an example. Return None if the log must be read first.
+    """Return everything that is stored about an example in the model or the log. Return None if the log must be read
+    first.
 
     located: what the log says about the example. The result's x is null if neither the log nor the model has the x.
     Raise NotFound for an unknown id, and Gone for a forgotten example.

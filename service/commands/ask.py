@@ -317,8 +317,8 @@ def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:
 
 
 def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n: int) -> Array:
-    """Draw a sample that ends when it contains AUTO_WANTED candidates inside the margin for each question (section
-    4.4).
+    """Draw a sample that ends when it contains enough candidates inside the margin: AUTO_WANTED for each question
+    (section 4.4 of the LASVM paper).
     """
     sample = unseen.draw(min(AUTO_SEARCHED * n, unseen.left))
     inside = 0
@@ -364,7 +364,7 @@ def hashed(seed: int, key: bytes) -> int:
 
 
 class Wish(NamedTuple):
-    """A decision whether the server wants the label of a prediction, with the probability and the reason of the
+    """The decision whether the server asks for the label of a prediction, with the probability and the reason of the
     decision.
     """
 
@@ -388,7 +388,7 @@ class LabelBudget:
     """
 
     SPAN = 1000
-    PRIOR = 10.0  # predictions that count as inside the margin at the start, to avoid asking too often
+    PRIOR = 10.0  # predictions that count as inside the margin at the start; with fewer, the server asks too often
 
     def __init__(self, seed: int, labels: Labelling) -> None:
         self.seed = seed

@@ -237,8 +237,8 @@ def number_of(model: Model, given: str, located: Located | None) -> int | None:
     """Return the number of the learned example with this id, or None."""
     number = model.answers.number_of(given)
     if number is not None and given.startswith(SERVER_ID) and number < model.answers.oldest:
-        # The example with this number may have an id of its own. The model knows the ids of its points; for other
-        # examples the log knows.
+        # The example with this number may have an id of its own. The model contains the ids of its points; the ids of
+        # other examples are in the log.
         held = any(np.isin(number, learner.solver.keys()) for learner in (model.learner, *model.shadows.values()))
         number = number if held and number not in model.old_ids else None
     if number is None:

@@ -16,8 +16,8 @@ from hinged.solvers.scores.selection import margins
 
 
 class Explained(NamedTuple):
-    """Explained decisions: the state that made them, and the support vectors that contribute to the score of each
-    row.
+    """Explained decisions. They contain the state that made the decisions, and the support vectors that contribute to
+    the score of each row.
     """
 
     published: Published

@@ -16,7 +16,7 @@ SPARK_POINTS = 64  # number of points of a curve in an overview
 
 
 class Glanceable(Protocol):
-    """The parts of a serving model that an overview needs."""
+    """The parts of a loaded model that an overview needs."""
 
     @property
     def model(self) -> Model:
@@ -53,7 +53,7 @@ def glance(standing: Glanceable) -> dict[str, Any]:
 
 
 def curves_of(model: Model, after: int) -> dict[str, Any]:
-    """Return the learning curves from after a position of the log up to now, with all marks."""
+    """Return the learning curves, starting after a position of the log and ending now, with all marks."""
     curves = model.curves
 
     def columns(curve: LearningCurve, learner: ModelLearner) -> dict[str, list[Any]]:

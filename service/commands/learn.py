@@ -117,7 +117,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
     """Return events for the new examples. A class is added just before its first example."""
     if not new:
         return []
-    # An imported candidate does not say for which kernel its norms were computed.
+    # For an imported candidate, it is unknown for which kernel its norms were computed.
     inputs = model.learner.rows(join_inputs(_runs(new)))
     numbers = {label_key(label): number for number, label in enumerate(model.labels.labels)}
     events: list[ModelEvent] = []

@@ -41,7 +41,9 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Release a lease. The server then does not ask this annotator, or any annotator, about the candidate again."""
+    """Release a lease and skip its candidate. The server does not ask this annotator about the candidate again; with
+    `for_all`, the server asks no annotator about it.
+    """
 
     token: str
     for_all: bool

@@ -53,7 +53,7 @@ class ListFilter:
 
 
 class LoggedExample(NamedTuple):
-    """An example as logged, or as the model knows it. label: its class number at that time. annotator: the last
+    """An example as stored in the log, or in the model. label: its class number at that time. annotator: the last
     annotator who answered.
     """
 
@@ -90,14 +90,14 @@ def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> 
 
 
 def kept_entries(model: Model, begin: int, end: int) -> list[LoggedExample]:
-    """Return the examples with numbers begin to end - 1 that the model knows without its log."""
+    """Return the examples with numbers begin to end - 1 that are stored in the model itself, not in its log."""
     labels = [(number, model.answers.label_of(number)) for number in range(begin, end)]
     return [LoggedExample(Cursor(0, n), n, model.id_of(n), label) for n, label in labels if label is not None]
 
 
 def missing_before(model: Model, first: int) -> int:
-    """Return how many examples before number `first` neither the log nor the model knows. Forgotten examples do not
-    count.
+    """Return how many examples before number `first` are in neither the log nor the model, without counting forgotten
+    examples.
     """
     oldest = min(model.answers.oldest, first)
     return oldest - 1 - sum(number < oldest for number in model.tombstones.numbers)

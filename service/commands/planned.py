@@ -65,8 +65,8 @@ class LearnRequest:
 
 @dataclass(frozen=True, slots=True)
 class CollectedLabels:
-    """One of several labels was accepted: the number of labels so far, and the number needed. `tally` is set once all
-    have come.
+    """One of several labels of a candidate was accepted. The fields are the number of labels so far, and the number
+    needed. `tally` is set when all labels have come.
     """
 
     collected: int
@@ -76,8 +76,9 @@ class CollectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class PlannedExample:
-    """The fate of one example. The example is number `new` among the new examples of the micro-batch or repeats that
-    example, repeats `answer`, or is one of `votes`.
+    """The planned outcome for one example. new: the example is, or repeats, the new example with this number in the
+    micro-batch. answer: the example repeats the example with this first answer. votes: the example is one of these
+    labels.
     """
 
     given: str | None
@@ -88,8 +89,8 @@ class PlannedExample:
 
 
 class AllNew(NamedTuple):
-    """The fate of the examples of a request if all are new: they are the new examples of the micro-batch from `begin`
-    on.
+    """The planned outcome for the examples of a request if all are new. The examples are consecutive new examples of
+    the micro-batch, and `begin` is the number of the first.
     """
 
     begin: int
@@ -114,8 +115,8 @@ class NewExample:
 
 @dataclass(slots=True)
 class Plan:
-    """For each request, what happens to its examples or the error that refuses the request. Also the resulting
-    events.
+    """The plan of a micro-batch. For each request, it contains the outcomes of the examples or the error that refuses
+    the request. The plan also contains the resulting events.
     """
 
     planned: list[list[PlannedExample] | AllNew | ServiceError] = field(default_factory=list)

@@ -38,13 +38,13 @@ INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
 CHARACTER_WORK = 400  # cost of finding the words of a text: multiplications per character
 NO_DETAILS = Details()
-INLINE_VALUES_MAX = 20_000  # values of a batch; for a larger batch, a thread decides even if the model is small
+INLINE_VALUES_MAX = 20_000  # maximum values of a batch on the event loop; larger batches need a thread
 KEPT_INLINE_MAX = 100  # maximum number of predictions that the event loop itself stores until their labels come
 WISHES = 500  # number of predictions for which label wishes are computed in one step of half a millisecond
 
 
 class Serving(Protocol):
-    """The parts of a serving model that predictions need."""
+    """The parts of a loaded model that predictions need."""
 
     predictions_served: int
 
@@ -60,7 +60,7 @@ class Serving(Protocol):
         """Pass the model itself to `question` between two changes, and return the result."""
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Return whether the server wants the label of each prediction."""
+        """Return whether the server asks for the label of each prediction."""
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
         """Store predictions that wait for their labels."""
@@ -73,7 +73,7 @@ class Predictions(NamedTuple):
     labels: None while no class is known.
     probabilities: the probability of the predicted class; None where unknown.
     scores: the score of each class, by name.
-    wishes: whether the server wants each label; None if the caller did not ask for this.
+    wishes: whether the server asks for each label; None if the caller did not ask for the wishes.
     of_classes: the probability of each class by name, None where unknown. The whole is None if the caller did not ask
     for probabilities.
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support

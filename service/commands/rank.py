@@ -26,7 +26,7 @@ async def make_ranking(
     labels: Sequence[Label | None],
     strategy: str,
 ) -> list[dict[str, Any]]:
-    """Return examples in the order in which a strategy wants their labels, each with |f(x)|.
+    """Return examples in the order in which a strategy would ask for their labels, each with |f(x)|.
 
     labels: known labels, which only the strategy gradient needs. Raise Invalid if one is missing.
     """

@@ -177,8 +177,8 @@ class _Taking:
     def _label_of_lease(
         self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None
     ) -> PlannedExample:
-        """Accept the label of an annotator who has or had a lease. The first label wins, or the majority of several
-        labels.
+        """Accept the label of an annotator who has or had a lease. The first label is learned. If the candidate needs
+        several labels, the majority is learned.
         """
         found = self.model.pool.find_lease(token)
         if found is None or candidate is None or found[0] is not candidate:

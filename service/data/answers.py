@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 """An answer in the form of JSON. A long list in an answer is a Parts object."""
 
 VALUES_MAX = 5_000
-"""Maximum number of numbers and texts that are made and written in one step, which takes some milliseconds. An answer
+"""Maximum number of numbers and texts that are made and written in one step, which takes a few milliseconds. An answer
 with more values counts as long.
 """
 LIST_MAX = 400

@@ -1,5 +1,5 @@
-"""Batches of examples as bytes. Clients with rows can send them instead of JSON; reading them takes a tenth of the
-time.
+"""Batches of examples as bytes. A client that has rows of numbers can send them as bytes instead of JSON. The server
+reads the bytes in a tenth of the time.
 
 A body is a frame (hinged/frames.py) of kind "batch". The frame has an array y (m,), which indexes the labels in the
 facts. For x, the frame has an array x (m, dim), or the arrays indptr, indices and values of m sparse rows. The facts
@@ -43,8 +43,10 @@ NONE = -1
 FLOATS = (np.float32, np.float64)
 INTEGERS = (np.int32, np.int64)
 ARRAYS_MAX = FACTS_MAX = 16
-"""Maximum number of arrays, and of facts, in a batch. No valid batch has so many, and so few can all be checked."""
-SHOWS = 50  # number of shows that are checked in one step: a millisecond
+"""Maximum number of arrays, and of facts, in a batch. A valid batch has fewer. Each array and each fact is checked, so
+the limit also bounds the time of the check.
+"""
+SHOWS = 50  # number of values of `show` that are checked in one step, which takes a millisecond
 SPARSE = ("indptr", "indices", "values")
 
 

@@ -91,7 +91,7 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
     was got and what is allowed.
 
     Features are scaled, with two exceptions: gamma is a number (which refers to unscaled x), or too many columns would
-    be centred. Candidates count for the warm-up. gamma "auto" becomes "scale".
+    be centred. Candidates count as examples of the warm-up. gamma "auto" becomes "scale".
     """
     configuration = _read(body)
     gamma, features = configuration.gamma, configuration.features

@@ -261,8 +261,8 @@ def check_show(show: Any, index: int) -> None:
 
 
 def _has_more_parts(show: Any, most: int) -> bool:
-    """Return whether a value has more than `most` parts and characters. Each takes at least a byte. The count stops at
-    `most`.
+    """Return whether a value has more than `most` parts and characters. Each part or character takes at least one byte.
+    The count stops at `most`.
     """
     left, found = [show], 0
     while left and found <= most:

@@ -28,7 +28,7 @@ ROWS = ("indptr", "indices", "values", "norms", "selves")
 
 _EMPTY = hashlib.blake2b(digest_size=16)
 
-NAMED_VALUES = 20  # number of numbers that a record counts for, at least
+NAMED_VALUES = 20  # a record counts as at least this many numbers
 
 Refit = Callable[["Inputs"], "Inputs"]
 """A function that converts a batch to the form that a model's kernel and precision need. The function raises ValueError

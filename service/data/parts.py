@@ -265,7 +265,7 @@ class Configuration(Part):
 
     @property
     def chooses(self) -> bool:
-        """Return whether the best of several calibrations gives the probabilities for three and more classes."""
+        """Return whether, with three or more classes, the best of several calibrations gives the probabilities."""
         return self.calibration == AUTO
 
     @property

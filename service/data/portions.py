@@ -23,10 +23,10 @@ from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
 PORTION = 50
-"""Number of examples of a parsed frame that are checked in one step. For 1 MiB, a step takes some milliseconds."""
+"""Number of examples of a parsed frame that are checked in one step. For 1 MiB, a step takes a few milliseconds."""
 PARTS_MAX = 100
-"""Maximum number of parts in an example, or in a row of numbers. No valid example has so many, and a problem can be
-reported for each of so few.
+"""Maximum number of parts in an example, or in a row of numbers. A valid example has fewer parts. A problem may be
+reported for each part, so the limit also bounds the time of a report.
 """
 ELEMENTS_MAX = 2**16
 """Maximum number of elements in a long array for which there is no other limit."""
@@ -128,8 +128,8 @@ def _check_parts(value: Any, place: str) -> None:
 
 @contextmanager
 def standing_at(begin: int) -> Iterator[None]:
-    """Raise errors about a portion with their places in the whole body. The portion starts at index `begin` of that
-    body.
+    """Correct the places in errors about a portion, so that the places refer to the whole body. The portion starts at
+    index `begin` of that body.
     """
     try:
         yield

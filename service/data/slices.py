@@ -23,7 +23,7 @@ SLICE_S = 0.002
 two yields. With a larger value, small requests wait longer.
 """
 SPAN_VALUES, SPAN_ROWS = 100_000, 500
-"""Amount of numbers, and of rows, that are processed between two yields, in a millisecond."""
+"""Maximum number of numbers, and of rows, that are processed between two yields. This takes about a millisecond."""
 FREED = 20
 """Number of objects that are freed between two yields. Each object may have 60 KB."""
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hinged.service.errors import Invalid
 
 DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
-"""How the text of a time must begin."""
+"""Pattern that matches the beginning of a time."""
 
 
 def milliseconds(text: str, place: str) -> float:

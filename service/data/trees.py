@@ -20,8 +20,8 @@ from hinged.service.data.slices import Slices
 from hinged.service.errors import Invalid
 
 SMALL_BYTES = 2**14
-"""Maximum size of a text that is parsed and checked in one step, in bytes. The maximum time is some milliseconds (for
-2,000 unknown names).
+"""Maximum size of a text that is parsed and checked in one step, in bytes. The step takes at most a few milliseconds
+(for 2,000 unknown names).
 """
 WINDOW_BYTES = 2**16
 """Number of bytes of a longer text that are parsed in one step: 0.3 ms for numbers, 2 ms for empty objects."""
@@ -31,7 +31,7 @@ NAMES_MAX = 2_000
 """Maximum number of names of an object in a long text. Reporting a problem takes 5 us per name."""
 DEPTH_MAX = 100
 TAKEN = 200
-"""Number of elements that are passed to `Take` at once: some hundred microseconds for small examples."""
+"""Number of elements that are passed to `Take` at once. Small examples take a few hundred microseconds."""
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 

@@ -35,7 +35,7 @@ class Coming:
         self.model = model
         self.added = set[str]()  # keys of the classes that the preceding events add
         self.learned = model.learned
-        self.held = 0  # number of examples in the preceding events; each may be a point
+        self.held = 0  # number of examples in the preceding events; each may become a point
 
     @property
     def classes(self) -> int:

@@ -2,12 +2,12 @@
 
 The algorithm is ADWIN2 of A. Bifet and R. Gavalda, Learning from Time-Changing Data with Adaptive Windowing, SDM 2007.
 This code has the constants of River's class, and makes the same decisions. The window is stored as buckets of 1, 2, 4,
-.. elements, with at most BUCKETS buckets of each size. When a size has one bucket more, its two oldest buckets merge
-into a bucket of twice the size. A bucket stores only the sum of its elements. The number of elements determines how
-many buckets of each size there are.
+.. elements, with at most five (BUCKETS) of each size. When there is a sixth bucket of a size, the two oldest buckets of
+this size merge into a bucket of twice the size. A bucket stores only the sum of its elements. The number of elements
+determines how many buckets of each size there are.
 
-Every CLOCK elements, each border between two buckets is tested. Let W be the window, of n elements with variance v. W
-is cut at a border if the means of its two parts W0 and W1 differ by more than
+After every 32 elements (CLOCK), each border between two buckets is tested. Let W be the window, of n elements with
+variance v. W is cut at a border if the means of its two parts W0 and W1 differ by more than
 
     `sqrt(2 v d / m) + 2 d / 3 m`,   `d = ln(2 ln(n) / DELTA)`,   `1 / m = 1 / (n0 - LEAST + 1) + 1 / (n1 - LEAST + 1)`
 

@@ -30,9 +30,10 @@ class Given:
 class Tallied:
     """The figures of an annotator.
 
-    predicted: answers to candidates for which the model had a prediction; as_predicted: answers that agree with this
-    prediction.
-    compared: candidates that other annotators labelled as well; agreed: candidates learned with this annotator's label.
+    predicted: number of answers to candidates for which the model had a prediction; as_predicted: number of these
+    answers that agree with the prediction.
+    compared: number of candidates that other annotators labelled as well; agreed: number of these candidates that were
+    learned with this annotator's label.
     """
 
     labelled: int = 0
@@ -45,7 +46,9 @@ class Tallied:
 
 
 class Annotators:
-    """The newest GIVEN_KEPT answers, and the figures of the ANNOTATORS_KEPT most recently active annotators."""
+    """The newest answers (at most GIVEN_KEPT), and the figures of the annotators who were active last (at most
+    ANNOTATORS_KEPT).
+    """
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, str], Given] = OrderedDict()  # by id and annotator, oldest first
@@ -97,7 +100,9 @@ class Annotators:
         tally.skipped = max(0, tally.skipped - 1)
 
     def correct(self, given: str, annotator: str | None, label: Label) -> None:
-        """Record that a learned example has a new label from one of its annotators; None: from somebody else."""
+        """Record that a learned example has a new label. annotator: the annotator who changed an answer, or None if
+        somebody else gave the label.
+        """
         answered = self._answers.get((given, annotator)) if annotator is not None else None
         if annotator is not None and answered is not None:
             answered.label = label

@@ -1,9 +1,10 @@
 """The learning curves of a model: its figures along its log, thinned as they grow, with marks at notable events.
 
-A micro-batch adds a point in two cases. Either the last point is at least a stride of examples away and PAUSE_MS old by
-the log's time, or it is a twentieth of all examples away. When a curve has POINTS_MAX points, every other point is
-removed and the stride doubles. A curve therefore has bounded memory and spans the whole life of its model. A curve
-costs only a few points per second, however fast examples come. Curves depend on the log alone.
+A micro-batch adds a point only if at least `stride` examples have come since the last point. In addition, either
+PAUSE_MS must have passed in the log's time, or a twentieth of all examples must have come since the last point. When a
+curve has POINTS_MAX points, every other point is removed and the stride doubles. A curve therefore has bounded memory
+and spans the whole life of its model. A curve costs only a few points per second, however fast examples come. Curves
+depend on the log alone.
 
 points: (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure is undefined or nothing was counted yet.
 """
@@ -27,7 +28,7 @@ Array = np.ndarray[Any, Any]
 # Curves are part of the state: if these constants are changed, old logs lead to different curves.
 POINTS_MAX = 512  # number of points at which every other point is removed
 PAUSE_MS = 200  # milliseconds between two points
-PART = 20  # a point is added in any case after a twentieth (1 / PART) of the examples
+PART = 20  # the pause does not matter once a twentieth (1 / PART) of all examples have come
 UNKNOWN = -1.0  # a placeholder: no figure of a curve is negative
 WHERE = ("position", "examples", "at_ms")
 FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap")

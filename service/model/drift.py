@@ -20,7 +20,7 @@ DETECTOR = "adwin"
 
 
 class Drift:
-    """Counts drifts, and knows the position of the last drift."""
+    """Counts drifts, and stores the number of the example at which the last drift was found."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -35,8 +35,8 @@ Part = tuple[Array, Array]
 """One part of a batch: decision values (m, K) from just before each example was learned, and predicted classes (m,)."""
 
 DROPPED_MAX = 2**16
-"""Maximum number of example numbers in a list of examples to drop, 8 bytes each. If the range is longer, only the
-numbers that the solver knows are listed.
+"""Maximum number of example numbers in a list of examples to drop, 8 bytes each. If the range is longer, the list
+contains only the numbers of examples in the solver.
 """
 
 Epoch: TypeAlias = "Callable[[], Iterator[ExamplesLearned]]"
@@ -139,7 +139,8 @@ class ModelLearner:
     def follow(self, event: ExamplesLearned) -> None:
         """Learn a batch that was read for a different learner. Count the predictions made just before each example.
 
-        Raise ValueError, before anything changes, if an example does not fit this kernel, or if there is no room.
+        Raise ValueError, before anything changes, if an example does not fit this kernel, or if the points would exceed
+        points_max.
         """
         event = event.with_inputs(self.rows(event.inputs))
         if len(event.ids) > self.room:
@@ -183,7 +184,7 @@ class ModelLearner:
         for event in events:
             keys = event.keys
             rows = self._encoded(self.rows(event.inputs))
-            # Dropped examples come back as long as there is room, unless they are too old.
+            # Learn dropped examples again while the solver has fewer than points_max points, unless they are too old.
             held = np.isin(keys, self.solver.keys())
             fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
             self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
@@ -210,7 +211,7 @@ class ModelLearner:
             self.solver.fade(factor)
 
     def _drop_from(self, left: Left) -> None:
-        """Drop the examples with these numbers. Of a long range, drop only the examples that the solver knows."""
+        """Drop the examples with these numbers. If the range is long, drop only examples in the solver."""
         self._wait_for_kernels()
         if len(left) <= DROPPED_MAX:
             self.solver.drop(np.arange(left.start, left.stop))

@@ -61,12 +61,12 @@ EXPOSED: Mapping[str, tuple[str, str]] = {
 
 
 class Prequential:
-    """Figures of all predictions whose labels have come, in total and by source. Also the calibration of the
+    """Figures of all predictions whose labels have arrived, in total and by source. Also the calibration of the
     predictions' probabilities.
     """
 
     def __init__(self, *, choosing: bool = True) -> None:
-        """choosing: whether the best of several calibrations gives the probabilities for three and more classes."""
+        """choosing: whether, with three or more classes, the best of several calibrations gives the probabilities."""
         self.classes = 0
         self.added = 0  # number of examples, with or without a prediction
         self.drift = Drift()
@@ -79,7 +79,7 @@ class Prequential:
         return self._tallies[ALL].seen
 
     def choose(self, *, choosing: bool) -> None:
-        """Set whether the best of several calibrations gives the probabilities for three and more classes."""
+        """Set whether, with three or more classes, the best of several calibrations gives the probabilities."""
         self._calibrations.choose(choosing=choosing)
 
     def add_class(self) -> None:
@@ -291,7 +291,7 @@ def balanced_accuracy(cells: Array) -> float:
 
 
 def cohen(cells: Array) -> float | None:
-    """Return Cohen's kappa: how far the accuracy exceeds chance. None if chance would always be right."""
+    """Return Cohen's kappa: how far the accuracy exceeds chance. None if a random prediction would always be right."""
     total = float(cells.sum())
     chance = float((cells.sum(axis=1) * cells.sum(axis=0)).sum()) / (total * total)
     return (accuracy(cells) - chance) / (1 - chance) if chance < 1 else None
@@ -309,7 +309,7 @@ def area(scores: Array, positive: Array) -> float:
 
 def auc(scores: Array, classes: Array) -> float | None:
     """Return the AUC of the single column in `scores` (K, n). With several columns, return the mean AUC of each present
-    class against the rest. None without a pair.
+    class against the rest. Return None if there is no pair.
 
     Scores that are NaN, because the column was added after the example, are left out.
     """

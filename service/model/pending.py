@@ -50,7 +50,7 @@ class Prediction:
 
 
 class Pending:
-    """At most `most` predictions by id. No prediction is older than `age_ms`."""
+    """Pending predictions by id. There are at most `most` predictions, and none is older than `age_ms`."""
 
     def __init__(self, most: int, age_ms: int) -> None:
         self.most = most

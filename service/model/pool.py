@@ -112,8 +112,8 @@ class Candidate:
         return not mine and len(held) + len(self.votes) < self._most(overlap)
 
     def _most(self, overlap: int) -> int:
-        """Return the maximum number of annotators for the candidate: one more than have answered, if their labels do
-        not decide yet.
+        """Return the maximum number of annotators for the candidate. If `overlap` labels do not decide, this is one
+        more than the number of labels so far.
         """
         return max(overlap, len(self.votes) + 1)
 
@@ -238,7 +238,9 @@ class Pool:
             self._asked.popitem(last=False)
 
     def skip(self, token: str, *, for_all: bool) -> None:
-        """Close a lease. Its annotator, or every annotator, is not asked about the candidate again."""
+        """Close a lease. Its annotator is not asked about the candidate again. With `for_all`, no annotator is asked
+        about the candidate.
+        """
         candidate, lease = self.lease(token)
         lease.closed = True
         lease.skipped = "all" if for_all else "me"

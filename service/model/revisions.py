@@ -1,4 +1,5 @@
-"""Revisions: when another program last changed its copy of an example. The model ignores older versions of the copy.
+"""Revisions: the times at which another program last changed its copies of examples. The model ignores older versions
+of a copy.
 
 The messages of that program may come late, twice, or again after a restart, in any order.
 """
@@ -24,7 +25,7 @@ REMOVED_MS = MS_MAX
 
 
 class Revisions:
-    """The newest revision of each of the REVISIONS_KEPT ids that changed last."""
+    """The newest revision of each id. Only the ids that changed last are kept, at most REVISIONS_KEPT."""
 
     def __init__(self) -> None:
         self._newest: OrderedDict[str, int] = OrderedDict()  # by id, in milliseconds since 1970, oldest first

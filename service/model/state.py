@@ -61,7 +61,7 @@ class State:
         self.at_ms = 0
         self.undone: list[tuple[int, int]] = []  # (to, at) of each rollback: no event between the two positions counts
         self.reads_back_at = 0  # position of the newest event that is applied by reading earlier events
-        self.floor = 0  # earlier states must not be rebuilt from the log: an example was forgotten here
+        self.floor = 0  # states before this position must not be rebuilt: an example was forgotten here
         self.learner = learner or ModelLearner(configuration, cache_bytes)
         self.shadows: dict[str, ModelLearner] = {}  # challengers, by name
         self.answers = FirstAnswers(answers_kept)

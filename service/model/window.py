@@ -17,7 +17,7 @@ Left: TypeAlias = range
 
 NONE: Left = range(0)
 FADES = 64  # fading steps per half-life of examples, for models without a configured step
-STEPS = 100  # minimum number of moves per window of examples, for models without a configured step
+STEPS = 100  # a window without a configured step moves at least this often within its own length
 GRAINS = 1_000  # number of different times within a window of seconds
 LN_2 = 0.6931471805599453
 HALF_LIVES_MAX = 64.0  # maximum number of half-lives in one step: after this many, nothing is left
@@ -26,8 +26,8 @@ MS_MAX = 253_402_300_799_999
 
 
 class Ages:
-    """Finds the examples that leave the window, each once. The result does not depend on how the stream is cut into
-    batches.
+    """Finds the examples that leave the window, and returns each only once. The result does not depend on how the
+    stream is cut into batches.
 
     With a half-life, examples leave after a number of half-lives. Until then, older examples have less and less weight.
     """
@@ -48,7 +48,7 @@ class Ages:
         self._grains: list[tuple[int, int, int]] = []
 
     def end_of_part(self, keys: Array, begin: int) -> int:
-        """Return where the part of a batch that starts at `begin` ends: at the next place where the window moves."""
+        """Return the end of the part of a batch that starts at `begin`. A part ends where the window moves."""
         if self._examples is None:
             return int(keys.size)
         strides = [self._stride] if self._half_life is None else [self._stride, self._step]

@@ -1,4 +1,4 @@
-"""Challengers on the page: shown at once, in a fixed place, with names that the server accepts."""
+"""The page shows challengers at once and in a fixed place, and accepts only names that the server accepts."""
 
 import itertools
 import re

@@ -28,7 +28,7 @@ def pool(client, n=80, name=None, **configuration):
 
 @pytest.fixture
 def ann(client, server, tab):
-    """The annotator ann at the first question of a new pool: (model, tab, page)."""
+    """Return (model, tab, page). The annotator ann sees the first question of a new pool."""
     model, one = pool(client), tab(server.url)
     return model, one, one.label(model, "ann")
 
@@ -184,7 +184,7 @@ def test_an_undone_skip_brings_its_question_back(client, ann, key):
     page.get_by_role("button", name="Undo").click()
     one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
     eventually(lambda: client.answers(model)["annotators"]["ann"]["skipped"] == 0)
-    page.keyboard.press("u")  # undoes the action before the skip, which was an answer
+    page.keyboard.press("u")  # undoes the answer that was given before the skip
     page.get_by_text("You answered spam").first.wait_for()
 
 

@@ -76,8 +76,8 @@ async def correct(model: str, example: str, request: Request) -> Response:
     ModelOperations.change_model, CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)
 )
 async def change_model(model: str, request: Request) -> Response:
-    """Change parts of a model's configuration: 200, or 202 with a job that retrains the model. The old state serves
-    until the job is done.
+    """Change parts of a model's configuration: 200, or 202 with a job that retrains the model. The old state stays in
+    use until the job is done.
     """
     registry = registry_of(request)
     worker = registry.get(model)
@@ -118,8 +118,8 @@ async def show_job(job: str, request: Request) -> Response:
 
 @group.serves(ModelOperations.certificate, CERTIFICATE)
 async def certificate(model: str, request: Request) -> Response:
-    """Report how good the solution is: its duality gap, how far it violates the optimality conditions, and what the
-    budget cost.
+    """Report how good the solution is: its duality gap, how far it violates the optimality conditions, and the weight
+    degradation that a budget has caused.
     """
     position, found = await registry_of(request).get(model).read(figures.certificate)
     return JSON({"model": model, "position": position, "certificate": found})

@@ -54,7 +54,9 @@ async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Ou
 
 
 def may_bring_x(context: Context, _: Raw) -> bool:
-    """Return whether the key may send an x. If so, only the examples of a body need to be checked."""
+    """Return whether the key may send an x. Bodies of such a key may be parsed together, because the parser need not
+    check the key.
+    """
     return context.key.plays("writer")
 
 

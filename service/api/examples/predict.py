@@ -55,9 +55,7 @@ async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | 
 
 
 def is_short(context: Context, body: Raw) -> bool:
-    """Return whether the answer to a small body is short. Each example in the body has a brace, and each class two
-    values.
-    """
+    """Return whether the answer to a small body is short. The estimate counts each brace in the body as an example."""
     size = answer_size(context.worker.published, WITH_ALL)
     # An example has at least eight characters; for most bodies this first estimate is enough.
     return len(body) * size <= 8 * VALUES_MAX or body.count(b"{") * size <= VALUES_MAX

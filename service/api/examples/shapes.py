@@ -19,7 +19,7 @@ EPOCHS_MAX = 100
 
 @with_config(STRICT)
 class FinishBody(TypedDict):
-    """How many epochs over the log precede the finishing step."""
+    """The number of epochs over the log before the finishing step."""
 
     epochs: NotRequired[Annotated[int, Field(ge=0, le=EPOCHS_MAX)]]
 

@@ -270,7 +270,9 @@ async def release(model: str, lease: str, request: Request) -> Response:
 
 @group.serves(LabelOperations.skip, SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True)
 async def skip(model: str, lease: str, request: Request) -> Response:
-    """Skip a leased candidate: this annotator (`me`) or every annotator (`all`) is not asked about it again."""
+    """Skip a leased candidate. With `me`, the server does not ask this annotator about it again. With `all`, the server
+    asks no annotator about it.
+    """
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, SKIP)

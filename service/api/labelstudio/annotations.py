@@ -68,7 +68,7 @@ class Inbox:
 
     def alone(self, model: str, annotation: Annotation) -> asyncio.Lock:
         """Return the lock to hold while this annotation is processed. The lock makes sure that the later of two changes
-        wins.
+        takes effect last.
         """
         return self._locks.setdefault((model, annotation.id), asyncio.Lock())
 
@@ -113,8 +113,8 @@ def _log_failure(task: asyncio.Task[list[str]]) -> None:
 
 
 async def take_in(worker: Worker, settings: Settings, inbox: Inbox, annotations: Iterable[Annotation]) -> list[str]:
-    """Learn, correct or forget annotations one by one, and return the outcomes. Skip annotations that have changed
-    since.
+    """Learn, correct or forget annotations one by one, and return the outcomes. Skip annotations of which a later
+    change is already known.
     """
     outcomes = []
     for annotation in annotations:

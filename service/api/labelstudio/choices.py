@@ -102,8 +102,8 @@ def chosen(result: Sequence[Mapping[str, Any]], control: Control | None) -> str 
 
 
 def label_of(choice: str, known: Sequence[Label]) -> Label:
-    """Return the label of a choice. The label is the text itself, unless the text names a number or boolean that the
-    model knows.
+    """Return the label of a choice. The label is the text itself, unless the text is the name of a number or boolean
+    among the model's classes.
     """
     if choice in [label for label in known if isinstance(label, str)]:
         return choice

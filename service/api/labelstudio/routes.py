@@ -58,7 +58,7 @@ group = Group("labelstudio", state={"labelstudio": Inbox})
 
 @group.serves(Operation("GET", "/labelstudio/models/{model}/health", role="reader", basic=True), HEALTH)
 async def labelstudio_health(model: str, request: Request) -> Response:
-    """Report that the model exists and is serving."""
+    """Report that the model exists and is ready."""
     registry_of(request).get(model)
     return JSON({"status": "UP", "model_class": "hinged"})
 

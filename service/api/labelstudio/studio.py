@@ -97,8 +97,8 @@ class Studio:
                     break
 
     def is_deleted(self, annotation: int) -> bool:
-        """Return whether the annotation does not exist. A 404 counts only with Label Studio's body, because a proxy may
-        answer 404 too.
+        """Return whether the annotation does not exist. A 404 counts only if its body comes from Label Studio, because
+        a proxy may answer 404, too.
         """
         path = f"/api/annotations/{annotation}/"
         status, body = self._get(path)

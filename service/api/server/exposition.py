@@ -35,7 +35,7 @@ from hinged.service.model.metrics import ALL, EXPOSED
 from hinged.service.store.times import BOUNDS_S, Seen, Times
 from hinged.version import __version__
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series to no use
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series without any benefit
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS")
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)

@@ -341,7 +341,7 @@ async def _ended(begun: Sequence[Begun]) -> list[Outcome]:
                     outcomes.append(error)
             else:
                 outcomes.append(each)
-    finally:  # if the client has left, nobody waits for the rest
+    finally:  # if the client has left, nobody waits for the other outcomes
         for each in begun[len(outcomes) :]:
             if isinstance(each, tuple):
                 each[0].cancel()

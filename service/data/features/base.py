@@ -32,7 +32,7 @@ class Features(Part):
     """The form of x in a model, as the model's configuration declares it.
 
     X: the type of an x in a body. ONE: parses a single x.
-    NEW: the features of a new model for the parts that its configuration leaves out. Features from a log, or features
+    NEW: the values of parts that the configuration of a new model leaves out. Features from a log, or features
     named in a change, have the defaults of the fields instead.
     IN_ROWS: whether x is a row of numbers. A client may send rows of numbers as bytes.
     """

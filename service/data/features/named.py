@@ -139,7 +139,7 @@ class NamedFeatures(RecordFeatures):
     def square_max(self) -> float:
         if not self.times and self.columns is None:
             return CLIP**2 * min(self.columns_max, FIELDS_MAX)
-        # The size of a number and a time. This size has been used since names can have a kind.
+        # Count a number and a time for each name, as every version has done since names can have a kind.
         of_name = max([Moments.SQUARE_MAX, *(KINDS[kind].SQUARE_MAX for kind in self.kinds.values())])
         # Strings with the same hash share a column.
         hashed = sum(KINDS[kind].SQUARE_MAX * names**2 for kind, names in self._hashing.items())

@@ -90,7 +90,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class RecordReader(Reader[Records]):
-    """A reader with the columns of one moment. Any thread may use it while a writer adds columns.
+    """A reader with the columns that exist when the reader is made. Any thread may use it while a writer adds columns.
 
     The reader shares the dictionaries and arrays of the writer. No entry of the dictionaries and arrays is ever changed
     or removed. Columns that the writer adds have indices of `width` or above, which the reader treats as unknown.

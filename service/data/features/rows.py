@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 WARMUP = 1000  # maximum number of examples in the warm-up
 CENTRED_MAX = 2**14  # maximum number of columns if they are centred, because centred columns are dense in every row
 CELL_CHARS_MAX = 2**18
-"""Maximum length of an x that is given as a text with JSON, in characters. Such an x is parsed in one step of 3 ms."""
+"""Maximum length of an x that is given as JSON text, in characters. Such an x is parsed in one step of 3 ms."""
 X_IS = 'x must be an array of numbers or {"indices": [...], "values": [...]}'
 
 # Refuse a body at its first wrong element: millions of errors would fill the memory.
@@ -63,7 +63,7 @@ XInRows = Numbers | SparseX
 class RowFeatures(Features):
     """The width of x, its usual form (both forms are accepted), and the scaling of its numbers.
 
-    Configurations from before scaling existed mean no scaling.
+    In a configuration from before scaling existed, features are not scaled.
     """
 
     model_config = ConfigDict(title="Features")

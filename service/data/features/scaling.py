@@ -25,12 +25,12 @@ from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, DENSE, PLAIN,
 Array = np.ndarray[Any, Any]
 
 PARTS = ("columns", "middle", "unit", "mean", "scale")
-SPREAD_MAX = 1e80  # for rows with a norm of at most NORM_MAX; for the Laplacian kernel the norm is |x|_1
+SPREAD_MAX = 1e80  # maximum spread of rows with norms up to NORM_MAX; the Laplacian kernel has the norm |x|_1
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleReader(Reader[Rows]):
-    """A reader with the scale of one moment, for any thread."""
+    """A reader with the scale that exists when the reader is made. Any thread may use the reader."""
 
     scale: Scale
 

@@ -2,15 +2,16 @@
 
 The first `warmup` records are observed. Then `freeze` fixes the columns:
 
-- A name with numbers gets a column with (value - mean) / standard deviation over the warm-up, clipped to -CLIP..CLIP.
-  An extreme value can therefore not outweigh the other fields.
-- A name with strings or booleans gets a column for each value, which is 1 if the record has that value.
-- A name with days and times (declared, or nearly all of its strings) gets the columns of moments.py. If the
-configuration
-  asks for the time since the previous example, its column is clipped to -SINCE_CLIP..SINCE_CLIP.
+- A name whose values are numbers gets a column with (value - mean) / standard deviation over the warm-up, clipped to
+  -CLIP..CLIP. An extreme value can therefore not outweigh the other fields.
+- A name whose values are strings or booleans gets a column for each value. The column is 1 if the record has that
+  value.
+- A name whose values are days and times gets the columns of moments.py. Such a name is declared, or nearly all its
+  strings are days and times. If the configuration asks for the time since the previous example, the column of this
+  time is clipped to -SINCE_CLIP..SINCE_CLIP.
 - A name whose strings nearly all differ (an identifier, a free text) gets no columns for its strings.
-- A name with values of several kinds gets the columns of each kind. A missing value has no entry, so a missing number
-  counts as the mean.
+- A name whose values are of several kinds gets the columns of each kind. A missing value has no entry, so a missing
+  number counts as the mean.
 - If all numbers of a name are equal, the scale is their absolute value, or 1 if they are 0.
 - If there are more than columns_max columns, the most frequent columns stay.
 - Texts (declared names) have hashed columns after all other columns, with fixed weights (texts.py).
@@ -21,7 +22,7 @@ this column has mean 0, and its scale is the absolute value of the first number.
 counted and ignored.
 
 `encode` adds columns and remembers the times for the next record, so only a model's worker may call it. Predictions use
-a `Reader`, which knows the columns that existed when the reader was made.
+a `Reader`, which contains the columns that existed when the reader was made.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ Array = np.ndarray[Any, Any]
 STAGE_MIN = 16
 MANY_SHARE = 0.5
 """If more than this share of examples, or of columns, are different values of one name, people get a warning."""
-SPREAD_MAX = 1e7  # for values within -CLIP..CLIP, in rows of at most FIELDS_MAX values
+SPREAD_MAX = 1e7  # maximum spread of rows of at most FIELDS_MAX values within -CLIP..CLIP
 
 
 class Vocabulary(Encoder[Records, Record]):
@@ -108,7 +109,7 @@ class Vocabulary(Encoder[Records, Record]):
         return [kind(self.said) for kind in KINDS.values()]
 
     def _take(self, kinds: Sequence[ColumnKind]) -> None:
-        """Use these kinds of columns. Each kind knows its names."""
+        """Use these kinds of columns. Each kind contains the names of this kind."""
         self._kinds = kinds
         self._kind_of = {name: k for k in kinds if not isinstance(k, Categories) for name in k.names}
         self._hashing = [kind for kind in kinds if kind.WIDTH and kind.names]

@@ -28,8 +28,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of applying an event. For a learned batch, the result has the class numbers and scores from just
-    before each example.
+    """The result of applying an event. For a learned batch, the result contains the class numbers and scores that were
+    predicted just before each example was learned.
 
     drifted: whether a drift was found while the event was applied.
     """
@@ -44,7 +44,7 @@ NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
 class Redacted(NamedTuple):
-    """The replacement for an event in the log whose examples were forgotten. `event` is the new event, or None for an
+    """The replacement for a logged event that contains forgotten examples. `event` is the new event, or None for an
     `erased` event.
 
     ids: the ids of the forgotten examples under which the store finds the event.
@@ -161,8 +161,8 @@ class NamesNoExample(ModelEvent):
 
 
 class ErasedWhole(ModelEvent):
-    """An event about examples that is erased as a whole. Once an event with a whole state follows, nobody reads the
-    erased event.
+    """An event that may contain facts about forgotten examples. When any example of the model is forgotten, such an
+    event is replaced by an `erased` event. A later event contains the whole state, so nobody needs the replaced event.
     """
 
     __slots__ = ()

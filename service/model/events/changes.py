@@ -30,7 +30,7 @@ class _Change(Facts):
 
 @dataclass(frozen=True, slots=True)
 class ExampleForgotten(_Change, NamesNoExample):
-    """An example was forgotten. mark: the keyed hash of its id (tombstones.py). salt: the key of the first mark.
+    """An example was forgotten. mark: the keyed hash of its id (tombstones.py). salt: the key of this hash.
 
     number: the number of the example. None if the example was never learned.
     """

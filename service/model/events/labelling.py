@@ -225,7 +225,9 @@ class LeaseReleased(_OfLease):
 
 @dataclass(frozen=True, slots=True)
 class LeaseSkipped(_OfLease):
-    """A lease was skipped. Its annotator, or every annotator, is not asked about the candidate again."""
+    """A lease was skipped. The server does not ask its annotator about the candidate again; with `for_all`, it asks no
+    annotator.
+    """
 
     KIND: ClassVar[str] = "skipped"
     token: str

@@ -48,8 +48,8 @@ class ClassAdded(Facts, NamesNoExample):
         return encode(self.KIND, {"label": self.label}, {})
 
     def admit(self, coming: Coming) -> None:
-        """Refuse a known label, a label for which there is no room, and a label whose weight times C is not a valid
-        bound.
+        """Refuse a known label, any label if the model has CLASSES_MAX classes, and a label whose weight times C is not
+        a valid bound.
         """
         key, model = label_key(self.label), coming.model
         if model.labels.number(self.label) is not None or key in coming.added or coming.classes >= CLASSES_MAX:
@@ -79,8 +79,10 @@ class ExamplesLearned(ModelEvent):
     contents: m times 16 bytes that identify the example's x and y.
     sources: (m,) uint8, how each label was obtained (metrics.py).
     numbers: (m,) int64, the numbers of the remaining examples, if some examples were forgotten.
-    annotators: (m,) the annotator who answered a question with the example, None for nobody. Empty if all are None.
-    votes: (m,) the label of each annotator, if several were asked. Empty if no example has several annotators.
+    annotators: (m,) for each example, the annotator whose answer to a question gave the label, or None. Empty if all
+    are None.
+    votes: (m,) for each example, the label that each annotator gave, if several were asked. Empty if no example has
+    several annotators.
     """
 
     KIND: ClassVar[str] = "learned"

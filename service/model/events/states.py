@@ -101,14 +101,14 @@ class _Whole(ModelEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelImported(_Whole, _First):
-    """A model begins with the exported state of another model. ids: the ids of the examples that the state knows."""
+    """A model begins with the exported state of another model. ids: the ids of the examples that occur in the state."""
 
     KIND: ClassVar[str] = "imported"
     ids: tuple[str, ...] = ()  # the state contains these ids, too
 
     @property
     def given_ids(self) -> tuple[str, ...]:
-        """Return the ids of the examples that the state knows."""
+        """Return the ids of the examples that occur in the state."""
         return self.ids
 
     @classmethod
@@ -218,8 +218,8 @@ class EventSetAside(Facts, NamesNoExample):
 
 @dataclass(frozen=True, slots=True)
 class EventErased(_First, Facts, NamesNoExample):
-    """The replacement of an event about forgotten examples. A later `swapped` event has its effects, without those
-    examples.
+    """The replacement of an event about forgotten examples. A later `swapped` event contains the effects of the
+    original event, without the forgotten examples.
     """
 
     KIND: ClassVar[str] = "erased"

@@ -1,16 +1,15 @@
 // The annotator's own answers, which the annotator can change or forget, and the figures of all annotators. Only a
 // writer may forget an answer that other annotators also gave, or an answer under a name that differs from the key's
 // name.
-// answer if other annotators answered the same example, or if the annotator's key has a different name.
 
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path, who } from "./api.js";
 import { announce, count, forgotten, Name, percent, Problem, usePolled } from "./parts.js";
 
-const PAIRS = 10; // maximum number of pairs of annotators shown; those with the most common examples come first
+const PAIRS = 10; // maximum number of pairs of annotators shown; the pairs that share the most examples come first
 
-// Of the annotator's labels for examples that another annotator also labelled, the share that agrees. It is null if
-// there is no such label. Both settled and unsettled candidates count.
+// The share of agreeing labels among the annotator's labels for examples that another annotator also labelled. The
+// share is null if there is no such label. Both settled and unsettled candidates count.
 function agreementOf(name, pairs) {
   const own = pairs.filter((pair) => pair.annotators.includes(name)), n = own.reduce((sum, pair) => sum + pair.examples, 0);
   return n ? own.reduce((sum, pair) => sum + pair.same, 0) / n : null;

@@ -1,4 +1,5 @@
-// The labelling view. The view shows one question at a time, which one key answers, and the effect of the answers.
+// The labelling view. The view shows one question at a time and the effect of the answers. The annotator answers a
+// question with one key.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, insist, path, who } from "./api.js";
@@ -40,7 +41,7 @@ function Work({ model, annotator, leave }) {
   const [job, setJob] = useState(null); // the job that retrains the model with a changed answer
   const [open, setOpen] = useState({}); // the unfolded parts, each with the id of its question
   const [changes, setChanges] = useState(0); // number of answers and changes; a new number makes the lists load again
-  const changing = useRef(Promise.resolve()); // resolves when the last change was sent; changes are sent in turn
+  const changing = useRef(Promise.resolve()); // resolves when the last change was sent; changes are sent one after the other
   const mine = useRef(new Set()), before = useRef(null); // ids of questions answered since the page was opened; number of earlier answers
   const acts = useRef(0); // number of actions; the result of an earlier action must not hide a later message
   const questions = useRef(null), usual = useRef(new Usual()), field = useRef();

@@ -103,5 +103,5 @@ def test_only_disk_py_renames_files_that_must_survive_a_loss_of_power():
                 a_text = name == "replace" and (len(node.args) != 1 or node.keywords)
                 if (of, name) in OF_A_MODULE or (name in OF_A_PATH and not a_text):
                     found.append(str(path.relative_to(ROOT)))
-    # A file of the cache need not survive: if it is damaged, it is compiled again.
+    # A file of the compile cache may be lost: solvers/jit/cache.py compiles a damaged file again.
     assert found == ["hinged/disk.py", "solvers/jit/cache.py"]

@@ -178,7 +178,7 @@ def test_sparse_features_have_the_larger_dim_of_both_files(learner, run, tmp_pat
 
 def test_an_existing_model_must_match_the_file_and_the_given_options(learner, run, table, tmp_path):
     run(table, label="y", C=1.0, gamma=0.25, parts=(("seed", 3),))
-    run(table, label="y", kernel="linear")  # the command line does not give it: it is a default, which need not match
+    run(table, label="y", kernel="linear")  # the command line gives no kernel, so this default need not match
     for options, name in (
         ({"C": 9.0}, "C"),
         ({"gamma": 0.5}, "gamma"),

@@ -42,7 +42,7 @@ def test_rows_are_learned_and_predicted_like_the_same_numbers_in_json(ask, clien
     assert found["results"] == told
     assert [type(r["prediction"]) for r in found["results"]] == [type(r["prediction"]) for r in told]
     assert client.predict_rows(as_bytes.name, form(X))["results"] == as_json.predict(*X.tolist())
-    # The same examples are duplicates in either form.
+    # An example as bytes is a duplicate of the same example as JSON.
     assert [r["duplicate"] for r in client.learn_rows(as_bytes.name, form(X), LABELS, ids)["results"]] == [True] * 4
     assert as_bytes.learn(example(X[0].tolist(), "sun", "id-0"))[0]["duplicate"]
 

@@ -1,4 +1,4 @@
-"""Every kind of column: predicting a file at once equals predicting its rows one by one."""
+"""For every kind of column, one request for a whole file predicts it as well as one request per row."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.server
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300
-NOISE = 0.08  # three standard errors of two shares of 300 rows, plus the effect of 300 more examples
+NOISE = 0.08  # maximum difference: three standard errors for 300 rows, and the effect of 300 examples
 
 
 def moment(k):
@@ -19,7 +19,7 @@ def moment(k):
 
 
 def gone(rng, k):
-    """Return times in ascending order, with gaps of seconds to hours."""
+    """Return times in ascending order. The gaps between them range from seconds to hours."""
     return START + timedelta(minutes=37 * k + rng.random() * 30)
 
 

@@ -156,7 +156,7 @@ def test_after_a_second_lease_the_first_label_wins_and_the_other_is_a_duplicate(
     (second,) = label(model, {"id": "c0", "y": "right", "lease": late["lease"]}).json()["results"]
     assert (first["duplicate"], second["duplicate"]) == (False, True)
     assert model.figures()["examples"] == 11
-    refusal(label(model, {"id": "c0", "y": "right"}), 409, "conflict")  # without a lease it is a contradiction
+    refusal(label(model, {"id": "c0", "y": "right"}), 409, "conflict")  # the labels contradict each other
 
 
 def test_a_released_candidate_is_asked_again_but_not_of_an_annotator_who_skipped_it(model):

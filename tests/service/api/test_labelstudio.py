@@ -111,7 +111,7 @@ class Studio:
 
 @pytest.fixture
 def model(ask):
-    """A model that knows on which side of the boundary a point lies."""
+    """A model that has learned on which side of the boundary a point lies."""
     return taught(ask, kernel=LINEAR)
 
 

@@ -29,7 +29,7 @@ def test_a_late_label_is_learned_and_counts_with_the_earlier_prediction(ask):
     assert result["score"] == predicted["scores"]["right"]
     after = model.figures()["metrics"]
     assert after["predicted"] == before["predicted"] + 1
-    assert after["accuracy"] < before["accuracy"]  # the prediction from before the label counts, and it was wrong
+    assert after["accuracy"] < before["accuracy"]  # the first prediction counts, and it was wrong
     (again,) = label(model, {"id": "late", "y": "left"}).json()["results"]
     assert again["duplicate"]
     refusal(label(model, {"id": "late", "y": "right"}), 409, "conflict")

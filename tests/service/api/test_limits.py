@@ -196,7 +196,7 @@ def test_a_model_full_of_points_is_507_until_it_is_finished(ask):
     error = refusal(model.try_learn(*more), 507, "model_full")
     assert f"holds {before['points']} points, of at most points_max = 60" in error["message"]
     assert model.figures() == before
-    assert all(result["duplicate"] for result in model.learn(*stream))  # known examples need no room
+    assert all(result["duplicate"] for result in model.learn(*stream))  # repeated examples add no points
     assert model.finish()["points"] < before["points"]
     model.learn(*more)
     ask("DELETE", model.path)

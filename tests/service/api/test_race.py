@@ -1,4 +1,6 @@
-"""A model with a race, over HTTP: its description, the solver of a body that names none, and how to keep the winner."""
+"""A model with a race, over HTTP: its description, the solver of a model whose body names no solver, and how to keep
+the winner.
+"""
 
 import math
 import random

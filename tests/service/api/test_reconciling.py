@@ -143,7 +143,7 @@ def test_annotations_that_move_between_pages_are_learned_and_counted_once(projec
 
     project.studio.answer = answer
     try:
-        project.reconcile(learned=150)  # a webhook will report that the annotation was deleted since
+        project.reconcile(learned=150)  # the annotation was deleted meanwhile, which a webhook will report
     finally:
         project.studio.answer = whole
     assert project.labels().keys() == set(numbers)
@@ -256,7 +256,7 @@ def test_a_second_request_waits_for_the_first(project):
         eventually(lambda: len(project.studio.asked) > asked)
         project.studio.hold.set()
         answers = [future.result().json()["outcomes"] for future in found]
-    assert [answer["learned"] for answer in answers] in ([1, 1], [1, 0], [0, 1])  # from one run, or from two in turn
+    assert [answer["learned"] for answer in answers] in ([1, 1], [1, 0], [0, 1])  # from one run, or from two runs
     assert len(project.labels()) == 1
 
 

@@ -61,7 +61,7 @@ def test_rows_as_json_as_bytes_and_as_tensors_are_equal(ask, server):
     answer = ask("POST", f"/v2{json_model.path}/infer", json={"inputs": [tensor]})
     outputs = {output["name"]: output["data"] for output in answer.json()["outputs"]}
     assert outputs["prediction"] == [result["prediction"] for result in as_bytes]
-    # The sparse spelling of the same numbers is equal.
+    # The same numbers in sparse form give equal predictions.
     spelled = [{"indices": [3, 1, 0, 2], "values": [x[3], x[1], x[0], x[2]]} for x in X.tolist()]
     assert json_model.predict(*spelled) == as_bytes
 

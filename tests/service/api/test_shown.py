@@ -1,4 +1,4 @@
-"""A candidate's `show` is stored with the candidate, returned with its question, removed with it, and never a
+"""A candidate's `show` is stored with the candidate, returned with its question, and removed with it. It is never a
 feature.
 """
 

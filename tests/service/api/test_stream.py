@@ -182,7 +182,7 @@ def test_a_client_that_does_not_read_is_held_up_and_goes_on_later(tmp_path):
                         await one.send(json.dumps(asked) + blanks)
 
                 sending = asyncio.create_task(send())
-                assert await stopped() < 0.6 * frames * each  # the buffers are full, and no process grows
+                assert await stopped() < 0.6 * frames * each  # the buffers are full, and memory use no longer grows
                 assert not sending.done()
                 for k in range(frames):
                     answer = granted(json.loads(await one.recv()))

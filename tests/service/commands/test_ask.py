@@ -256,7 +256,7 @@ def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
         expected = min(budget, explore * budget + (1 - explore * budget) * share)
         assert wanted.mean() <= budget * 1.08 + 0.002
         assert wanted.mean() == pytest.approx(expected, rel=0.1)
-        # The reported probability is the true probability of being wanted.
+        # The reported probability is the true probability that a label is wanted.
         told = np.array([w.probability for w in wishes])
         assert wanted[inside].mean() == pytest.approx(told[inside].mean(), abs=0.02)
         assert wanted[~inside].mean() == pytest.approx(told[~inside].mean(), abs=0.02)

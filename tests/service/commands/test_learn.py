@@ -33,7 +33,7 @@ requests = st.lists(st.lists(st.tuples(ids, points, labels), min_size=1, max_siz
 
 
 async def settled(worker):
-    """Return a model that knows ids in every possible way."""
+    """Return a model with ids of every possible status."""
     first = [(f"old-{k}", [k / 50, 0.5], "ab"[k % 2]) for k in range(50)]
     for at in range(0, 50, 10):
         await worker.learn(learning(worker.model, first[at : at + 10]))

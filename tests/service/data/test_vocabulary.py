@@ -86,7 +86,7 @@ def test_a_name_whose_values_nearly_all_differ_gets_a_warning():
     assert vocabulary.warnings(1000) == []  # by then they are categories
     full = taught([{"id": f"u{n}"} for n in range(100)], columns_max=80)
     full.encode([{"id": f"later {n}"} for n in range(1000)])
-    assert "'id'" in "".join(full.warnings(10_000))  # no column is left by which to notice it
+    assert "'id'" in "".join(full.warnings(10_000))  # no column is free, so later values are not counted
 
 
 def test_if_the_warm_up_shows_too_many_columns_the_most_frequent_stay():

@@ -67,8 +67,8 @@ def test_the_time_since_counts_from_the_example_learned_before():
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:03Z"}, {"when": "2026-05-01T12:00:10Z"}])) == [1, 1.5]
     reader = vocabulary.reader()
     asked = [{"when": "2026-05-01T14:00:25+02:00"}] * 2
-    assert since(reader.encode(asked)) == [2, 2]  # each time since counts from the newest learned record
-    assert since(reader.read(asked)[0]) == [2, 0]  # each time since counts from the row before
+    assert since(reader.encode(asked)) == [2, 2]  # the column `since` counts from the newest learned record
+    assert since(reader.read(asked)[0]) == [2, 0]  # the column `since` counts from the row before
     assert since(reader.read(asked)[0]) == [2, 0]
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:09Z"}])) == []  # this record came late
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:25Z"}])) == [2]
@@ -197,7 +197,7 @@ def test_models_that_do_not_look_for_identifiers_treat_all_strings_as_categories
 @settings(deadline=None, max_examples=30)
 @given(st.data(), st.integers(45, 70), st.integers(1, 90))
 def test_left_out_names_do_not_depend_on_batches_and_survive_save_and_load(data, warmup, columns_max):
-    """Streams whose names have any share of different strings."""
+    """In the streams, any share of a name's strings may be different."""
     spans = {name: data.draw(st.integers(1, 100)) for name in "abc"}
     records = [{name: f"{n % span}" for name, span in spans.items()} | {"n": n} for n in range(80)]
     at = data.draw(st.integers(0, 80))
@@ -249,7 +249,7 @@ TIMED = st.lists(
     st.lists(MOMENTS, min_size=3, max_size=20), TIMED, st.sampled_from([(), ("when",), ("when", "then")]), st.booleans()
 )
 def test_a_request_is_predicted_as_if_its_examples_were_learned_in_order(seen, asked, since, ordered):
-    """Records with known columns, and with times in any order or in ascending order."""
+    """The records have known columns. Their times are in any order, or in ascending order."""
     records = [{"a": r, "then": when, "when": when} for r, when in enumerate(sorted(seen))]
     vocabulary = Vocabulary(len(records), 100, found=["time"], since=since)
     vocabulary.observe(records)

@@ -294,7 +294,7 @@ def test_predictions_from_before_a_class_was_added_count_with_their_own_classes(
     assert {k: b[k] for k in AGREEMENT} == {k: a[k] for k in AGREEMENT}
     assert b["auc"] == pytest.approx(a["auc"])
     assert b["log_loss"] == pytest.approx(a["log_loss"], rel=0.05)
-    # A class that the prediction did not know has no probability.
+    # A class that was added after the prediction has no probability.
     p = late.calibration().classes(np.array([[0.1]]))[0]
     late.add(np.array([[0.1]]), np.array([1]), np.array([2]), np.zeros(1, np.uint8))
     log_loss, brier = late.state()["all.losses"][400]

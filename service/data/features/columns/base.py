@@ -22,7 +22,7 @@ from hinged.solvers.estimators.scaling import CLIP
 Array = np.ndarray[Any, Any]
 
 Aspect: TypeAlias = tuple[str, ...]
-"""An aspect of a string that has its own column, for strings that are more than categories."""
+"""An aspect of a string, such as the time of day of a moment. Each aspect has its own column."""
 
 Value: TypeAlias = str | bool | Aspect | None
 """The meaning of a column of a name. The meaning is a string, a boolean, or an aspect of the name's strings. None means
@@ -41,8 +41,8 @@ class Measure(NamedTuple):
 
     standardised: whether the warm-up scales the numbers to mean 0 and deviation 1.
     limit: the numbers are clipped to -limit..limit.
-    follows: whether an example may leave no trace in the column. Such a column is forgotten together with the last
-    other column of its name.
+    follows: whether an example with this name may have no number in the column. Such a column is forgotten when its
+    name has no other column left.
     """
 
     standardised: bool
@@ -120,7 +120,7 @@ class ColumnKind(ABC):
 
     @property
     def known(self) -> int:
-        """Return how many of the WIDTH columns occurred in the warm-up."""
+        """Return how many of the hashed columns occurred in the warm-up."""
         return 0
 
     # -- the warm-up ----------------------------------------------------------------------------------------------

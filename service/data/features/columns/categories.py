@@ -12,8 +12,8 @@ from hinged.service.data.features.columns.base import ColumnKind, Said, Strings,
 from hinged.service.data.features.records import NAME_CHARS_MAX, Record
 from hinged.solvers.core.states import StateReader
 
-UNIQUE_MIN = 50  # number of different strings; a name with fewer always has categories, even if all its strings differ
-UNIQUE_SHARE = 0.9  # share of different strings from which the strings of a name count as identifiers
+UNIQUE_MIN = 50  # minimum number of different strings of an identifier; a name with fewer has categories
+UNIQUE_SHARE = 0.9  # minimum share of different strings at which the strings of a name count as identifiers
 NAMES_SHOWN = 100
 
 

@@ -38,7 +38,7 @@ SINCE_CLIP = 2.0
 Other numbers are clipped at 5. If this limit were 5 too, any gap longer than all learned gaps would place a point far
 from all other points. An RBF machine would then give the same prediction for every x that comes a day later."""
 TIMES_SHARE = 0.95  # a name has times if at least this share of its strings are moments
-UNIT_S = 1.0  # a time since in seconds is linear below this unit, and logarithmic above it
+UNIT_S = 1.0  # seconds; the scale of the time since the previous example is linear below, logarithmic above
 
 _FORM = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
@@ -113,7 +113,7 @@ class Moments(ColumnKind):
     def __init__(self, said: Said) -> None:
         super().__init__(said)
         self._since = said.since
-        # Before `since` existed, all names of times had the column, and its numbers were learned clipped.
+        # Before `since` existed, all names of times had this column, and models learned its clipped numbers.
         self.clipped = said.since is None
 
     def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:

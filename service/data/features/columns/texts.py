@@ -95,7 +95,7 @@ def even(buckets: int) -> Weights:
 
 
 def weights_of(texts: Iterable[Counter[int]], buckets: int) -> Weights:
-    """Return the weights that result from these texts. Each text is given as its `counts_of`."""
+    """Return the weights that result from these texts. Each text is given as its result of `counts_of`."""
     within: Counter[int] = Counter()
     n = 0
     for counts in texts:
