@@ -26,12 +26,12 @@ from hinged.service.peers.ring import Ring
 log = logging.getLogger(__name__)
 
 HAS_IDS, NONE = b'"id"', b""
-"""HAS_IDS: bytes that show that a replica cannot answer a body. A prediction with an id waits for its label, and only
-the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
+"""HAS_IDS: if a body contains these bytes, a replica cannot answer it. A prediction with an id waits for its label, and
+only the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
 
 
 class State:
-    """The part of `app.state` that routes use, with replicas as the registry."""
+    """The part of `app.state` that routes use. Its registry contains replicas."""
 
     def __init__(self, registry: Followed, access: Access) -> None:
         self.registry = registry
@@ -90,7 +90,7 @@ class Front:
         try:
             status = await self._answer(route, Request(scope, watched), send)
         except ServiceError as error:
-            if watched.cut_off:  # the client has gone, or is too slow
+            if watched.cut_off:  # the client has disconnected, or is too slow
                 await error_response(error, scope["path"])(scope, receive, send)
             else:
                 await hand_on(channel, scope, receive, send)
@@ -140,7 +140,7 @@ def _answered_by_a_replica(scope: Scope) -> Found | None:
 
 
 async def hand_on(channel: Channel, scope: Scope, receive: Receive, send: Send) -> None:
-    """Hand the connection to the owner, or answer that the owner is away."""
+    """Hand the connection over to the owner, or answer that the owner cannot be reached."""
     try:
         await scope[CONNECTION].hand_on(channel)
     except Unavailable as error:

@@ -38,7 +38,9 @@ class Together:
     """ASGI middleware in front of Front."""
 
     def __init__(self, front: ASGIApp, app: ASGIApp, number: int, others: Mapping[int, Path]) -> None:
-        """front: gets all other requests. app: answers for this process only. `others`: sockets of the other processes,
+        """Take the applications and the sockets.
+
+        front: gets all other requests. app: answers for this process only. `others`: sockets of the other processes,
         by number.
         """
         self._front = front
