@@ -30,7 +30,7 @@ class Holds(Collector):
 
     def __init__(self) -> None:
         self._times = Times(BOUNDS_S)
-        self._longest = [0.0, 0.0]  # longest hold of the last span, and of the present span
+        self._longest = [0.0, 0.0]  # longest hold of the last span, and of the current span
         self._span_ends = self._looked = self._computed = 0.0
         self._timer: asyncio.TimerHandle | None = None
 

@@ -87,14 +87,14 @@ class Shortcut:
     def open(self, find: Find, begin: Begin, here: Callable[[str], bool]) -> None:
         """Open the shortcut, with a function that finds routes and a function that begins operations.
 
-        here: returns whether this server certainly has a model.
+        here: returns whether this server certainly owns a model.
         """
         self._find, self._begin, self._here = find, begin, here
         self._known = lru_cache(URLS_KEPT)(self._lead)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
-        """Return the target of a POST; None for the usual path, which may give the unchanged request to
-        another server.
+        """Return the target of a POST; None if the POST takes the usual path, which may hand the unchanged request over
+        to another server.
         """
         found = self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
         return found if found is not None and self._here(found.model) else None
@@ -170,7 +170,7 @@ class Asked:
         self._key = key
 
     def answer(self, outcome: Outcome) -> None:
-        """Send the outcome, unless the client has gone, and count the request."""
+        """Send the outcome, unless the client has disconnected, and count the request."""
         way, edge, connection = self._way, self._edge, self._connection
         try:
             status, headers, body = written(outcome, way.path)

@@ -33,7 +33,7 @@ COLLECTED_YOUNG = 3
 a scan takes 5 ms."""
 SWITCH_S = 0.0002
 """Seconds that a Python thread may keep the event loop waiting; default 0.005. A prediction waits about three times.
-With a smaller value, the more frequent switches cost as much as they gain."""
+With a smaller value, threads switch more often, which costs as much time as it gains."""
 
 PROCESS_ENDS_S = 10.0
 """Seconds that a process may take to notice that its server was killed."""

@@ -54,7 +54,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         cast("CoalescingTransport", transport).more_comes = lambda: True
 
     def data_received(self, data: bytes) -> None:
-        """Handle everything before a fault, then the fault, if there is one."""
+        """Handle the valid data first, then the first fault, if there is one."""
         if self.transport.is_closing():
             return
         self.conn.receive_data(data)

@@ -69,7 +69,7 @@ class Actor:
 
     @property
     def model(self) -> Model:
-        """Return the model in its present state. Only code that `ask` runs sees it between two changes."""
+        """Return the model in its current state, perhaps half changed. Use `ask` to read it between two changes."""
         return self.journal.model
 
     @property
@@ -126,7 +126,7 @@ class Actor:
     async def stop(self, *, keep_snapshot: bool, why: str | None) -> None:
         """Refuse new work, do the queued work, save a snapshot.
 
-        why: the reason that later requests get; None for the usual reason.
+        why: the reason given to later requests; None for the usual reason.
         """
         self._stopping = True
         self._leaving = why
@@ -220,7 +220,7 @@ class Actor:
         self.unlogged.limit(self.model.configuration.labels.pending_max)
 
     def let_go(self) -> None:
-        """Release callers that would wait for ever."""
+        """Release callers that would otherwise wait for ever."""
 
     # -- failure and recovery ----------------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Actor:
                     await asyncio.wait_for(self._wake.wait(), patience.after(error))
             except GivenUp:
                 return
-            except BaseException:  # the model stays as it was at the failure
+            except BaseException:  # the model keeps the state that it had at the failure
                 log.exception("the state of model %s cannot be read", self.name)
                 return
             else:

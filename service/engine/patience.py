@@ -1,4 +1,4 @@
-"""Wait for a store that is away: the model asks again after each wait, and the waits double."""
+"""Wait for a store that cannot be reached. The model asks again after each wait, and each wait is twice as long."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ NOT_KEPT = (ServiceError, Damaged, KeyError)
 
 
 class Snapshots:
-    """Takes the snapshots of one model, at most one at a time. Callers pass the model in its present state.
+    """Takes the snapshots of one model, at most one at a time. Callers pass the model in its current state.
 
     tell: called with the position of each saved snapshot, on the thread that wrote the snapshot. log_is_read: whether
     the log must not be trimmed now.

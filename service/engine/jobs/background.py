@@ -45,14 +45,14 @@ class JobHost(Protocol):
 
     @property
     def model(self) -> Model:
-        """Return the model in its present state."""
+        """Return the model in its current state."""
 
     @property
     def stopped(self) -> bool:
         """Return whether the worker takes no more work."""
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Ask the model a question between two changes."""
+        """Return the model's answer to a question, which is asked between two changes of the model."""
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
         """Do a step of a job before all other waiting work; return its answer."""
@@ -62,7 +62,7 @@ class JobHost(Protocol):
 
 
 class Shared:
-    """Resources that all models of a server share: places for retraining, and purges of the store."""
+    """Resources that all models of a server share: slots for retraining, and purges of the store."""
 
     def __init__(self, store: Store, retrainings: int = 1) -> None:
         self.places = asyncio.Semaphore(retrainings)
@@ -71,7 +71,7 @@ class Shared:
 
     @asynccontextmanager
     async def turn(self, retraining: Retraining) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block. One place is reserved for urgent retraining."""
+        """Wait for a free slot and occupy it during the block. One slot is reserved for urgent retraining."""
         async with AsyncExitStack() as held:
             if not retraining.urgent:
                 await held.enter_async_context(self._patient)
@@ -101,7 +101,7 @@ class JobRunner:
         return {job.at for job in self._owner.model.jobs.running()}
 
     def figures(self, at: int) -> dict[str, Any]:
-        """Return the figures of a job. Raise NotFound if there is no such job, or it ended long ago."""
+        """Return the description of a job. Raise NotFound if there is no such job, or it ended long ago."""
         job = self._owner.model.jobs.find(at)
         if job is None:
             raise NotFound(f"model {self._history.name} has no job {at}, or it ended long ago")
@@ -244,12 +244,13 @@ class JobRunner:
     def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
         """Return whether the retraining has learned at least twice as many events as arrived.
 
-        The comparison begins where the retraining was at `reached`, `behind` events before the model's position.
+        The comparison begins at position `reached` of the retraining. There it was `behind` events before the model's
+        position.
         """
         came = self._owner.model.position - reached - behind
         return 2 * came <= retraining.position - reached
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
-        self._step.add_done_callback(lambda step: step.cancelled() or step.exception())  # the caller may be gone
+        self._step.add_done_callback(lambda step: step.cancelled() or step.exception())  # the caller may have ended
         return await asyncio.shield(self._step)

@@ -44,8 +44,8 @@ OLDEST = (7, 0)  # oldest version of Redis that the store supports: its scripts 
 WAITS_FROM = (7, 2)
 """First version with WAITAOF, which waits until the writes of this connection are fsynced."""
 ATTEMPTS = 3
-"""Maximum number of attempts. A request is repeated if a node of a cluster refused it, or if it could not be sent,
-because the cluster may have changed."""
+"""Maximum number of attempts. A request is repeated if a node of a cluster refused the request, or if it could not be
+sent, because the cluster may have changed."""
 AT_ONCE = 1_000
 """Maximum number of commands that are sent before the first answer is read."""
 CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")

@@ -91,7 +91,7 @@ class _Run:
         return True
 
     def _wait(self, end: float) -> dict[str, Any]:
-        """Wait until the server writes nothing in the background; return the server's figures."""
+        """Wait until the server writes no file in the background; return the server's answer to INFO."""
         while True:
             found = _info(self.server, "server", "persistence")
             if found["run_id"] != self.id:
