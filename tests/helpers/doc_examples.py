@@ -110,7 +110,7 @@ def blocks(document):
 
 
 def alike(shown, got, drawn=None):
-    """Return whether two answers have the same keys, lengths, types and words. Figures and times may differ.
+    """Return whether two answers have the same keys, lengths, types and words. Numbers and times may differ.
 
     drawn: receives each random value as shown, with the value of this run.
     """

@@ -37,7 +37,7 @@ def owners(server):
 
 
 def learn(http, server, name, given):
-    """Learn an example, at once or, if the model has just moved, when its owner is known."""
+    """Learn an example. If the model has just moved, try again until its owner is known."""
     body = {"examples": [example([1.0, 2.0], "a", given)]}
     eventually(lambda: http.post(f"{server.url}/models/{name}/learn", json=body).status_code == 200)
 

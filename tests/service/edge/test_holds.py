@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 
 HOLD_MAX_S = "0.02"
 TRIES = 4
-"""Number of times that a body is sent. A body that holds the loop does so each time; other work in the process does
+"""Number of times that a body is sent. If a body holds the loop, it does so each time. Other work in the process does
 not."""
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {

@@ -164,7 +164,7 @@ def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, s
     interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.deliver)
     try:
         redact(through)
-    except StoreUnavailable:  # the late step began another rebuilding, or the redaction is done
+    except StoreUnavailable:  # the late step began another copy, or the redaction is done
         redact(through)
     through.append("m", 4, [OPEN])
     assert payloads(through) == [b"{}", b"open", b"", b"open", b"open"]
