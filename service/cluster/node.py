@@ -26,7 +26,7 @@ from hinged.service.settings import Settings
 log = logging.getLogger(__name__)
 
 ASK_S = 2.0
-"""Seconds that another server may take to report its figures."""
+"""Seconds that another server may take to report the memory and load of its models."""
 
 
 OF_A_NODE = {

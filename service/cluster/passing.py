@@ -127,7 +127,7 @@ class Passed(LineRequest):
         self._full_since: float | None = None
         self._answer: deque[dict[str, Any]] = deque()  # messages for the client
         self._unsent = 0  # bytes in these messages
-        self._begun = self._over = self._paused = False  # answer begun; answer over; line paused
+        self._begun = self._over = self._paused = False  # whether the answer has begun; is over; waits for the client
         self._error: ServiceError | None = None
         self._news: asyncio.Future[None] | None = None  # awaited while `_answer` is empty
         self._body: list[bytes] = []

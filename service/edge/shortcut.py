@@ -41,8 +41,8 @@ path."""
 
 Outcome = dict[str, Any] | ServiceError
 Begin = Callable[[Operation[..., Any], Key, str, bytes, Callable[[Outcome], None]], bool]
-"""Begins an operation for a key, a model and a body, and passes on the outcome later. If it returns false or raises an
-error, nothing was begun, and the usual path must answer."""
+"""Begins an operation for a key, a model and a body, and later calls the given function with the outcome. If it returns
+false or raises an error, nothing was begun, and the usual path must answer."""
 
 METHOD = "POST"
 OVER = asyncio.Event()

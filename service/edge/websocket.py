@@ -116,7 +116,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # refused with an answer, which uvicorn does not count as complete
 
     async def _send_pieces(self, pieces: list[bytes]) -> None:
-        """Send a text in fragments, as fast as the client accepts them. Only pings may come in between."""
+        """Send a text in fragments, as fast as the client accepts them. Only pings may be sent between fragments."""
         for k, piece in enumerate(pieces):
             await self.writable.wait()
             if self.disconnected or self.close_sent or self.conn.state is not State.OPEN:

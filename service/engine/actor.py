@@ -242,8 +242,8 @@ class Actor:
         """Replace the half-changed state with the state from the store and its log.
 
         If the cause of the failure is gone, the model continues. If the model cannot apply an event, it stops before
-        the event: it predicts, but learns nothing until an admin sets the event aside. If the store is away, the actor
-        waits for it.
+        the event: it predicts, but learns nothing until an admin sets the event aside. If the store is unavailable, the
+        actor waits for it.
         """
         patience = Patience(self.name)
         while not self._stopping:

@@ -85,7 +85,7 @@ class Blocked(ValueError):
 class ModelHistory:
     """The past of one model. Methods may be called from any thread; the caller owns the models that they return.
 
-    leave: set when nobody needs to wait any longer for the store to come back.
+    leave: an event that is set when no caller needs to wait any longer for an unavailable store.
     """
 
     def __init__(self, store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> None:
@@ -147,7 +147,7 @@ class ModelHistory:
     def apply(self, model: Model, position: int, event: ModelEvent) -> Outcome:
         """Apply an event that may read the log again. Raise Conflict if the needed events are trimmed.
 
-        Further epochs wait for a store that is away, because a logged event can no longer be refused.
+        Further epochs wait for an unavailable store, because a logged event can no longer be refused.
         """
         return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 

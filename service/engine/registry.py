@@ -338,7 +338,7 @@ class Registry:
                 roster.coming.pop(name, None)
 
     async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
-        """Load a model; wait for a store that is away."""
+        """Load a model. If the store is unavailable, wait for it."""
         patience = Patience(name)
         while True:
             try:

@@ -130,8 +130,8 @@ class Snapshots:
             return
         snapshots = self._store.snapshots(self._name)
         older = min(snapshots, default=0)
-        # Trim only if the older snapshot comes after every event that reads earlier events. Such an event could not be
-        # applied again.
+        # Trim only if the older snapshot is later than every event that reads earlier events. Such an event could not
+        # be applied again.
         if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
-            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: only it will contain these events
+            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: only it keeps these events
             self._store.trim(self._name, older - self._settings.log_kept)

@@ -97,8 +97,8 @@ class Worker(Actor):
         return self.put(Learning([request]))
 
     async def finish(self, epochs: int = 0) -> dict[str, Any]:
-        """Learn the log again `epochs` times, then run the finishing step; return figures. Raise Conflict if the log is
-        trimmed.
+        """Learn the log again `epochs` times, then run the finishing step; return the model's description. Raise
+        Conflict if the log is trimmed.
         """
         figures: dict[str, Any] = await self.put(Finishing(epochs))
         return figures

@@ -110,7 +110,7 @@ class Front:
 
 
 class _Watched:
-    """Receives a body, and raises NotHere when the body shows that a replica cannot answer it."""
+    """Receives a body, and raises NotHere if the body contains bytes that a replica cannot answer."""
 
     def __init__(self, receive: Receive, stop_at: bytes) -> None:
         """Take the function that receives a body. stop_at: the bytes that show that a replica cannot answer."""

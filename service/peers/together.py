@@ -28,7 +28,7 @@ ASK_S = 10.0
 """Seconds that another process may take to answer."""
 PATIENCE = dict.fromkeys(("connect", "read", "write", "pool"), ASK_S)
 SAID = (b"authorization", b"accept", b"host")
-"""Headers that are passed on to the other processes."""
+"""Headers of the request that are also sent to the other processes."""
 FOR_ITSELF = b"hinged-for-itself"
 """Header of a request that asks a process for its own answer only."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)

@@ -18,7 +18,7 @@ twice          Number of examples that are in the log more than once.
 fenced         Number of snapshots or ends of logs that contradict the living servers, because a server that is not the
                owner wrote them.
 state          Number of models whose state at the owner differs in any bit from the state that the log alone gives.
-noticed_s      Seconds until the heartbeat of an owner that was taken away had expired in Redis: median and maximum.
+noticed_s      Seconds until the heartbeat of an owner that a fault hit had expired in Redis: median and maximum.
 again_s        Seconds until a model of this owner answered again: median and maximum.
 """
 
@@ -165,7 +165,7 @@ AWAY = {
     "cut": (lambda server: server.namespace.cut_off(), lambda server: server.namespace.reach_again()),
     "store": (lambda server: server.namespace.lose_store(), lambda server: server.namespace.find_store()),
 }  # fmt: skip
-"""Functions that take a server away for a while, and bring it back."""
+"""Functions that make a server unavailable for a while and then available again."""
 
 
 def moved(server, name, to):

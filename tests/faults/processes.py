@@ -53,7 +53,7 @@ class Beside(threading.Thread):
 
     def run(self):
         while not self._stop_asking.is_set():
-            time.sleep(0.02)  # leaves the processors to the other clients
+            time.sleep(0.02)  # leaves processor time to the other clients
             before = set(self.away)
             name = self._rng.choice(sorted(self._owners))
             since = time.monotonic()

@@ -182,7 +182,7 @@ def _work(arguments, descriptors, env):
 def _main(descriptor):
     """Fork a server for each request, and answer a request about an ended server with its exit code.
 
-    When no more requests come, kill all running servers.
+    When the requests end, kill all running servers.
     """
     running = set()
     line = socket.socket(fileno=descriptor)

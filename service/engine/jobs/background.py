@@ -36,8 +36,8 @@ TURN_S, TURN_MAX_S = 0.2, 2.0
 """If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
 up to TURN_MAX_S. The model learns nothing meanwhile."""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
-"""Seconds before a job is retried after its store was away: at first RETRY_FIRST_S, then doubled up to RETRY_MAX_S.
-Shorter waits would flood the server's log."""
+"""Seconds before a job is retried after its store was unavailable: at first RETRY_FIRST_S, then doubled up to
+RETRY_MAX_S. Shorter waits would flood the server's log."""
 
 
 class JobHost(Protocol):

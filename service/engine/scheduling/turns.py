@@ -135,7 +135,7 @@ class _Call:
 
 
 Entry = tuple[float, int, _Call]
-"""An entry of a heap: the use of the call's account, a running number, and the call."""
+"""An entry of a heap: the logarithmic CPU time of the call's account, a running number, and the call."""
 
 _here = threading.local()
 
@@ -166,13 +166,13 @@ class Turns:
     would grow, and its calls would become longer.
 
     Long calls do not run at a lower system priority. They sometimes hold Python's lock. If another process took their
-    processor then, every thread would be blocked. Instead, while requests come, one processor is left to the event loop
-    and to short calls, if there are at least two.
+    processor then, every thread would be blocked. Instead, while requests arrive, one processor is left to the event
+    loop and to short calls, if the machine has at least two processors.
 
     That is not enough when Python's lock changes hands a dozen times in a request, because a long computation may take
     the lock each time. So long calls also pause while short calls compute. They still get a fifth of the time on two
     processors, and more on more processors. A short call that waits for the store does not make long calls pause. While
-    requests come, long calls compute for a tenth of a millisecond at a time, because a new request may wait that long
+    requests arrive, long calls compute for a tenth of a millisecond at a time, because a new request may wait that long
     before the server notices it.
     """
 

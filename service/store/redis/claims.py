@@ -91,9 +91,9 @@ local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
-# ARGV: epoch, then as in JOIN, and the mark of the last answer; the mark 0 asks for everything. Returns the time, a
-# mark, whether the rest is complete, the nodes, the owners and the models. If the rest is not complete, the script also
-# returns the names of the changed models. Nodes that have been gone for an hour are removed.
+# ARGV: epoch, then as in JOIN, and the mark (a time) of the last answer; the mark 0 asks for everything. Returns the
+# time, the new mark, whether the rest is complete, the nodes, the owners and the models. If the rest is not complete,
+# the script also returns the names of the changed models. Nodes that have been gone for an hour are removed.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW

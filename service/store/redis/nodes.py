@@ -135,7 +135,7 @@ class Nodes:
         """Let every server that accepts writes rewrite its files; return a sentence about each part that was not
         rewritten.
 
-        Raise StoreUnavailable if a server was away or restarted meanwhile. A later call may succeed.
+        Raise StoreUnavailable if a server was unreachable or restarted meanwhile. A later call may succeed.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed")
@@ -176,7 +176,9 @@ class Nodes:
         raise AssertionError
 
     def _exchange_once(self, key: str, command: Sequence[Any], *, lasting: bool) -> Any:
-        """Do the exchange once. If an error means that nothing was done, raise NotConnected or the error itself."""
+        """Send the command and read the answer, once. If an error means that nothing was done, raise NotConnected or
+        the error itself.
+        """
         with self._lent(key) as connection:
             return self._converse(connection, command, wait=lasting and connection in self._waits)
 

@@ -31,8 +31,8 @@ BUSY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progr
 def rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
     """Let `server` rewrite its files and wait for the end; return a sentence about each part that it did not rewrite.
 
-    The sentences say what the server refuses or fails to do. Raise StoreUnavailable if the server is away or was
-    restarted: a restarted server reports success for work that it never did.
+    The sentences say what the server refuses or fails to do. Raise StoreUnavailable if the server is unreachable or was
+    restarted, because a restarted server reports success for work that it never did.
     """
     try:
         return _rewrite(server, name, noted)

@@ -13,7 +13,7 @@ ARGV  epoch of the calling server; the model's expected `born`, or '' for any
     meta            hash    born: unique among all models of this name. owner: address of the server that claimed the
                             model; absent if one server has the whole store. end: end of the log. trimmed: position up
                             to which the log is trimmed. void: appends of this epoch with at most this number are given
-                            up and refused. clean: position up to which the log was trimmed when its present copy was
+                            up and refused. clean: position up to which the log was trimmed when its current copy was
                             begun. rebuilding: "name position", which says how far log:NAME is copied. from: position at
                             which the copy begins.
     log             stream  The event at position n has the id n-0.
@@ -411,7 +411,8 @@ return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
 """)
 
 # KEYS: epoch, workers. ARGV: number of processes to divide the namespace, 0 for no division. Returns the number of
-# processes that divide it, which the first caller decides. A namespace that is not divided has an epoch, at first 0.
+# processes that divide the namespace. The first caller decides this number. A namespace that is not divided has an
+# epoch, at first 0.
 DIVISION = Script("""#!lua flags=allow-oom
 local count = redis.call('GET', KEYS[2]) or (redis.call('EXISTS', KEYS[1]) == 1 and '0')
 if not count then

@@ -82,7 +82,9 @@ class Writer:
             self._place.check()  # records the new length of the database
 
     def empty_log(self) -> list[str]:
-        """Empty the log, letting writers in between attempts; return a sentence if the log could not be emptied."""
+        """Empty the log. Other threads may write between two attempts. Return a sentence if the log could not be
+        emptied.
+        """
         end = time.monotonic() + READERS_S
         try:
             while True:

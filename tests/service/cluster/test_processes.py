@@ -49,7 +49,7 @@ def test_every_process_is_a_member_and_may_own_models(nodes, here, there):
     shown = ask(there, "GET", "/cluster").json()
     figures = [node for node in shown["nodes"] if node["node"] in nodes.names(here)]
     assert Counter(node["memory_max_bytes"] for node in figures).most_common(1)[0][1] == 2
-    assert all(model["state"] == "serving" for model in shown["models"])  # each process was asked for its figures
+    assert all(model["state"] == "serving" for model in shown["models"])  # each process reported its models
 
 
 def test_over_one_connection_each_model_is_learned_wherever_it_is(here, there):
