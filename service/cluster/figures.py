@@ -53,7 +53,7 @@ class Figures:
             used[name] = used.get(name, 0.0) + PREDICTION_S * worker.predictions_served
         self._loads = {
             name: kept * self._loads.get(name, 0.0)
-            + max(0.0, seconds - self._used.get(name, 0.0)) / MEMORY_S  # the sum restarts when a model is loaded again
+            + max(0.0, seconds - self._used.get(name, 0.0)) / MEMORY_S  # the count restarts at 0 if a model is reloaded
             for name, seconds in used.items()
         }
         self._used, self._looked_at = used, now

@@ -17,7 +17,8 @@ from prometheus_client.registry import Collector
 from hinged.service.store.times import Times
 
 TICK_S = 0.01
-"""Seconds between two checks of the loop. A hold appears shorter by up to this time. Each check takes 5 us."""
+"""Seconds between two checks of the loop. A measured hold may be too short by up to this time. Each check takes 5
+us."""
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of the histogram, in seconds. Holds below the first bound are not counted."""
 RECENT_S = 60.0

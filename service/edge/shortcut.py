@@ -100,7 +100,7 @@ class Shortcut:
         return found if found is not None and self._here(found.model) else None
 
     def lines(self, defaults: Headers) -> bytes:
-        """Return the headers common to all answers, in the form to send. They change once a second."""
+        """Return the headers common to all answers, in the form to send. These headers change once a second."""
         if defaults is not self._defaults:
             self._defaults, self._lines = defaults, lines_of(defaults)
         return self._lines

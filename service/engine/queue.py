@@ -22,8 +22,9 @@ PACE_GAIN = 0.2
 class BatchDuration:
     """Estimates how long micro-batches take: a fixed time per micro-batch, plus a time per example.
 
-    Both times are fitted to past micro-batches by least squares, and newer micro-batches count more. A micro-batch
-    of one example takes as long as one of a hundred, so the time of a few examples says little about the time of many.
+    Both times are fitted to past micro-batches by least squares, and newer micro-batches count more. A micro-batch with
+    one example takes about as long as a micro-batch with a hundred, so the time of a few examples says little about the
+    time of many.
     """
 
     def __init__(self) -> None:

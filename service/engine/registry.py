@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ENDING_S = 5.0  # seconds that given-up computations get to end when the server stops
+ENDING_S = 5.0  # seconds that given-up computations may take to end when the server stops
 
 CUT_OFF = "its deletion was cut off; delete it again"
 

@@ -36,7 +36,7 @@ class NotHere(ServiceError):
 
 
 class Replica:
-    """A copy of a model at some position of its log, which answers predictions (commands.predict.Serving)."""
+    """A copy of a model at a position of the model's log. The copy answers predictions (commands.predict.Serving)."""
 
     def __init__(self, model: Model, history: ModelHistory, executor: Executor) -> None:
         self.model = model

@@ -59,7 +59,10 @@ class Siblings(Alone):
         return self.link(parts, parts.edge)
 
     def link(self, parts: ServerParts, app: ASGIApp) -> ASGIApp:
-        """Build the links. app: answers for this process's models."""
+        """Build the links; return the application that also answers for other processes' models.
+
+        app: answers for this process's models.
+        """
         ring = self._ring
         self._notes = Notes(self.sockets.notes, parts.registry.positions)
         self._followings = {

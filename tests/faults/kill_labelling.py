@@ -237,7 +237,7 @@ class Annotator:
             (told.labelled if answer.status_code == 200 else told.lost_predictions).append(given)
 
     def close(self, held):
-        """Record that from now on the annotator no longer relies on the lease."""
+        """Record that the annotator no longer relies on the lease from now on."""
         now = now_ms()
         for interval in held:
             if interval[2] == self.name:

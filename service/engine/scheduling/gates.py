@@ -58,7 +58,9 @@ class LearningGate:
 
     @asynccontextmanager
     async def turn(self, account: Account) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block, for at most `held_s`. account: the model's account."""
+        """Wait for a place and hold it during the block, for at most `held_s`. account: the waiting model's record of
+        CPU time.
+        """
         await self._enter()
         place = _Place()
         late = asyncio.get_running_loop().call_later(self._held_s, self._leave, place)

@@ -44,7 +44,7 @@ return {'ok'}
 """
 )
 
-# Only reads. Returns the epoch, the owner, whether the model exists, and the end of its log.
+# This script only reads. Returns the epoch, the owner, whether the model exists, and the end of its log.
 OWNER = Script(
     """#!lua flags=no-writes
 local born, owner, last = unpack(redis.call('HMGET', KEYS[2], 'born', 'owner', 'end'))

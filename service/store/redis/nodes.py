@@ -107,7 +107,7 @@ class Nodes:
     def ask_all(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the answers to many commands that only read.
 
-        A single server gets them in batches, a cluster one at a time.
+        A single server gets many commands at once. A cluster gets one command at a time.
         """
         if self._cluster is not None:
             return [self.ask(*command) for command in commands]

@@ -33,7 +33,7 @@ def begun(server):
 
 
 class Teaching:
-    """Sends requests to models that learn for hours, each on its own thread, and keeps the answers by model.
+    """Sends requests to models that learn for hours, each on its own thread, and records the answers by model.
 
     The constructor returns once all models are learning.
     """
