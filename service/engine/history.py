@@ -1,4 +1,4 @@
-"""A model's past in the store: what it learned, and its state at any position that snapshots and log can still rebuild.
+"""A model's past, as read from the store: the examples that it learned, and its states at earlier positions.
 
 A rollback returns a model to an earlier state, and the log continues from there. So the events that led to a state may
 be in several ranges of the log. Every range except the first begins with a rollback. The ranges are determined before

@@ -81,7 +81,7 @@ class Loads:
             self._let_next_begin(loading)
 
     def give_up(self, why: str) -> None:
-        """Make all loads give up their computations."""
+        """Stop the computations of all loads."""
         for loading in self._loading.values():
             loading.lane.give_up(why)
 

@@ -61,8 +61,8 @@ class Front:
         self._channels = channels
 
     def leads(self, scope: Scope) -> Channel | bool:
-        """Return where a request must be answered: the channel to a process, True for this process, False if not known
-        yet.
+        """Return where a request must be answered: the channel to another process, True for this process, or False if
+        the process is not yet known.
         """
         name = model_of(scope["path"])
         owner = self._ring.number if name is None else self._ring.owner(name)

@@ -50,7 +50,7 @@ class Channel:
         self._path = str(path)
         self._socket: socket.socket | None = None
         self.handed = 0
-        self._turn = asyncio.Lock()  # keeps the connections in order
+        self._turn = asyncio.Lock()  # lets connections be sent one after the other
         self._sending: set[asyncio.Task[None]] = set()
 
     def hand_now(self, line: int, came: bytes) -> bool:
@@ -133,7 +133,8 @@ async def _send_all(channel: socket.socket, data: bytes) -> None:
 
 
 Leads = Callable[[Scope], "Channel | bool"]
-"""Returns where a request must be answered: the channel to a process, True for this process, False if not known yet."""
+"""Returns where a request must be answered: the channel to another process, True for this process, or False if the
+process is not yet known."""
 
 
 class Lent(Connection):

@@ -14,7 +14,7 @@ bytes       Number of forgotten examples whose id or numbers are in a file of th
             was killed while it rewrote its files are counted separately.
 untold      Number of forgotten examples in `temp-*` for which neither the answer nor the job said that they may be
             there.
-lost        Number of unknown examples that were acknowledged and that no client asked to forget.
+lost        Number of acknowledged examples that the server no longer knows although no client asked to forget them.
 state       Whether the recovered state (newest snapshot and the log after it) and the state from the log alone are
             equal to the bit.
 """

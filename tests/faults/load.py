@@ -8,8 +8,8 @@ send a body very slowly, do not read their answers, or send bodies beyond the li
 streams that they never read, and create more models than the server may have. Before and after, the server rests. The
 results are
 
-answered    Requests of the good clients by status. Each status must be in GOOD.
-refused     Outcomes of the bad clients. Each outcome must be documented.
+answered    Number of requests of the good clients, by status. Each status must be in GOOD.
+refused     Number of outcomes of the bad clients, by outcome. Each outcome must be documented.
 lost        Number of examples that were acknowledged to good clients, but are neither learned nor forgotten after the
             server was killed.
 back        Number of forgotten examples (200, or a job that is done) that are in the log.

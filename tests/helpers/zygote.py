@@ -5,8 +5,8 @@ But the forked process already contains its modules and the usual kernels. The s
 runs instead of `hinged serve`, and of the processes that a supervisor starts.
 
 A server is started without a fork if its environment differs from the tests' environment in more than the variables of
-OTHERS. There is one exception. Tests start servers with LD_PRELOAD again and again, so these are forked from a second
-process.
+OTHERS. There is one exception. Tests start servers with LD_PRELOAD again and again, so these servers are forked from a
+second process.
 """
 
 import asyncio

@@ -93,11 +93,11 @@ class JobRunner:
         self._woken = False
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # the call that runs on a thread
-        self._swapped: tuple[Retraining, int] | None = None  # a round that has swapped but not ended
+        self._swapped: tuple[Retraining, int] | None = None  # a round after its swap, before its end
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # callers that wait until a job has ended, by job
 
     def running(self) -> set[int]:
-        """Return the positions of the jobs that have not ended."""
+        """Return the log positions at which the unfinished jobs began."""
         return {job.at for job in self._owner.model.jobs.running()}
 
     def figures(self, at: int) -> dict[str, Any]:

@@ -61,8 +61,8 @@ QUIET_S = 0.002
 Without QUIET_S, long calls do not pause. The latency is then 3.8 times as high for learning and 2.6 times for a
 prediction."""
 BESIDE = 4.0
-"""Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like serving
-calls."""
+"""Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like the seconds of
+ordinary calls."""
 
 
 class GivenUp(Unavailable):

@@ -57,7 +57,7 @@ return {'ok'}
 )
 
 Step = tuple[str, str, str]
-"""A model, the server that has it now, and the server that will get it."""
+"""A model, the server that owns it now, and the server that will own it."""
 
 
 class Board:

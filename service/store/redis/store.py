@@ -1,7 +1,7 @@
 """The store on Redis. Each model's log is a stream, and its snapshots are hashes of chunks, all in one namespace.
 
-The keys of a model contain its name as hash tag. So they share a slot and a script can change them at once. One script
-checks the epoch and the end of the log, and writes the events and their ids (scripts.py).
+The keys of a model contain its name as hash tag. So the keys share a slot, and one script can change all of them. One
+script checks the epoch and the end of the log, and writes the events and their ids (scripts.py).
 
 A server that opens the store takes it over. It gets a higher epoch than all earlier servers and writes this epoch into
 every model. From then on Redis refuses servers with a lower epoch. Servers that share a store claim each model
