@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-BEATS = 4  # number of heartbeats within the time after which a silent server counts as dead
+BEATS = 4  # number of heartbeats in the time after which a server without heartbeats counts as dead
 CLAIMS_MAX = 64  # maximum number of claims in a round, because other servers may have joined by the next round
 CLAIMS_AT_ONCE = 8  # maximum number of claims at the same time; each claim waits for the store's fsync
 RETRY_S = 1  # seconds after which a client should ask again

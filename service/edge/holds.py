@@ -1,4 +1,4 @@
-"""Measure for how long the event loop is held. While it is held, no request is answered.
+"""Measure how long the event loop is blocked (a hold). During a hold, no request is answered.
 
 A timer is due every 10 ms. The timer is late if a callback runs long, or if a thread keeps Python's lock. In both cases
 this process used CPU time meanwhile. If the process used no CPU time, the machine was busy with other processes, and

@@ -112,7 +112,7 @@ def unknown_names(environment: Iterable[str]) -> list[str]:
 
 
 def tell_start(settings: Settings) -> None:
-    """Log the version, address, store and access of the server that starts, and unknown names in the environment."""
+    """Log the starting server's version, address, store and access rules, and unknown names in the environment."""
     if settings.keys_file is not None:
         access = f"{len(read_keys(settings.keys_file))} keys in {settings.keys_file}"
     else:

@@ -79,7 +79,7 @@ class Actor:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """Return the event before which the model stopped because it could not apply the event, if any."""
+        """Return the event that the model could not apply, if any. The model stopped before this event."""
         return self.journal.obstacle
 
     @property

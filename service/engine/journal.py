@@ -44,7 +44,7 @@ Question = Callable[[Model], Any]
 class Journal:
     """Owns a model and writes its log.
 
-    obstacle: the event before which the model stopped because it could not apply the event. unresolved: whether an
+    obstacle: the event that the model could not apply, and before which it stopped. unresolved: whether an
     append had an unknown outcome; then the end of the log must be read first. read_anew: a reloaded state, which
     `stand_anew` will use.
     """

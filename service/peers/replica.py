@@ -52,7 +52,7 @@ class Replica:
             return await asyncio.get_running_loop().run_in_executor(self.readers, question, self.model)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Return for each prediction whether the model wants its label. Raise NotHere if a budget must count all
+        """Return for each prediction whether the server asks for its label. Raise NotHere if a budget must count all
         predictions.
         """
         labels = self.published.configuration.labels

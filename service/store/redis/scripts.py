@@ -395,8 +395,8 @@ return {'ok', trimmed, redis.call('HMGET', KEYS[4], unpack(ARGV, 2))}
 """
 )
 
-# The list of models has its own slot. KEYS: epoch, models, rewriting. A name is listed before its model is created and
-# until the model is gone: a listed name may have no model, but every model is listed.
+# The list of models has its own slot. KEYS: epoch, models, rewriting. A name is added before its model is created, and
+# removed after its model is deleted. So a listed name may have no model, but every model is listed.
 # rewriting is a hash from the `run_id` of a Redis server to its name. The entry exists while the server rewrites its
 # files for us.
 
