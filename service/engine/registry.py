@@ -93,7 +93,7 @@ class Registry:
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
         await load_kernels(self._run)
-        gc.freeze()  # modules and kernels; otherwise garbage collection would scan them for every hundred new models
+        gc.freeze()  # exempt modules and kernels; otherwise each garbage collection would scan them
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True

@@ -18,8 +18,8 @@ twice          Number of examples that are in the log more than once.
 fenced         Number of snapshots or ends of logs that contradict the living servers, because a server that is not the
                owner wrote them.
 state          Number of models whose state at the owner differs in any bit from the state that the log alone gives.
-noticed_s      Seconds until the heartbeat of an owner that a fault hit had expired in Redis: median and maximum.
-again_s        Seconds until a model of this owner answered again: median and maximum.
+noticed_s      Seconds after a fault until the owner's heartbeat had expired in Redis: median and maximum.
+again_s        Seconds after a fault until a model of the owner answered again: median and maximum.
 """
 
 import argparse

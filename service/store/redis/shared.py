@@ -5,8 +5,8 @@ higher epoch. If several servers claim a model at once, only one succeeds. Every
 writer's epoch and is refused if the model has a higher epoch. So a server that was suspended while another server
 claimed its models can write to none of them.
 
-A server that opens the whole store for itself (store.py) fences all sharing servers. The first server that joins later
-fences that server.
+A server that opens the whole store for itself (store.py) fences all sharing servers. If servers share the store again
+later, the first of them fences that server.
 
 Servers report regularly that they are alive and which models they own (`beat`). Other servers use these reports only to
 find the server to ask.
