@@ -44,7 +44,7 @@ def share_heaps(give_back_s: float = GIVE_BACK_S) -> None:
 
 
 def _give_back(malloc_trim: Callable[..., int], seconds: float) -> None:
-    """Return free pages to the system once in a while, for ever. ctypes lets other threads run meanwhile."""
+    """Return free pages to the system every `seconds`, without end. ctypes lets other threads run meanwhile."""
     while True:
         time.sleep(seconds)
         malloc_trim(0)

@@ -16,7 +16,7 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart: the first wait, then doubled up to the second
+RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart, doubled each time
 LIVED_S = 60.0  # if a child ran for this many seconds, the wait before its next restart is again the first
 
 

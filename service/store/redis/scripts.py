@@ -141,8 +141,8 @@ if ARGV[#ARGV] ~= '' then redis.call('HSET', meta, 'owner', ARGV[#ARGV]) end
     + _APPEND
 )
 
-# ARGV: appends with at most this number are given up. The script always writes: waiting until its write is durable also
-# waits for all earlier writes.
+# ARGV: appends with at most this number are given up. The script always writes, because a wait until its write is
+# durable also waits for all earlier writes.
 GIVE_UP = Script(FREEING + ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
 
 DELETE = Script(

@@ -148,7 +148,7 @@ def test_trims_and_appends_during_a_redaction_hold_after_it(store, monkeypatch):
 
 def test_events_trimmed_during_a_redaction_are_removed_by_the_next_purge(store, backend, monkeypatch):
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, lambda: store.trim("m", 3))
-    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # as any stream does, the copy still has the trimmed event in memory
+    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # like any stream, the copy still has the trimmed event in memory
     assert [at for at, _ in store.read("m", 0)] == [4]
     assert store.purge() == []
     assert backend.holding(SECRETS) == set()

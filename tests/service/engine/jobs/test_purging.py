@@ -39,7 +39,7 @@ async def test_one_purge_serves_all_who_asked_before_it_began():
     store.held.clear()
     purging = Purging(store)
     first = asyncio.create_task(purging.purge(asyncio.to_thread))
-    await until(lambda: store.begun)  # too late for the next callers: the purge may have passed their data
+    await until(lambda: store.begun)  # too late for later callers: the purge may already have read their part
     others = [asyncio.create_task(purging.purge(asyncio.to_thread)) for _ in range(5)]
     await asyncio.sleep(0)
     store.held.set()
