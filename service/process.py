@@ -1,4 +1,4 @@
-"""One process of a server with several processes. The process runs until SIGTERM, or until its supervisor ends."""
+"""One process of a server with several processes. It answers requests until SIGTERM, or until its supervisor ends."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ AGAIN_S = 0.1  # seconds between attempts to open a store that another process s
 
 
 def main() -> None:
-    """Serve until SIGTERM, or until the supervisor is gone."""
+    """Answer requests until SIGTERM, or until the supervisor ends."""
     number, descriptor = int(sys.argv[1]), int(sys.argv[2])
     said = sys.stdin.buffer.readline()
-    if not said:  # the supervisor is already gone
+    if not said:  # the supervisor has already ended
         return
     settings = Settings()
     begin_process(settings, number)
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _serve(settings: Settings, number: int, listening: socket.socket, told: dict[str, Any]) -> None:
-    """Serve on the shared port.
+    """Answer requests on the shared port.
 
     told: the folder of all sockets, the secret that signs tickets, the division of the store, and whether the process
     was restarted. A restarted process leaves all connections to the other processes while it loads its models.

@@ -123,7 +123,7 @@ def test_several_servers_are_the_base_and_each_server_has_an_address_of_its_own(
         variable["name"]: variable.get("value", "redis://redis")
         for variable in spec["template"]["spec"]["containers"][0]["env"]
     }
-    # In the value of a variable, Kubernetes replaces only variables that come earlier.
+    # In the value of a variable, Kubernetes replaces only variables that are defined earlier.
     assert list(environment).index("POD_NAME") < list(environment).index("HINGED_NODE")
     address = environment.pop("HINGED_NODE").replace("$(POD_NAME)", "hinged-0")
     (port,) = nodes["spec"]["ports"]

@@ -7,8 +7,8 @@ from tests.helpers.server import ROOT
 
 TWO = ["Server", "State"]
 TAKEN = dict.fromkeys(TWO, 2)
-"""Number of modules that define a name, for names that several modules still define. Remove names from this list; add
-none."""
+"""Number of modules that define a name, for names that several modules still define. Remove names from this list; do
+not add names."""
 
 
 def test_one_module_defines_each_class_name():

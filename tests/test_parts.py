@@ -1,4 +1,4 @@
-"""The core does not know the parts that connect it to other programs."""
+"""The core's files do not mention the parts that connect the core to other programs."""
 
 import re
 

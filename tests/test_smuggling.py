@@ -121,7 +121,7 @@ def check(asked, stream, at):
         time.sleep(0.1)
     if answers and (answers[-1][0] in REFUSED or len(answers) > len(expected)):
         status, body = answers.pop()  # the answer to a request with a refused head or an incomplete body
-        if status < 400:  # a route that reads no body may answer, and close, before the body comes
+        if status < 400:  # a route that reads no body may answer, and close, before the body arrives
             assert stream.count(b"GET ") > 1
         else:
             assert asked.proxied or json.loads(body)["error"]

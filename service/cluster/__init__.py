@@ -1,10 +1,12 @@
-"""Servers that share a Redis, each the writer of the models that it has claimed (`HINGED_NODE`).
+"""Several servers that share one Redis (`HINGED_NODE`). Each server writes only the models that it has claimed.
 
-- `members` knows which servers live and which models they own (`known`); it claims, loses and moves models.
-- `gate` stands before everything else: a request is answered here, passed on, or its client redirected.
-- `passing` passes requests on to the owner over `lines`, `sockets` passes WebSockets on, `portions` limits requests.
-- `processes` makes each of several processes of a machine a member, which hands connections to its siblings.
-- `figures` measures what models use, `placement` computes where models should be, and `controller` moves them.
+- `members` records which servers are alive and which models they own (`known`); it claims, gives up and moves models.
+- `gate` gets each request first. It lets this server answer, forwards the request, or redirects the client.
+- `passing` forwards requests to the model's owner over persistent connections (`lines`). `sockets` forwards
+  WebSockets. `portions` limits the number of forwarded requests.
+- `processes` makes each process of a machine a member. Such a process hands connections over to its siblings.
+- `figures` measures the memory and load of models. `placement` computes where models should run. `controller` moves
+  the models.
 
-The store alone decides what may be written. docs/explanation/scaling.md, docs/adr/0029, 0030 and 0053.
+Only the store decides which server may write a model. See docs/explanation/scaling.md, docs/adr/0029, 0030 and 0053.
 """

@@ -1,9 +1,9 @@
-"""The controller moves models, a few at a time, when one of several servers is much fuller than another.
+"""The controller moves models, a few at a time, if one server is much fuller than another server.
 
-It is a separate and optional program: without it every server claims, serves and learns, and no model is moved. If
-several controllers run on one store, one of them is active. Its decisions stand in Redis until they are done, so that
-the next controller goes on with them. The servers make the moves themselves (`POST /cluster/models/{model}/move`) and
-lose nothing by a move, whoever asks for it.
+The controller is a separate and optional program. Without it the servers work as usual, but no model is moved. If
+several controllers run on one store, only one of them is active. Its planned moves stay in Redis until they are made,
+so another controller can continue with them. The servers themselves make the moves (`POST
+/cluster/models/{model}/move`). A move loses no data, whether the controller or an admin asks for it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from typing import Any, NamedTuple, Protocol
 from hinged.service.cluster.placement import Move, Placed, Server, needed_moves, within
 
 AT_ONCE = 8
-"""Most moves at once, over all servers."""
+"""Maximum number of moves at the same time, over all servers."""
 AT_ONCE_OF_A_SERVER = 2
-"""Most moves at once in which a server takes part. More would keep more of its models from answering."""
+"""Maximum number of moves at the same time from or to one server. While a model moves, its requests wait."""
 A_ROUND = 64
-"""Most moves before the servers and models are looked at again."""
+"""Maximum number of moves in a round. The next round reads the state of the servers and models again."""
 MODEL_BYTES = 2**19
-"""Approximate bytes of a model besides its points (docs/explanation/sizing.md)."""
+"""Approximate bytes of a model without its points (docs/explanation/sizing.md)."""
 
 
 class Steps(Protocol):
-    """The controller's board in Redis (service/store/redis/board.py)."""
+    """The list of planned moves in Redis (service/store/redis/board.py)."""
 
     def hold(self) -> bool:
-        """Be the controller for a while; false if another controller is active."""
+        """Become or stay the active controller for a while; return false if another controller is active."""
 
     def read(self) -> list[tuple[str, str, str]]:
-        """The moves still to be made."""
+        """Return the planned moves that are not yet made."""
 
     def write(self, steps: Sequence[Move]) -> bool:
-        """Replace the moves to be made."""
+        """Replace the planned moves."""
 
     def strike(self, models: Sequence[str]) -> bool:
-        """Remove the moves of some models."""
+        """Remove the planned moves of some models."""
 
 
 class Round(NamedTuple):
@@ -55,16 +55,21 @@ class Round(NamedTuple):
 
 
 class Controller:
-    """Decides by the figures of the servers, and asks the servers to move models."""
+    """Decides which models to move, from the servers' reported memory and load, and asks the servers to move them."""
 
     def __init__(self, steps: Steps, cluster: Callable[[], Mapping[str, Any]], move: Callable[[str, str], Any]) -> None:
-        """cluster: returns the answer of `GET /cluster`. move: moves a model to a server, or raises."""
+        """Take the planned moves. cluster: returns the answer of `GET /cluster`. move: moves a model to a server, or
+        raises.
+        """
         self._steps = steps
         self._cluster = cluster
         self._move = move
 
     def decide(self, *, only_look: bool = False) -> Round:
-        """Decide which moves to make now; they are `left` in the outcome. only_look: write nothing to the board."""
+        """Decide which moves to make now, and return them as `left` of the outcome.
+
+        only_look: do not change the planned moves in Redis.
+        """
         shown = self._cluster()
         waiting = unsettled(shown)
         if waiting:
@@ -83,7 +88,7 @@ class Controller:
         return Round(f"models to move: {len(moves)}" if moves else "no model needs to move", left=moves)
 
     def round(self) -> Round:
-        """Decide, and make some of the moves."""
+        """Decide which moves to make, and make some of them."""
         if not self._steps.hold():
             return Round("another controller is at work", holds=False)
         decided = self.decide()
@@ -112,9 +117,10 @@ class Controller:
 
 
 def unsettled(shown: Mapping[str, Any]) -> str:
-    """Why it is too early to decide; empty if it is time.
+    """Return why it is too early to decide; an empty string if it is not too early.
 
-    When a server dies, other servers claim and load its models. Until then it is unknown what the models use there.
+    When a server dies, other servers claim and load its models. Until the models are loaded, their memory and load on
+    the other servers are unknown.
     """
     living = {node["node"] for node in shown["nodes"] if node["alive"]}
     unowned = sum(model["owner"] not in living for model in shown["models"])
@@ -127,7 +133,7 @@ def unsettled(shown: Mapping[str, Any]) -> str:
 
 
 def servers_of(shown: Mapping[str, Any]) -> list[Server]:
-    """The servers alive, from the answer of `GET /cluster`."""
+    """Return the servers that are alive, from the answer of `GET /cluster`."""
     return [
         Server(node["node"], float(node["memory_max_bytes"]), float(node["processors"]))
         for node in shown["nodes"]
@@ -136,7 +142,7 @@ def servers_of(shown: Mapping[str, Any]) -> list[Server]:
 
 
 def models_of(shown: Mapping[str, Any]) -> list[Placed]:
-    """The models, from the answer of `GET /cluster`."""
+    """Return the models, from the answer of `GET /cluster`."""
     return [
         Placed(
             model["model"], model["owner"], MODEL_BYTES + model.get("memory_bytes", 0.0), float(model.get("load", 0.0))
@@ -146,7 +152,7 @@ def models_of(shown: Mapping[str, Any]) -> list[Placed]:
 
 
 def side_by_side(moves: Iterable[Move]) -> list[list[Move]]:
-    """Groups of moves to make at once, in which no server takes part in too many."""
+    """Return groups of moves. The moves of a group can be made at the same time; no server takes part in too many."""
     groups: list[list[Move]] = []
     busy: list[Counter[str]] = []
     first = 0  # index of the first group that is not full

@@ -1,10 +1,10 @@
-"""Figures of this server and its models: memory, and load on the processors.
+"""Measure the memory and the processor load of this server and its models.
 
-The load of a model is CPU seconds per second: of its calls, plus PREDICTION_S for each prediction, because short
-predictions run on the event loop and are charged to no account. It is a mean over minutes rather than the last second,
-because models are moved by it:
+A model's load is the CPU seconds that it uses per second: the measured time of its calls, plus PREDICTION_S for each
+prediction. Short predictions run on the event loop, where their time is not measured. The load is a mean over about a
+minute, so a short burst moves no model:
 
-    load(t) = sum over the seconds it took before t of exp(-(t - when) / MEMORY_S) / MEMORY_S
+    load(t) = sum over the CPU seconds used before t of exp(-(t - time of use) / MEMORY_S) / MEMORY_S
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from hinged.service.engine.roster import LOADING, SERVING, Roster
 from hinged.service.engine.scheduling.turns import processors
 
 MEMORY_S = 60.0
-"""Seconds after which use counts 1/e in a model's load. If shorter, bursts would move models."""
+"""Seconds after which CPU time counts 1/e as much in a model's load. With a smaller value, bursts would move models."""
 PREDICTION_S = 100e-6
-"""Approximate seconds of a prediction with its request (docs/lab/cluster.md)."""
-LOOK_S = 2.0  # least seconds between two samples
+"""Approximate CPU seconds of a request that predicts (docs/lab/cluster.md)."""
+LOOK_S = 2.0  # minimum seconds between two samples
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Files with the memory limit of a Linux container, in versions 2 and 1 of cgroups."""
+"""Files that contain the memory limit of a Linux container: for cgroups version 2, then version 1."""
 
 
 class Figures:
-    """The figures of the models of a server, sampled by `look`."""
+    """Memory and load of a server's models, measured by `look`."""
 
     def __init__(self, roster: Roster, processes: int = 1) -> None:
-        """processes: number of equal processes that share the machine."""
+        """Take the roster of the models. processes: number of equal processes that share the machine."""
         self._roster = roster
         self._memory_max = memory_max_bytes() // processes
         self._processors = processors() / processes
         self._loads: dict[str, float] = {}
-        self._used: dict[str, float] = {}  # CPU seconds by model at the last sample
+        self._used: dict[str, float] = {}  # CPU seconds of each model until the last sample
         self._looked_at = time.monotonic()
         self.of_node: dict[str, Any] = self._of_node()
-        """This server's use and limits, at the last sample."""
+        """This server's memory, load and limits at the last sample."""
 
     def look(self) -> None:
-        """Sample the use of models, if the last sample is at least LOOK_S old."""
+        """Measure the memory and load of the models, if the last sample is at least LOOK_S old."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_S:
             return
@@ -53,7 +53,7 @@ class Figures:
             used[name] = used.get(name, 0.0) + PREDICTION_S * worker.predictions_served
         self._loads = {
             name: kept * self._loads.get(name, 0.0)
-            + max(0.0, seconds - self._used.get(name, 0.0)) / MEMORY_S  # the sum restarts when a model is loaded again
+            + max(0.0, seconds - self._used.get(name, 0.0)) / MEMORY_S  # the count restarts at 0 if a model is reloaded
             for name, seconds in used.items()
         }
         self._used, self._looked_at = used, now
@@ -71,7 +71,7 @@ class Figures:
         }
 
     def of_models(self) -> list[dict[str, Any]]:
-        """Each model of this server: state, position of its answers, memory and load."""
+        """Return the state, the published log position, the memory and the load of each model of this server."""
         found: list[dict[str, Any]] = []
         workers = dict(self._roster.workers())
         for name in self._roster.names():
@@ -87,7 +87,7 @@ class Figures:
 
 
 def memory_max_bytes() -> int:
-    """Bytes of memory that this process may use: the container's limit, or the machine's memory."""
+    """Return the bytes of memory that this process may use: the container's limit, or the machine's memory."""
     found = [2**62]
     for path in LIMITS:
         with suppress(OSError, ValueError):  # "max" means no limit

@@ -1,4 +1,4 @@
-"""The gate passes requests for models of other servers on, or redirects their clients, before anything else."""
+"""The gate gets each request first. It forwards requests for models of other servers, or redirects their clients."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hinged.service.peers.handing import Channel
 from hinged.service.peers.paths import model_of, target_of
 
 REDIRECT = b"redirect"
-"""Value of `Prefer` with which a request is redirected instead of passed on."""
+"""Value of the header `Prefer` with which the gate redirects a client instead of forwarding the request."""
 
 
 class Gate:
-    """ASGI middleware: a request for this server's model stays here, any other request goes to the owner."""
+    """ASGI middleware: this server answers requests for its own models, and the owner answers all other requests."""
 
     def __init__(self, app: Edge, members: Members, passing: Passing, access: Access) -> None:
         self._app = app
@@ -34,12 +34,12 @@ class Gate:
         self._access = access
         self._portions = Portions()
         self.sibling: Callable[[str], Channel | None] = lambda _: None
-        """Finds the channel to the process of this machine that has an address."""
+        """Returns the channel to the process of this machine with the given address; None for another machine."""
         self.passed_on = 0
         self.redirected = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer here, or let the owner answer."""
+        """Answer the request here, or let the model's owner answer it."""
         name = model_of(scope["path"]) if scope["type"] in {"http", "websocket"} else None
         if name is None:
             await self._app(scope, receive, send)
@@ -59,11 +59,11 @@ class Gate:
         await self._app(scope, receive, send)
 
     async def _send_to(self, address: str, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        self._app.check(scope)  # Host and Origin name this server, and are not passed on
+        self._app.check(scope)  # Host and Origin are meant for this server, and are not forwarded
         headers = dict(scope["headers"])
-        if PASSED_ON in headers:  # two servers take each other for the owner
+        if PASSED_ON in headers:  # each of two servers believes that the other server is the owner
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
-        if not _has_ticket(scope):  # check the key here: the owner would log this server's address for the client's
+        if not _has_ticket(scope):  # check the key here, because the owner does not see the client's address
             self._access.caller(HTTPConnection(scope), basic=True)
         if _is_to_tell(headers):
             self.redirected += 1
@@ -84,10 +84,10 @@ class Gate:
 
 
 def _is_to_tell(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the client asks to be redirected."""
+    """Return whether the client asks to be redirected."""
     return b"prefer" in headers and REDIRECT in [p.strip().lower() for p in headers[b"prefer"].split(b",")]
 
 
 def _has_ticket(scope: Scope) -> bool:
-    """Whether a ticket is to let a request in: it is valid once, and only at the owner."""
+    """Return whether the request has a ticket. A ticket is valid once, and only the owner can check it."""
     return b"ticket=" in scope["query_string"]

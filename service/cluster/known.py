@@ -1,4 +1,4 @@
-"""The other servers and all models, as this server knows them; updated with each sign of life."""
+"""This server's knowledge of the other servers and of all models. Each heartbeat updates it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from hinged.service.store.shares import Beat, Sign
 
 WHOLE_S = 3600.0
-"""Seconds after which everything is asked for again, because Redis may have lost data or set its clock back. The answer
-takes Redis about 8 us a name, during which it does nothing else."""
+"""Seconds after which this server asks Redis for all servers and models again, because Redis may have lost data, or its
+clock may have been set back. The answer costs Redis about 8 us per name, and Redis does nothing else meanwhile."""
 
 
 class Known:
-    """The servers, the last reported owner of each model, and the models. Used on the event loop."""
+    """The servers, the models, and the last reported owner of each model. Used on the event loop."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Sign] = {}
@@ -23,15 +23,15 @@ class Known:
 
     @property
     def since(self) -> int:
-        """Mark of the last answer, to get later changes; 0 to get everything."""
+        """Return the number with which to ask for the changes after the last answer; 0 asks for everything."""
         return self._mark if time.monotonic() - self._whole_at < WHOLE_S else 0
 
     def ask_for_all(self) -> None:
-        """Get everything with the next sign of life."""
+        """Ask for all servers and models with the next heartbeat."""
         self._mark = 0
 
     def take(self, told: Beat) -> set[str]:
-        """Take in an answer; return the names that it reports, including models that are gone."""
+        """Record the answer to a heartbeat. Return the names of the models in the answer, including deleted models."""
         self.nodes, self._mark = told.nodes, told.mark
         if told.changed is None:
             self._whole_at = time.monotonic()
@@ -48,5 +48,5 @@ class Known:
         return names
 
     def living(self) -> set[str]:
-        """The servers alive."""
+        """Return the servers that are alive."""
         return {address for address, sign in self.nodes.items() if sign.lives}

@@ -1,4 +1,4 @@
-"""Connections to other servers, each with one request at a time, and kept for further requests."""
+"""Persistent connections (lines) to other servers. Each line carries one request at a time."""
 
 from __future__ import annotations
 
@@ -17,51 +17,54 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from hinged.service.errors import Unavailable
 
 LINES_MAX = 1_000
-"""Most open lines. Beyond it, an unused line is closed instead of kept."""
-CONNECT_S = 2.0  # seconds that a connection to another server may take
+"""Maximum number of open lines. If more are open, a line is closed when its request ends."""
+CONNECT_S = 2.0  # seconds in which a connection to another server must open
 UNREAD_S = 30.0
-"""Seconds that another server may take none of the data sent to it, such as a machine that lost its power."""
+"""Seconds without progress after which sending to another server fails, for example because the machine lost power."""
 IDLE_S = 30.0
-"""Seconds that an unused line is kept: less than the other server waits, so that it does not hang up first."""
+"""Seconds that an unused line stays open. The other server waits longer, so it does not close the line first."""
 
 PASSED_ON = b"hinged-passed-on"
-"""Header of a request that another server passed on; its value is the address of that server."""
+"""Header of a forwarded request. Its value is the address of the server that forwarded the request."""
 ONE_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
      b"transfer-encoding", b"upgrade", b"expect", PASSED_ON)
 )  # fmt: skip
-"""Headers that concern one connection alone."""
+"""Headers that concern only one connection."""
 
 
 class LineRequest(ABC):
-    """The sender of a request over a line; its methods are called with the answer."""
+    """The sender of a request over a line. The line calls the sender's methods with the answer."""
 
     bodyless = False
-    """Whether the answer has no body whatever its head says, like the answer to HEAD."""
+    """Whether the answer has no body even if its head declares a length, such as the answer to HEAD."""
 
     @abstractmethod
     def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
-        """Take the head of the answer, without the headers that concern only the line. last: the line ends with it."""
+        """Receive the head of the answer, without the headers that concern only the line.
+
+        last: whether the other server closes the line after this answer.
+        """
 
     @abstractmethod
     def piece(self, data: bytes) -> None:
-        """Take a piece of the body."""
+        """Receive a piece of the body."""
 
     @abstractmethod
     def whole(self) -> None:
-        """The answer is complete."""
+        """Note that the answer is complete."""
 
     @abstractmethod
     def lost(self, reason: str) -> None:
-        """The line broke before the answer was complete."""
+        """Note that the line broke before the answer was complete."""
 
     @abstractmethod
     def full(self, *, full: bool) -> None:
-        """Whether the line can take no more data for now."""
+        """Note whether the line can accept no more data for now."""
 
 
 class Line(asyncio.Protocol):
-    """A connection to another server. It sends nothing twice, because the outcome of a lost request is unknown."""
+    """A connection to another server. No request is sent twice, because the outcome of a lost request is unknown."""
 
     def __init__(self, lines: Lines, address: str) -> None:
         self.address = address
@@ -70,23 +73,23 @@ class Line(asyncio.Protocol):
         self._lines = lines
         self._asking: LineRequest | None = None
         self._headers: list[tuple[bytes, bytes]] = []
-        self._framed = False  # whether the answer declares its length
+        self._framed = False  # whether the answer's head declares its length or chunks
         self._whole = False
         self.last = False
-        """Whether the other server takes no further request."""
+        """Whether the other server accepts no further request on this line."""
         self._expiry: asyncio.TimerHandle | None = None
 
     # -- called by the sender -------------------------------------------------------------------------------------
 
     def begin(self, asking: LineRequest) -> None:
-        """Send a request for this sender."""
+        """Begin a request of this sender."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
         self._asking, self._whole = asking, False
 
     def end(self, *, reusable: bool) -> None:
-        """End the request, whose answer is complete or no longer wanted."""
+        """End the request, because its answer is complete or no longer needed."""
         self._asking = None
         if reusable and not self.transport.is_closing():
             self._lines.keep(self)
@@ -94,7 +97,7 @@ class Line(asyncio.Protocol):
             self.transport.abort()
 
     def expire_in(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        """Close the line after `seconds`, unless a request uses it before."""
+        """Close the line after `seconds`, unless a request uses the line before then."""
         self._expiry = loop.call_later(seconds, self.transport.abort)
 
     # -- the transport ----------------------------------------------------------------------------------------------
@@ -115,17 +118,17 @@ class Line(asyncio.Protocol):
         self._break(str(exc) if exc else "it hung up")
 
     def pause_writing(self) -> None:
-        """Tell the sender to pause, because the other server takes data too slowly."""
+        """Tell the sender to pause, because the other server reads too slowly."""
         if self._asking is not None:
             self._asking.full(full=True)
 
     def resume_writing(self) -> None:
-        """Tell the sender to go on."""
+        """Tell the sender to continue."""
         if self._asking is not None:
             self._asking.full(full=False)
 
     def data_received(self, data: bytes) -> None:
-        """Parse a piece of an answer, or abort at unexpected data."""
+        """Parse a piece of an answer. Abort the line if the data is unexpected."""
         if self._asking is None:
             self.transport.abort()
             return
@@ -147,13 +150,13 @@ class Line(asyncio.Protocol):
     # -- the parser -------------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin an answer."""
+        """Note that an answer begins."""
         if self._whole:
             raise ValueError("two answers to one request")
         self._headers, self._framed = [], False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
+        """Record a header."""
         name = name.lower()
         if name in ONE_HOP:
             self._framed = self._framed or name == b"transfer-encoding"
@@ -192,16 +195,16 @@ class Lines:
         self._certificates = cache(ssl.create_default_context)  # reading the machine's certificates takes 20 ms
 
     def idle(self, address: str) -> Line | None:
-        """An open unused line to a server, or None."""
+        """Return an open unused line to a server, or None."""
         kept = self._idle[address]
         while kept:
-            line = kept.pop()  # the newest, so that unneeded lines grow old and close
+            line = kept.pop()  # the line that was used last, so that surplus lines stay unused and close
             if not line.transport.is_closing():
                 return line
         return None
 
     async def open(self, address: str) -> Line:
-        """Open another line. Unavailable if there is no connection in time."""
+        """Open another line to a server. Raise Unavailable if the connection does not open in time."""
         to = urlsplit(address)
         secure = to.scheme == "https"
         port = to.port or (443 if secure else 80)
@@ -222,7 +225,7 @@ class Lines:
         self._all.add(line)
 
     def keep(self, line: Line) -> None:
-        """Keep a line for later requests."""
+        """Keep a line open for later requests."""
         if len(self._all) > LINES_MAX:
             line.transport.abort()
             return
@@ -230,7 +233,7 @@ class Lines:
         line.expire_in(self._loop, IDLE_S)
 
     def gone(self, line: Line) -> None:
-        """Forget a closed line."""
+        """Remove a closed line."""
         self._all.discard(line)
         if line in (kept := self._idle[line.address]):
             kept.remove(line)

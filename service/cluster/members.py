@@ -1,4 +1,7 @@
-"""The members: which servers live and which models they own; this server's claims, losses and moves of models."""
+"""Record which servers are alive and which models they own. Claim, give up and move this server's models.
+
+A server claims a model to become the only server that may write the model.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,12 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-BEATS = 4  # signs of life within the time after which a server counts as dead
-CLAIMS_MAX = 64  # most claims in a round, because other servers may have joined by the next round
-CLAIMS_AT_ONCE = 8  # most claims at a time, each of which waits for the store's fsync
+BEATS = 4  # number of heartbeats in the time after which a server without heartbeats counts as dead
+CLAIMS_MAX = 64  # maximum number of claims in a round, because other servers may have joined by the next round
+CLAIMS_AT_ONCE = 8  # maximum number of claims at the same time; each claim waits for the store's fsync
 RETRY_S = 1  # seconds after which a client should ask again
 HERE = ""
-"""Stands for an address: this server answers."""
+"""Value in place of an address; it means that this server answers."""
 
 
 class Members:
@@ -51,45 +54,45 @@ class Members:
         self._ttl_s = settings.node_ttl_s
         self._drain_s = settings.shutdown_s
         self._known = Known()
-        self._owners: dict[str, str] = {}  # address to ask, by model
-        self._beaten_at = -1e9  # time at which the last answered sign of life was sent
+        self._owners: dict[str, str] = {}  # address of the server to ask, by model
+        self._beaten_at = -1e9  # time at which the last answered heartbeat was sent
         self._beating = asyncio.Lock()
-        self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # a claim of a name at a time
-        self._coming: dict[str, asyncio.Event] = {}  # models being claimed, until the registry knows them
+        self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # one claim at a time
+        self._coming: dict[str, asyncio.Event] = {}  # models that are being claimed, until the registry contains them
         self._loading: dict[str, asyncio.Task[None]] = {}  # models that were claimed and are loading
         self._wake = asyncio.Event()  # set when there may be a model to claim
         self._search = True  # whether to look for models to claim
         self._settled = asyncio.Event()  # set once the first claims are done
-        self._moving: dict[str, asyncio.Event] = {}  # models being moved, until they have arrived
-        self._leaving: dict[str, asyncio.Task[None]] = {}  # lost models, until nothing of them runs here
+        self._moving: dict[str, asyncio.Event] = {}  # models that are being moved, until the other server has them
+        self._leaving: dict[str, asyncio.Task[None]] = {}  # lost models, until none of their work runs here
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to give signs of life and to claim."""
+        """Begin to send heartbeats and to claim models."""
         self._task = asyncio.create_task(self._run(), name="beats")
 
     async def settled(self) -> None:
-        """Wait until the models that this server should claim at its start are claimed, and loaded if possible."""
+        """Wait until this server has claimed the models that it gets at its start, and has tried to load them."""
         self._wake.set()
         await self._settled.wait()
         if self._loading:
             await asyncio.wait([*self._loading.values()])
 
     def claim_no_more(self) -> None:
-        """Only give signs of life from now on, because the server drains."""
+        """Only send heartbeats from now on, because the server is about to stop."""
         self._stopping = True
 
     async def stop(self) -> None:
-        """Give no more signs of life. Other servers claim this server's models once its store is closed."""
+        """Send no more heartbeats. Other servers claim this server's models once its store is closed."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, *self._leaving.values(), return_exceptions=True)
 
     def lose(self, name: str) -> None:
-        """Give up a model that another server has claimed. From any thread of the event loop's process."""
+        """Give up a model that another server has claimed."""
         self.lost += 1
         log.warning("model %s: another server has claimed it; this server no longer answers for it", name)
         self.store.let_go(name)
@@ -100,13 +103,13 @@ class Members:
             task.add_done_callback(lambda _: self._leaving.pop(name))
 
     async def _run(self) -> None:
-        # Servers that start together all give a sign of life before the first of them claims.
+        # Servers that start together all send a heartbeat before the first of them claims a model.
         await self._round(claim=False)
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._ttl_s / BEATS)
                 self._search = True
-            self._wake.clear()  # before the round: a change during the round is for the next round
+            self._wake.clear()  # before the round, so that a change during the round starts another round
             await self._round(claim=self.registry.open and not self._stopping)
 
     async def _round(self, *, claim: bool) -> None:
@@ -152,7 +155,9 @@ class Members:
     # -- claims ---------------------------------------------------------------------------------------------------
 
     def _unowned(self) -> list[str]:
-        """The models for this server to claim: no living server owns them, and this server comes first for them."""
+        """Return the models that this server should claim: no living server owns them, and `first_of` selects this
+        server.
+        """
         living = self._living()
         return sorted(
             name
@@ -167,7 +172,7 @@ class Members:
         return self._known.living() | {self.address}
 
     async def claim(self, name: str) -> bool:
-        """Become the writer of a model that no living server owns, and load it; return whether this server has it
+        """Claim a model that no living server owns, and begin to load it. Return whether this server owns the model
         now.
         """
         lock = self._claiming.setdefault(name, asyncio.Lock())
@@ -204,9 +209,9 @@ class Members:
     # -- where models are -----------------------------------------------------------------------------------------
 
     async def where(self, name: str) -> str:
-        """The server to ask for a model: HERE, or an address. Unavailable if no server has it at the moment.
+        """Return the address of the server that owns a model, or HERE. Raise Unavailable if no server owns it now.
 
-        A name without a model is HERE, to be refused or created.
+        If there is no such model, return HERE: this server refuses the request or creates the model.
         """
         if time.monotonic() - self._beaten_at > self._ttl_s:
             await self._live_again()
@@ -222,10 +227,10 @@ class Members:
             owner = found.address
             if owner not in {"", self.address}:
                 self._owners[name] = owner
-        if owner not in {"", self.address} and owner not in self._known.nodes:  # it may have just joined
+        if owner not in {"", self.address} and owner not in self._known.nodes:  # the owner may have just joined
             await self._live_again()
         if owner == self.address or not self.lives(owner):
-            if name not in self._known.models:  # the reports have missed it
+            if name not in self._known.models:  # no answer to a heartbeat has reported the model
                 self._known.ask_for_all()
             self._wake.set()
             whom = f"was at {owner}, which is gone" if owner not in {"", self.address} else "is at no server"
@@ -233,7 +238,7 @@ class Members:
         return owner
 
     def here(self, name: str) -> bool:
-        """Whether a model is this server's, so that `where` would return HERE without waiting."""
+        """Return whether this server certainly owns a model, so that `where` would return HERE without waiting."""
         return (
             time.monotonic() - self._beaten_at <= self._ttl_s
             and name not in self._moving
@@ -242,7 +247,7 @@ class Members:
         )
 
     def elsewhere(self, name: str) -> str | None:
-        """The other server that owns a model; None if `where` must find out."""
+        """Return the address of another server that owns a model; None if `where` must find the owner."""
         owner = self._owners.get(name)
         if (
             owner is None
@@ -257,11 +262,11 @@ class Members:
         return owner
 
     def lives(self, address: str) -> bool:
-        """Whether a server has given a sign of life in time, as far as is known."""
+        """Return whether a server is alive, according to this server's last heartbeat."""
         return address in self._known.nodes and self._known.nodes[address].lives
 
     async def _live_again(self) -> None:
-        """Give a sign of life first, because other servers may have claimed this server's models meanwhile."""
+        """Send a heartbeat before anything else, because other servers may have claimed this server's models."""
         try:
             await self._beat()
         except StoreUnavailable as error:
@@ -273,11 +278,11 @@ class Members:
     # -- moves ----------------------------------------------------------------------------------------------------
 
     async def move(self, name: str, to: str, hand: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
-        """Move a model to another server: drain, keep a snapshot, release, and let it claim and load; return its
-        answer.
+        """Move a model to another server; return the other server's answer.
 
-        hand: asks the other server to claim the model. Requests for the model wait meanwhile. NotFound, or Conflict if
-        there is no such server.
+        This server finishes the model's queued work, saves a snapshot and releases the model. The other server claims
+        and loads the model. Meanwhile, requests for the model wait. hand: asks the other server to claim the model.
+        Raise NotFound if this server does not own the model, Conflict if there is no server at `to`.
         """
         if self.store.epoch(name) is None:
             raise NotFound(f"there is no model {name!r}")
@@ -293,7 +298,7 @@ class Members:
             try:
                 await self.registry.leave(name, within_s=self._drain_s)
                 await self._call(self.store.release, name, to)
-            except BaseException:  # released or not: the next round finds out, and claims it if it was not
+            except BaseException:  # if the model was not released, the next round claims it again
                 self.store.let_go(name)
                 self._owners.pop(name, None)
                 raise
@@ -314,20 +319,21 @@ class Members:
         return await self.standing(name)
 
     async def standing(self, name: str) -> dict[str, Any]:
-        """A model's owner, the epoch of its claim, and the end of its log."""
+        """Return a model's owner, the epoch of its claim, and the end of its log."""
         found = await self._call(self.store.owner, name)
         return _shown(name, found, None)
 
     # -- figures --------------------------------------------------------------------------------------------------
 
     async def overview(self, others: Callable[[str], Awaitable[list[dict[str, Any]]]]) -> dict[str, Any]:
-        """The present servers and models.
+        """Return the current servers and models.
 
-        `others`: asks another server for the figures of its models; returns an empty list if it does not answer.
+        `others`: asks the server at an address for the state, memory and load of its models; returns an empty list if
+        the server does not answer.
         """
         await self._beat()
         names = sorted(self._known.models)
-        found = await self._call(self.store.owners, names)  # asked first, so that later events do not count as lag
+        found = await self._call(self.store.owners, names)  # read first, so that later events do not count as lag
         beyond = sorted(self._living() - {self.address})
         told = [self.figures.of_models(), *await asyncio.gather(*map(others, beyond))]
         figures = {
@@ -339,14 +345,14 @@ class Members:
         return {"node": self.address, "nodes": self.nodes(), "models": models}
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The servers, as known at this server's last sign of life."""
+        """Return the servers, as known at this server's last heartbeat."""
         return [
             {"node": address, "alive": said.lives, "beat_age_s": said.age_s, **json.loads(said.figures)}
             for address, said in sorted(self._known.nodes.items())
         ]
 
     def counts(self) -> dict[str, float]:
-        """Figures for Prometheus, by name without the prefix."""
+        """Return the values for Prometheus, by metric name without the prefix."""
         return {
             "nodes": len(self._living()),
             "models": len(self.store.epochs()),
@@ -358,7 +364,10 @@ class Members:
 
 
 def _shown(name: str, owner: Owner, figures: dict[str, Any] | None) -> dict[str, Any]:
-    """A model as `GET /cluster` shows it. figures: from its owner; None if the owner did not report it."""
+    """Return a model as `GET /cluster` shows it.
+
+    figures: the owner's report about the model; None if the owner did not report the model.
+    """
     found = {"model": name, "owner": owner.address or None, "epoch": int(owner.epoch or 0), "position": owner.end}
     if figures is None:
         return found

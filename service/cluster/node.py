@@ -1,4 +1,6 @@
-"""A node: this server as one of several. The application starts and stops it, and the routes of /cluster ask it."""
+"""A node: this server as a member of a cluster. The application starts and stops the node. The routes of /cluster
+call its methods.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from hinged.service.settings import Settings
 log = logging.getLogger(__name__)
 
 ASK_S = 2.0
-"""Seconds that another server may take to report its figures."""
+"""Seconds that another server may take to report the memory and load of its models."""
 
 
 OF_A_NODE = {
@@ -40,7 +42,9 @@ OF_A_NODE = {
 
 
 def as_node(settings: Settings) -> Settings:
-    """Settings with which other servers may ask this server. Invalid for settings that contradict `node`."""
+    """Return settings that let other servers send requests to this server. Raise Invalid for settings that contradict
+    `node`.
+    """
     if settings.node is None:
         return settings
     if settings.store == "sqlite":
@@ -54,10 +58,10 @@ def _key_of(request: Request) -> list[tuple[bytes, bytes]]:
 
 
 class Node(Alone):
-    """The node's members, gate and figures."""
+    """A server of a cluster: its record of the members, its gate and its metrics."""
 
     def join(self, parts: ServerParts) -> ASGIApp:
-        """Build the members and the gate of a server; return the gate, which takes its requests."""
+        """Build the members and the gate of a server. Return the gate, which gets the server's requests."""
         with needed("redis", "a server among several"):
             from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415
 
@@ -72,11 +76,11 @@ class Node(Alone):
         return self.gate
 
     def here(self, name: str) -> bool:
-        """Whether a model is certainly this server's."""
+        """Return whether this server certainly owns a model."""
         return self.members.here(name)
 
     async def start(self) -> None:
-        """Begin to give signs of life and to claim."""
+        """Begin to send heartbeats and to claim models."""
         self.members.start()
 
     def lose(self, name: str) -> None:
@@ -84,22 +88,22 @@ class Node(Alone):
         self._loop.call_soon_threadsafe(self.members.lose, name)
 
     def drain(self) -> None:
-        """Claim no more, because the server stops."""
+        """Claim no more models, because the server is about to stop."""
         self.members.claim_no_more()
 
     async def stop(self) -> None:
-        """Stop, and close the connections to other servers."""
+        """Stop the heartbeats, and close the connections to other servers."""
         await self.members.stop()
         self._passing.close()
 
     # -- for the routes -------------------------------------------------------------------------------------------
 
     async def claims(self) -> None:
-        """Wait until the models that are this server's at its start are claimed and loaded."""
+        """Wait until this server has claimed and loaded the models that it gets at its start."""
         await self.members.settled()
 
     async def overview(self, request: Request) -> dict[str, Any]:
-        """The servers and the models; this server asks the other servers for theirs."""
+        """Return the servers and the models. Ask the other servers for the state of their models."""
         key = _key_of(request)
 
         async def others(address: str) -> list[dict[str, Any]]:
@@ -114,11 +118,11 @@ class Node(Alone):
         return await self.members.overview(others)
 
     def figures(self) -> dict[str, Any]:
-        """The figures of this server and its models."""
+        """Return the memory and load of this server, and the state of its models."""
         return {"node": self.members.address, "models": self.members.figures.of_models()}
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
-        """Move a model to the server at `to`; return where it is then."""
+        """Move a model to the server at `to`. Return the model's owner after the move."""
         to = to.rstrip("/")
         key = _key_of(request)
 
@@ -132,13 +136,13 @@ class Node(Alone):
         return await self.members.move(model, to, hand)
 
     async def claim(self, model: str) -> dict[str, Any]:
-        """Take a model that was released for this server."""
+        """Claim a model that was released for this server."""
         return await self.members.take_over(model)
 
     # -- Prometheus -----------------------------------------------------------------------------------------------
 
     def collect(self) -> Iterator[Metric]:
-        """The present figures."""
+        """Yield the current metrics."""
         counts, members = self.members.counts(), self.members
         yield GaugeMetricFamily("hinged_cluster_nodes", "Servers alive, as this server knows.", counts["nodes"])
         yield GaugeMetricFamily("hinged_cluster_models", "Models that this server has claimed.", counts["models"])
@@ -161,7 +165,7 @@ class Node(Alone):
         )
 
     def _of_nodes(self) -> Iterator[Metric]:
-        """The figures of each server, as of its last sign of life."""
+        """Yield the metrics of each server, as of its last heartbeat."""
         families = {
             name: GaugeMetricFamily(f"hinged_cluster_node_{name}", meaning, labels=["node"])
             for name, meaning in OF_A_NODE.items()

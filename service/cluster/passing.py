@@ -1,4 +1,4 @@
-"""Pass a request on to the server that owns its model, and the answer back, piece by piece."""
+"""Forward a request to the server that owns its model, and forward the answer to the client, piece by piece."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from hinged.service.peers.paths import target_of
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""Seconds between checks, while an answer is due, whether the other server still lives and the client still waits."""
+"""Seconds between two checks of a forwarded request. A check finds a dead owner and a client that has left."""
 HELD_BYTES_MAX = 2**16
-"""Longest body that is passed on only once it is whole, so that slow clients occupy no line; uvicorn reads no further
-by itself. Also the bytes of an answer that wait for a slow client before the line is no longer read."""
+"""Maximum bytes of a body that is forwarded only once all of it has arrived, so that a slow client occupies no line.
+uvicorn by itself reads no further ahead. If more bytes of an answer wait for a slow client, the line is not read."""
 OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
-"""Headers of a request that are meant for this server, which has checked them; they are not passed on."""
+"""Headers of a request that are meant for this server. This server has checked them and does not forward them."""
 SAID_ANYWAY = ONE_HOP | {b"date", b"server"}
-"""Headers of an answer that this server sets itself; they are not passed back."""
+"""Headers of an answer that this server sets itself. It does not forward the owner's values."""
 PROCESS = b"hinged-process"
-"""Header of a request to one of several processes of a machine; its value is the number of the process."""
+"""Header of a request to one of several processes of a machine. Its value is the number of the process."""
 EVENT_STREAM = b"text/event-stream"
 
 
 class Watched(Protocol):
-    """A request or a WebSocket under way to another server."""
+    """A request or WebSocket that is being forwarded to another server."""
 
     def look(self) -> None:
-        """Check whether waiting on still makes sense."""
+        """Check whether the other server and the client are still there."""
 
 
 class Passing:
-    """The lines to the other servers, and all that is under way on them. On one event loop."""
+    """The lines to the other servers, and the requests and WebSockets that they carry. Used on one event loop."""
 
     def __init__(self, members: Members, streams: Streams, request_s: float) -> None:
-        """request_s: seconds that a client may take to begin the body of a request."""
+        """Take the members and the streams. request_s: seconds in which a client must begin the body of a request."""
         self.lives = members.lives
         self.streams = streams
         self.request_s = request_s
@@ -59,13 +59,13 @@ class Passing:
         self._looking: asyncio.TimerHandle | None = None
 
     def watch(self, watched: Watched) -> None:
-        """Look at a request every LOOK_S, until `forget`."""
+        """Check a request or WebSocket every LOOK_S seconds, until `forget`."""
         self._under_way.add(watched)
         if self._looking is None:
             self._looking = self._loop.call_later(LOOK_S, self._look)
 
     def forget(self, watched: Watched) -> None:
-        """Look at a request no more."""
+        """Stop checking a request or WebSocket."""
         self._under_way.discard(watched)
 
     def _look(self) -> None:
@@ -74,7 +74,7 @@ class Passing:
         self._looking = self._loop.call_later(LOOK_S, self._look) if self._under_way else None
 
     def close(self) -> None:
-        """Break all lines."""
+        """Stop all checks, and abort all lines."""
         if self._looking is not None:
             self._looking.cancel()
         self.lines.close()
@@ -82,7 +82,9 @@ class Passing:
     async def ask(
         self, address: str, path: str, headers: list[tuple[bytes, bytes]], method: str = "POST", read_s: float = 60.0
     ) -> tuple[int, bytes]:
-        """Send a request without a body; return status and body. Unavailable without a whole answer in time."""
+        """Send a request without a body; return status and body of the answer. Raise Unavailable if no complete answer
+        arrives in time.
+        """
         status, parts, whole = 0, [], False
 
         async def take(message: Message) -> None:
@@ -105,7 +107,7 @@ class Passing:
 
 
 class Passed(LineRequest):
-    """A request that is passed on, from the arrival of its head to the end of its answer."""
+    """A request that is forwarded, from the arrival of its head to the end of its answer."""
 
     def __init__(self, passing: Passing, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         self._passing = passing
@@ -117,23 +119,26 @@ class Passed(LineRequest):
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self._length = int(headers.get(b"content-length", b"0"))
         self._chunked = b"transfer-encoding" in headers
-        self._whole = not (self._length or self._chunked)  # whether the whole request has come
+        self._whole = not (self._length or self._chunked)  # whether the whole request has arrived
         self.bodyless = scope["method"] == "HEAD"
         self._line: Line | None = None
-        self._reading: asyncio.Task[None] | None = None  # reads on from the client
-        self._room = asyncio.Event()  # whether the line takes more
+        self._reading: asyncio.Task[None] | None = None  # reads the rest of the client's data
+        self._room = asyncio.Event()  # set while the line accepts more data
         self._full_since: float | None = None
         self._answer: deque[dict[str, Any]] = deque()  # messages for the client
-        self._unsent = 0  # their bytes
-        self._begun = self._over = self._paused = False  # the answer; the line
+        self._unsent = 0  # bytes in these messages
+        self._begun = self._over = self._paused = False  # whether the answer has begun; is over; waits for the client
         self._error: ServiceError | None = None
-        self._news: asyncio.Future[None] | None = None  # awaited while there are no messages
+        self._news: asyncio.Future[None] | None = None  # awaited while `_answer` is empty
         self._body: list[bytes] = []
 
     # -- from the client ----------------------------------------------------------------------------------------------
 
     async def hold(self) -> None:
-        """Receive a small body to its end. RequestTimeout, BadRequest."""
+        """Receive a small body to its end.
+
+        Raise RequestTimeout if the client is too slow, BadRequest if the body is incomplete.
+        """
         if self._length > HELD_BYTES_MAX:
             return
         size, seconds, began = 0, self._passing.request_s, self._loop.time()
@@ -150,7 +155,7 @@ class Passed(LineRequest):
 
     async def _piece(self) -> bytes:
         message = await self._receive()
-        if MALFORMED in self._scope:  # the body is incomplete, and must not count as complete
+        if MALFORMED in self._scope:  # the body is incomplete, and must not be taken for complete
             raise BadRequest(self._scope[MALFORMED])
         if message["type"] == "http.disconnect":
             raise BadRequest("the client went away in the middle of the body")
@@ -159,7 +164,7 @@ class Passed(LineRequest):
         return piece
 
     async def _read_on(self) -> None:
-        """Send the rest of the body as it comes; then wait until the client leaves."""
+        """Send the rest of the body as it arrives. Then wait until the client disconnects."""
         try:
             while not self._whole:
                 self._write([await self._piece()])
@@ -173,7 +178,9 @@ class Passed(LineRequest):
     # -- to the owner -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Send the request, and the client the answer. Unavailable if the other server did not begin to answer."""
+        """Send the request to the owner and the answer to the client. Raise Unavailable if the owner does not begin to
+        answer.
+        """
         lines = self._passing.lines
         line = self._line = lines.idle(self._address) or await lines.open(self._address)
         self._passing.watch(self)
@@ -213,7 +220,7 @@ class Passed(LineRequest):
         self._line.transport.write(b"".join((head, *body)))
 
     def full(self, *, full: bool) -> None:
-        """Pause or resume sending, as the owner takes data."""
+        """Pause sending if the line is full, or resume it."""
         if full:
             self._full_since = time.monotonic()
             self._room.clear()
@@ -227,14 +234,14 @@ class Passed(LineRequest):
         """Begin the answer."""
         self._begun = True
         headers = [header for header in headers if header[0] not in SAID_ANYWAY]
-        if last and not self._whole:  # the owner takes no more of the body
+        if last and not self._whole:  # the owner reads no more of the body
             headers.append((b"connection", b"close"))
         self._put({"type": "http.response.start", "status": status, "headers": headers})
         if self.bodyless:
             self._end()
 
     def piece(self, data: bytes) -> None:
-        """Queue a piece of the answer's body, and pause the line while much waits for the client."""
+        """Queue a piece of the answer's body. Pause the line if too many bytes wait for the client."""
         self._put({"type": "http.response.body", "body": data, "more_body": True})
         self._unsent += len(data)
         if self._unsent > HELD_BYTES_MAX and self._line is not None and not self._paused:
@@ -251,18 +258,20 @@ class Passed(LineRequest):
         self._fail(unanswered(self._address, reason))
 
     def look(self) -> None:
-        """Give up if waiting makes no more sense. A living owner answers, even if it has lost the model meanwhile."""
+        """Give up if the owner is dead or reads no more. A living server answers even if it has lost the model."""
         if self._full_since is not None and time.monotonic() > self._full_since + UNREAD_S:
             self._fail(unanswered(self._address, "it takes no more of the request"))
         elif not self._begun and not self._passing.lives(self._address):
             self._fail(unanswered(self._address, "it is gone"))
-        elif self._reading is None:  # not for every request, because most are answered at once
+        elif self._reading is None:  # only for requests that take long, because most are answered at once
             self._reading = self._loop.create_task(self._read_on())
 
     # -- to the client ------------------------------------------------------------------------------------------------
 
     async def _carry(self, message: Message) -> None:
-        """Send the answer to its end, or leave it incomplete if it broke off, so that the connection is closed."""
+        """Send the answer to the client. If the owner's answer breaks off, leave the answer incomplete, so that uvicorn
+        closes the connection.
+        """
         try:
             await self._send(message)
             while message.get("more_body", True):
@@ -277,7 +286,7 @@ class Passed(LineRequest):
             log.warning("the answer of another server broke off: %s", error)
 
     async def _message(self) -> Message:
-        """The next message for the client. Unavailable if the owner sends no more."""
+        """Return the next message for the client. Raise Unavailable if the owner's answer broke off."""
         while not self._answer:
             if self._error is not None:
                 raise self._error
@@ -294,7 +303,7 @@ class Passed(LineRequest):
             self._news.set_result(None)
 
     def _end(self, *, reusable: bool = False) -> None:
-        """End the answer in order: it is complete, the client has left, or an event stream ends with the server."""
+        """End the answer without an error: it is complete, the client has left, or the server stops an event stream."""
         if self._over:
             return
         self._over = True
@@ -305,7 +314,7 @@ class Passed(LineRequest):
             self._put({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _fail(self, error: ServiceError) -> None:
-        """Refuse the request, or break off an answer that has begun."""
+        """Let the request fail, or break off an answer that has begun."""
         if not self._over:
             self._over, self._error = True, error
             self._let_go(reusable=False)
@@ -324,7 +333,7 @@ def _is_event_stream(message: Message) -> bool:
 
 
 def unanswered(address: str, reason: str) -> Unavailable:
-    """The error for a request that was sent to another server and whose outcome is unknown."""
+    """Return the error for a request that was sent to another server and whose outcome is unknown."""
     return Unavailable(
         f"the server at {address} did not answer: {reason}; its outcome is unknown, a retry with the same ids is safe",
         retry_after_s=1,

@@ -1,12 +1,14 @@
 """Compute which models should move from one server to another.
 
-A server's fullness is the highest of its measures: number, memory and load of its models. Each is divided by what the
-server has of it (the number by nothing), and then by the mean over all servers. A very small mean counts as LEAST, so
-that differences that hardly matter are never evened out.
+A server has three measures: the number of its models, the share of its memory that they use, and the share of its
+processors that they use. Each measure is divided by the mean over all servers. The highest of the three quotients is
+the server's fullness. If a mean is below its value in LEAST, the value in LEAST replaces the mean. So small differences
+move no model.
 
-Models move only if the fullest server is NEED fuller than the emptiest. Then models move one at a time from the fullest
-to the emptiest server, until the gap is GOAL. Each time the model moves that leaves the fuller of the two servers least
-full. A server that no move improves stays as full as it is, because a model is not divided.
+Models move only if the fullness of the fullest server exceeds the fullness of the emptiest server by more than NEED.
+Then models move one at a time from the fullest to the emptiest server, until the difference is at most GOAL. For each
+move, the program chooses the model after whose move the fuller of the two servers is least full. If no move improves a
+server, the server stays as full as it is, because a model cannot be divided.
 """
 
 from __future__ import annotations
@@ -16,18 +18,18 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-NEED = 0.5  # gap between the fullest and the emptiest server above which models move, in means
-GOAL = 0.1  # gap at which moving ends, in means
+NEED = 0.5  # models move if the fullest server exceeds the emptiest by more than this, in means
+GOAL = 0.1  # no more models move if the difference is at most this, in means
 LEAST = (4.0, 0.02, 0.05)
-"""Least means: models of a server, share of its memory, share of its processors."""
+"""Minimum values of the three means: models per server, share of its memory, share of its processors."""
 ROOM = 0.9
-"""Largest share of a server's memory that its models may use after a move."""
+"""Maximum share of a server's memory that its models may use after a move."""
 TRIED = 8
-"""Number of models on each side of the ideal size that are tried for a move, by memory and by load."""
+"""Maximum number of models above the ideal size, and below it, that are tried for a move: by memory and by load."""
 
 
 class Server(NamedTuple):
-    """A server, and its resources."""
+    """A server and its resources."""
 
     address: str
     memory_max_bytes: float
@@ -35,7 +37,7 @@ class Server(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A model, its owner, and its use of resources."""
+    """A model, its owner, and the resources that it uses."""
 
     model: str
     owner: str
@@ -52,28 +54,28 @@ class Move(NamedTuple):
 
 
 Amounts = tuple[float, float, float]
-"""Models, memory, load: each relative to the mean that makes a server full."""
+"""A server's three measures (number of models, memory, load), each divided by the mean over all servers."""
 
 
 def needed_moves(servers: Iterable[Server], models: Iterable[Placed]) -> list[Move]:
-    """The needed moves, in order, perhaps none. Models whose owner is not among the servers are left out."""
+    """Return the needed moves, in the order in which to make them. Ignore models without an owner in `servers`."""
     shares = _Shares(servers, models)
     return shares.moves() if shares.gap() > NEED else []
 
 
 def fullness(servers: Iterable[Server], models: Iterable[Placed]) -> dict[str, float]:
-    """The fullness of each server, relative to the mean."""
+    """Return the fullness of each server, relative to the mean."""
     return _Shares(servers, models).fullness()
 
 
 class _Shares:
-    """The models of each server, and the resulting fullness."""
+    """The models of each server, and the resulting measures of the server."""
 
     def __init__(self, servers: Iterable[Server], models: Iterable[Placed]) -> None:
         self._servers = {server.address: server for server in servers}
         self._of: dict[str, Placed] = {model.model: model for model in models if model.owner in self._servers}
         self._means = self._mean_shares()
-        # For each server: the sum over its models, and its models by each measure, in ascending order.
+        # For each server: the sums over its models, and lists of its models in ascending order of memory and of load.
         self._used: dict[str, Amounts] = dict.fromkeys(self._servers, (0.0, 0.0, 0.0))
         self._sorted: dict[str, list[list[tuple[float, str]]]] = {address: [[], []] for address in self._servers}
         for model in self._of.values():
@@ -92,7 +94,7 @@ class _Shares:
         return max(full) - min(full) if full else 0.0
 
     def moves(self) -> list[Move]:
-        """Moves until the servers are equally full, or no move is an improvement."""
+        """Make moves until the servers are about equally full, or until no move improves them; return the moves."""
         found: list[Move] = []
         stuck: list[str] = []
         enough = GOAL
@@ -112,21 +114,21 @@ class _Shares:
             model = self._best(source, target)
             if model is None:
                 stuck.append(source)
-                enough = NEED  # none of its models fits, which does not make the next server move models
+                enough = NEED  # if no model of this server fits, the next server moves models only above NEED
                 continue
             found.append(Move(model, source, target))
             self._move(model, source, target)
             for address in (source, target):
                 heapq.heappush(fullest, (-max(self._used[address]), address))
                 heapq.heappush(emptiest, (max(self._used[address]), address))
-            for address in stuck:  # now another server may be the emptiest
+            for address in stuck:  # try them again, because another server may be the emptiest now
                 heapq.heappush(fullest, (-max(self._used[address]), address))
             stuck.clear()
             enough = GOAL
         return found
 
     def _best(self, source: str, target: str) -> str | None:
-        """The model whose move leaves the fuller of the two servers least full; None if no move is an improvement."""
+        """Return the model after whose move the fuller of the two servers is least full; None if no move helps."""
         of_source, of_target = self._used[source], self._used[target]
         room = ROOM * self._servers[target].memory_max_bytes - of_target[1] * self._part(1, target)
         best, least = None, max(of_source) - 1e-9
@@ -156,7 +158,7 @@ class _Shares:
         self._of[name] = model._replace(owner=target)
 
     def _weight(self, model: Placed, address: str) -> Amounts:
-        """By how much a model makes a server fuller."""
+        """Return how much a model adds to each measure of a server."""
         return (
             1.0 / self._part(0, address),
             model.memory_bytes / self._part(1, address),
@@ -164,7 +166,7 @@ class _Shares:
         )
 
     def _part(self, measure: int, address: str) -> float:
-        """The amount of a measure that makes a server as full as the mean."""
+        """Return the amount of a measure at which a server is as full as the mean."""
         server = self._servers[address]
         return self._means[measure] * (1.0, server.memory_max_bytes, server.processors)[measure]
 
@@ -189,6 +191,6 @@ def _sum(first: Amounts, second: Amounts, sign: float = 1.0) -> Amounts:
 
 
 def within(moves: Iterable[Move], owners: Mapping[str, str], living: Iterable[str]) -> list[Move]:
-    """The moves that are still valid: the model is at its source, and both servers live."""
+    """Return the moves that are still valid: the source owns the model, and both servers are alive."""
     there = set(living)
     return [move for move in moves if owners.get(move.model) == move.source and {move.source, move.target} <= there]

@@ -1,4 +1,4 @@
-"""Limits on the requests that are passed on at a time, in all and for each key and model."""
+"""Limit the number of requests that are forwarded at the same time: in total, per key and per model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from hinged.service.errors import Unavailable
 
 REQUESTS_MAX = 2_000
-"""Most requests in progress to other servers, each with a connection. With more, a process may run out of files."""
+"""Maximum number of forwarded requests in progress, each with its own connection. With more, a process may run out of
+file descriptors."""
 
 
 class Portions:
-    """Lets each owner have at most as many requests in progress as there is still room for.
+    """Limits the requests in progress of each key and of each model to the number of slots that are still free.
 
-    So a key that takes all it may have leaves half of the room, and the next key leaves half of that. An owner without
-    requests finds room as long as there is any. Methods run on one event loop.
+    So one key can use at most half of the slots, and a second key at most half of the rest. A key without requests gets
+    a slot as long as any slot is free. Methods run on one event loop.
     """
 
     def __init__(self, most: int = REQUESTS_MAX) -> None:
@@ -25,7 +26,9 @@ class Portions:
 
     @contextmanager
     def one(self, *owners: Hashable) -> Iterator[None]:
-        """Count a request for each of its owners during the block. Unavailable if an owner has its portion."""
+        """Use one slot during the block, and count the request for each of its owners (a model or a key). Raise
+        Unavailable if an owner is at its limit.
+        """
         held = max((self._taken[owner] for owner in owners), default=0)
         if held >= self._free:
             raise Unavailable(

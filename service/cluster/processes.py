@@ -1,7 +1,8 @@
-"""One of several processes of a machine, each a member of the cluster: its name is the address and a number.
+"""A process of a machine with several processes. Each process is a member of the cluster. Its name is the machine's
+address and a number.
 
-The machine's processes hand connections to each other, like any equal processes. Other machines ask the address, and
-whichever process takes the connection hands it to the owner.
+The machine's processes hand connections over to each other (service/peers). Other machines connect to the machine's
+address. The process that accepts the connection hands it over to the owner.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from hinged.service.peers.siblings import Siblings
 from hinged.service.store.base import Store
 
 OF_THE_CLUSTER = "/cluster/"
-"""Prefix of the paths whose requests may name a process by its number."""
+"""Prefix of the paths on which a request may name a process by its number."""
 
 
 class Claims(Ring):
-    """The processes of a machine, as the claims of models say who owns what."""
+    """The processes of a machine. The claims in the store determine which process owns which model."""
 
     members: Members | None = None
 
@@ -36,19 +37,22 @@ class Claims(Ring):
         self.owner = self._owner
 
     def _owner(self, name: str) -> int:
-        """The sibling that owns a model; otherwise this process, whose gate finds the owner."""
+        """Return the number of the sibling that owns a model.
+
+        If no sibling owns it, return this process's number, because the gate of this process finds the owner.
+        """
         address = None if self.members is None else self.members.elsewhere(name)
         return (address and self.sibling(address)) or self.number
 
     def sibling(self, address: str) -> int | None:
-        """The number of the sibling with an address; None for another machine."""
+        """Return the number of the sibling with this address; None for another machine."""
         assert self.members is not None  # noqa: S101  there are no addresses before
         machine, _, number = address.partition("#")
         return int(number) if number and self.members.address.startswith(machine + "#") else None
 
 
 class NodeProcess(Node):
-    """A member of the cluster that has siblings on its machine."""
+    """A member of the cluster that has siblings: other processes on its machine."""
 
     connection = Lent
 
@@ -57,7 +61,7 @@ class NodeProcess(Node):
         self.siblings = Siblings(self._claims, folder, b"", _follows_nobody)
 
     def join(self, parts: ServerParts) -> ASGIApp:
-        """Build the gate, and the links to the siblings before it."""
+        """Build the gate and the links to the siblings; return the application that gets the requests first."""
         gate = super().join(parts)
         self._claims.members = self.members
         front = self.siblings.link(parts, gate)
@@ -65,38 +69,38 @@ class NodeProcess(Node):
         return front
 
     def leads(self, scope: Scope) -> Channel | bool:
-        """Where a request leads: to the sibling that owns its model, or that it names."""
+        """Return where a request must be answered (see Front.leads). A request may name a sibling by its number."""
         if scope["path"].startswith(OF_THE_CLUSTER):
             for name, value in scope["headers"]:
                 if name == PROCESS and value.isdigit() and (channel := self.siblings.channel(int(value))) is not None:
                     return channel
         found, name = self.siblings.leads(scope), model_of(scope["path"])
-        if found is True and name is not None:  # this process, or another machine, or nobody that is known
+        if found is True and name is not None:  # this process or another machine, or the owner is unknown
             return self.here(name) or self.members.elsewhere(name) is not None
         return found
 
     async def start(self) -> None:
-        """Begin to give signs of life and to claim."""
+        """Begin to send heartbeats and to claim models."""
         await super().start()
         await self.siblings.start()
 
     async def claims(self) -> None:
-        """Wait until the models that are this process's at its start are claimed and loaded."""
+        """Wait until this process has claimed and loaded the models that it gets at its start."""
         await super().claims()
         await self.siblings.claims()
 
     def drain(self) -> None:
-        """Claim no more, because the server stops."""
+        """Claim no more models, because the server is about to stop."""
         super().drain()
         self.siblings.drain()
 
     async def stop(self) -> None:
-        """Stop, and close the connections to other processes and servers."""
+        """Stop the heartbeats, and close the connections to other processes and servers."""
         await super().stop()
         await self.siblings.stop()
 
     def collect(self) -> Iterator[Metric]:
-        """The present figures."""
+        """Yield the current metrics."""
         yield from super().collect()
         yield from self.siblings.collect()
 

@@ -1,4 +1,4 @@
-"""Pass a WebSocket on: carry messages both ways between the client's socket and a socket of the model's owner."""
+"""Forward a WebSocket: relay messages in both directions between the client's socket and a socket to the owner."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from hinged.service.peers.paths import target_of
 
 HANDSHAKE_S = 10.0  # seconds that the owner may take to answer a handshake
 OF_A_SOCKET = b"sec-websocket-"
-"""Prefix of headers that concern one socket alone."""
+"""Prefix of headers that concern only one socket."""
 UNSENDABLE = (CloseCode.NO_STATUS_RCVD, CloseCode.ABNORMAL_CLOSURE)
-"""Codes that stand for a missing code, and never in a frame."""
+"""Codes that mean that the close code is missing. A frame must never contain them."""
 
 
 class Carried:
-    """A WebSocket that is passed on."""
+    """A WebSocket that is forwarded to another server."""
 
     def __init__(self, passing: Passing, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         self._passing = passing
@@ -39,7 +39,7 @@ class Carried:
         self._over: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
     def look(self) -> None:
-        """End the socket if the owner is dead. A living owner itself ends the sockets of a model that it gives away."""
+        """Close the socket if the owner is dead. A living owner closes the sockets of a model that it gives up."""
         if not self._passing.lives(self._address):
             self._end(self._gone)
 
@@ -48,7 +48,9 @@ class Carried:
             self._over.set_result(close)
 
     async def run(self) -> None:
-        """Carry messages until one end closes. QueueFull if too many streams are open, Unavailable without an owner."""
+        """Relay messages until one side closes. Raise QueueFull if too many streams are open, Unavailable if the owner
+        cannot be reached.
+        """
         stops = Close(CloseCode.SERVICE_RESTART, "the server stops")
         with self._passing.streams.one(lambda: self._end(stops)):
             self._passing.watch(self)
@@ -63,7 +65,7 @@ class Carried:
                 self._passing.forget(self)
 
     async def _or_over(self, work: Awaitable[ClientConnection | Close | None]) -> ClientConnection | Close | None:
-        """The result of some work, or why the socket closes before the work ends."""
+        """Return the result of `work`, or the reason why the socket closes before the work ends."""
         task = asyncio.ensure_future(work)
         try:
             either: list[asyncio.Future[Any]] = [task, self._over]
@@ -74,7 +76,10 @@ class Carried:
             await asyncio.wait([task])
 
     async def _open(self) -> ClientConnection | None:
-        """Open a socket of the owner. If the owner refuses, pass the refusal on and return None. Unavailable."""
+        """Open a socket to the owner. If the owner refuses it, forward the refusal and return None.
+
+        Raise Unavailable if the owner cannot be reached.
+        """
         headers = [
             (name.decode("latin-1"), value.decode("latin-1"))
             for name, value in self._scope["headers"]
@@ -89,7 +94,7 @@ class Carried:
                 compression=None,
                 proxy=None,
                 open_timeout=HANDSHAKE_S,
-                ping_interval=None,  # both servers look after their own ends
+                ping_interval=None,  # each of the two servers sends its own pings
                 max_size=None,  # the owner limits its answers
             )
         except InvalidStatus as error:
@@ -115,7 +120,7 @@ class Carried:
             owner.transport.abort()
 
     async def _to_owner(self, owner: ClientConnection) -> None:
-        """Carry the client's messages until it leaves, and then close the owner's socket."""
+        """Relay the client's messages until the client leaves. Then close the socket to the owner."""
         with suppress(ConnectionClosed):
             while (message := await self._receive())["type"] == "websocket.receive":
                 text = message.get("text")
@@ -124,14 +129,17 @@ class Carried:
             await owner.close(CloseCode.NORMAL_CLOSURE if code in UNSENDABLE else code, message.get("reason") or "")
 
     async def _to_client(self, owner: ClientConnection) -> Close | None:
-        """Carry the owner's messages until it closes, and return how it closes. None if the client does not read."""
+        """Relay the owner's messages until the owner closes the socket; return the code and the reason.
+
+        Return None if the client does not read.
+        """
         left = False
         try:
             while True:
                 data = await owner.recv()
                 if not left:
                     with suppress(ClientDisconnected):
-                        left = True  # what the client sent before goes to the owner all the same
+                        left = True  # the messages that the client sent before it left still go to the owner
                         async with asyncio.timeout(limits.STREAM_IDLE_S):
                             kind = "text" if isinstance(data, str) else "bytes"
                             await self._send({"type": "websocket.send", kind: data})

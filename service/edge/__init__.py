@@ -1,3 +1,3 @@
-"""The edge is the code between the network and the routes. It decides who may come in and how fast, and
-what is logged.
+"""The edge is the code between the network and the routes. It decides which requests are accepted, how fast clients
+must be, and what is logged.
 """

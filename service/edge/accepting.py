@@ -70,7 +70,7 @@ class Accepting:
     def _accept(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         try:
             line, _ = self.listening.accept()
-        except (BlockingIOError, ConnectionAbortedError):  # another process accepted it, or the client is gone
+        except (BlockingIOError, ConnectionAbortedError):  # another process accepted it, or the client has disconnected
             return
         except OSError as error:  # too many files are open
             log.warning("a connection could not be taken: %s", error)
@@ -84,5 +84,5 @@ class Accepting:
 
 async def _make(server: Server, line: socket.socket) -> None:
     line.setblocking(False)
-    with suppress(OSError):  # the client is already gone
+    with suppress(OSError):  # the client has already disconnected
         await asyncio.get_running_loop().connect_accepted_socket(server.protocol, line)

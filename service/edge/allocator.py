@@ -1,10 +1,10 @@
-"""Tune glibc's allocator, so that freed memory returns to the system however many threads there are.
+"""Tune glibc's allocator, so that freed memory returns to the system even if there are many threads.
 
 By default glibc gives threads their own heaps, up to eight per core, and takes ever larger blocks from them. Other
 heaps cannot use memory that a thread frees. With 200 clients, more than half of the memory growth was free memory.
 
 glibc also does not return free memory between blocks in use. If a few blocks were allocated among the models in a heap,
-the heap stays allocated after the models are gone. So the server returns all free pages once a minute.
+the heap stays allocated after the models are deleted. So the server returns all free pages once a minute.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def share_heaps(give_back_s: float = GIVE_BACK_S) -> None:
 
 
 def _give_back(malloc_trim: Callable[..., int], seconds: float) -> None:
-    """Return free pages for ever. ctypes lets other threads run meanwhile."""
+    """Return free pages to the system every `seconds`, without end. ctypes lets other threads run meanwhile."""
     while True:
         time.sleep(seconds)
         malloc_trim(0)
 
 
 def settle() -> None:
-    """Exempt the present objects from garbage collection, and return memory that is no longer needed.
+    """Exempt the existing objects from garbage collection, and return memory that is no longer needed.
 
     Compilers, routes and loaded models are 300,000 objects. Without this, each full collection would stop every thread
     for 100 ms.

@@ -16,8 +16,8 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart: the first wait, then doubled up to the second
-LIVED_S = 60.0  # if a child lived for this many seconds, its next restart again comes after the first wait
+RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0  # seconds before a restart, doubled each time
+LIVED_S = 60.0  # if a child ran for this many seconds, the wait before its next restart is again the first
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Child:
     """A process to start: a module with its arguments.
 
     name: its name in the log. said: called at each start; returns what the child reads from stdin, which stays open
-    while the parent lives.
+    while the parent runs.
     """
 
     name: str

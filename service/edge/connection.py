@@ -23,7 +23,7 @@ HEAD_BYTES_MAX = 2**16
 """Maximum bytes of a request's head (request line and headers). It is also the maximum number of bytes between two
 pieces of a body."""
 
-TOGETHER_BYTES_MAX = 2**16  # with more bytes than this, send now instead of at the end of the turn
+TOGETHER_BYTES_MAX = 2**16  # if more bytes wait, send them now instead of at the end of the turn
 
 LINGER_S = 2.0
 """If a request is answered before all of it has arrived, its remaining data is discarded for this many seconds."""

@@ -1,4 +1,4 @@
-"""Measure for how long the event loop is held. While it is held, no request is answered.
+"""Measure how long the event loop is blocked (a hold). During a hold, no request is answered.
 
 A timer is due every 10 ms. The timer is late if a callback runs long, or if a thread keeps Python's lock. In both cases
 this process used CPU time meanwhile. If the process used no CPU time, the machine was busy with other processes, and
@@ -17,7 +17,8 @@ from prometheus_client.registry import Collector
 from hinged.service.store.times import Times
 
 TICK_S = 0.01
-"""Seconds between two checks of the loop. A hold appears shorter by up to this time. Each check takes 5 us."""
+"""Seconds between two checks of the loop. A measured hold may be too short by up to this time. Each check takes 5
+us."""
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of the histogram, in seconds. Holds below the first bound are not counted."""
 RECENT_S = 60.0
@@ -30,7 +31,7 @@ class Holds(Collector):
 
     def __init__(self) -> None:
         self._times = Times(BOUNDS_S)
-        self._longest = [0.0, 0.0]  # longest hold of the last span, and of the present span
+        self._longest = [0.0, 0.0]  # longest hold of the last span, and of the current span
         self._span_ends = self._looked = self._computed = 0.0
         self._timer: asyncio.TimerHandle | None = None
 

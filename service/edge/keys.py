@@ -93,8 +93,8 @@ def read_keys(path: Path) -> tuple[Key, ...]:
 class Keyring:
     """The keys of a file. The file is read again whenever it changes, so that revoking a key needs no restart.
 
-    If the file is missing or invalid, nobody is let in. Otherwise a mistake in an editor could keep a revoked key
-    valid.
+    If the file is missing or invalid, every request is refused. Otherwise a mistake in an editor could keep a revoked
+    key valid.
     """
 
     def __init__(self, path: Path) -> None:

@@ -3,8 +3,8 @@
 This module also counts requests by the template of their route, and reports them to the log and to traces.
 
 A page in a browser can post to localhost, and a name that resolves to 127.0.0.1 makes it a same-origin page. So the
-Host must be one of the allowed names. A write or a WebSocket with an Origin must come from an allowed origin, or from a
-page of this server itself.
+Host must be one of the allowed names. If a write or a WebSocket has an Origin, it must be an allowed origin or this
+server's own origin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Make a child process end when its parent ends, however the parent ends.
 
-Call this before other imports, which take seconds on a busy machine. The child holds the parent's port from its first
-moment. If the parent is killed, its successor must find the port free.
+Call this before other imports, which take seconds on a busy machine. The child has the parent's port open from the
+beginning. If the parent is killed, the next server must find the port free.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The shape of errors. The whole server has one shape. Paths of other protocols have other shapes, which their clients
-expect.
-"""
+"""The shape of errors. All routes share one shape. Only routes of other protocols have their own shapes."""
 
 from __future__ import annotations
 

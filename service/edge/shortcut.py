@@ -41,8 +41,8 @@ path."""
 
 Outcome = dict[str, Any] | ServiceError
 Begin = Callable[[Operation[..., Any], Key, str, bytes, Callable[[Outcome], None]], bool]
-"""Begins an operation for a key, a model and a body, and passes on the outcome later. If it returns false or raises an
-error, nothing was begun, and the usual path must answer."""
+"""Begins an operation for a key, a model and a body, and later calls the given function with the outcome. If it returns
+false or raises an error, nothing was begun, and the usual path must answer."""
 
 METHOD = "POST"
 OVER = asyncio.Event()
@@ -87,20 +87,20 @@ class Shortcut:
     def open(self, find: Find, begin: Begin, here: Callable[[str], bool]) -> None:
         """Open the shortcut, with a function that finds routes and a function that begins operations.
 
-        here: returns whether this server certainly has a model.
+        here: returns whether this server certainly owns a model.
         """
         self._find, self._begin, self._here = find, begin, here
         self._known = lru_cache(URLS_KEPT)(self._lead)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
-        """Return the target of a POST; None for the usual path, which may give the unchanged request to
-        another server.
+        """Return the target of a POST; None if the POST takes the usual path, which may hand the unchanged request over
+        to another server.
         """
         found = self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
         return found if found is not None and self._here(found.model) else None
 
     def lines(self, defaults: Headers) -> bytes:
-        """Return the headers common to all answers, in the form to send. They change once a second."""
+        """Return the headers common to all answers, in the form to send. These headers change once a second."""
         if defaults is not self._defaults:
             self._defaults, self._lines = defaults, lines_of(defaults)
         return self._lines
@@ -170,7 +170,7 @@ class Asked:
         self._key = key
 
     def answer(self, outcome: Outcome) -> None:
-        """Send the outcome, unless the client has gone, and count the request."""
+        """Send the outcome, unless the client has disconnected, and count the request."""
         way, edge, connection = self._way, self._edge, self._connection
         try:
             status, headers, body = written(outcome, way.path)

@@ -33,7 +33,7 @@ COLLECTED_YOUNG = 3
 a scan takes 5 ms."""
 SWITCH_S = 0.0002
 """Seconds that a Python thread may keep the event loop waiting; default 0.005. A prediction waits about three times.
-With a smaller value, the more frequent switches cost as much as they gain."""
+With a smaller value, threads switch more often, which costs as much time as it gains."""
 
 PROCESS_ENDS_S = 10.0
 """Seconds that a process may take to notice that its server was killed."""
@@ -112,7 +112,7 @@ def unknown_names(environment: Iterable[str]) -> list[str]:
 
 
 def tell_start(settings: Settings) -> None:
-    """Log the version, address, store and access of the server that starts, and unknown names in the environment."""
+    """Log the starting server's version, address, store and access rules, and unknown names in the environment."""
     if settings.keys_file is not None:
         access = f"{len(read_keys(settings.keys_file))} keys in {settings.keys_file}"
     else:

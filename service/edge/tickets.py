@@ -2,8 +2,8 @@
 
 A ticket is part of a URL, and URLs are stored in histories and logs. So a ticket is random, is valid for seconds and
 for one use, and is kept only in memory. If several processes answer for one server, each may get a ticket that another
-process issued. Such a ticket itself contains its key's mark and its expiry, signed with a secret that all processes
-know.
+process issued. Such a ticket itself contains a fingerprint of its key and its expiry, signed with a secret that all
+processes know.
 """
 
 from __future__ import annotations
@@ -111,9 +111,10 @@ class SignedTickets:
         return base64.urlsafe_b64encode(body + self._signed(body)).decode()
 
     def _mark(self, key: Key) -> bytes:
-        """Return the mark of a key in a ticket. Without the secret nobody can make or recognise the mark.
+        """Return the fingerprint of a key in a ticket. Without the secret nobody can compute or recognise it.
 
-        The mark is signed like a ticket's body but is shorter, so it cannot be mistaken for a body.
+        The fingerprint is signed with the same secret as a ticket's body. But the signed text of a fingerprint is
+        shorter, so a fingerprint can never be a valid signature of a body.
         """
         return self._signed(bytes.fromhex(key.sha256))
 

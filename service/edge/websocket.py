@@ -54,7 +54,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         cast("CoalescingTransport", transport).more_comes = lambda: True
 
     def data_received(self, data: bytes) -> None:
-        """Handle everything before a fault, then the fault, if there is one."""
+        """Handle the valid data first, then the first fault, if there is one."""
         if self.transport.is_closing():
             return
         self.conn.receive_data(data)
@@ -116,7 +116,7 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # refused with an answer, which uvicorn does not count as complete
 
     async def _send_pieces(self, pieces: list[bytes]) -> None:
-        """Send a text in fragments, as fast as the client accepts them. Only pings may come in between."""
+        """Send a text in fragments, as fast as the client accepts them. Only pings may be sent between fragments."""
         for k, piece in enumerate(pieces):
             await self.writable.wait()
             if self.disconnected or self.close_sent or self.conn.state is not State.OPEN:

@@ -1,1 +1,1 @@
-"""The engine runs models. Each model has a worker, a journal and jobs, and the engine recovers it after a crash."""
+"""The engine runs models, each with a worker, a journal and jobs. After a crash, the engine recovers the models."""

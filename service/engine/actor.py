@@ -69,7 +69,7 @@ class Actor:
 
     @property
     def model(self) -> Model:
-        """Return the model in its present state. Only code that `ask` runs sees it between two changes."""
+        """Return the model in its current state, perhaps half changed. Use `ask` to read it between two changes."""
         return self.journal.model
 
     @property
@@ -79,7 +79,7 @@ class Actor:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """Return the event before which the model stopped because it could not apply the event, if any."""
+        """Return the event that the model could not apply, if any. The model stopped before this event."""
         return self.journal.obstacle
 
     @property
@@ -126,7 +126,7 @@ class Actor:
     async def stop(self, *, keep_snapshot: bool, why: str | None) -> None:
         """Refuse new work, do the queued work, save a snapshot.
 
-        why: the reason that later requests get; None for the usual reason.
+        why: the reason given to later requests; None for the usual reason.
         """
         self._stopping = True
         self._leaving = why
@@ -220,7 +220,7 @@ class Actor:
         self.unlogged.limit(self.model.configuration.labels.pending_max)
 
     def let_go(self) -> None:
-        """Release callers that would wait for ever."""
+        """Release callers that would otherwise wait for ever."""
 
     # -- failure and recovery ----------------------------------------------------------------------------------------
 
@@ -242,8 +242,8 @@ class Actor:
         """Replace the half-changed state with the state from the store and its log.
 
         If the cause of the failure is gone, the model continues. If the model cannot apply an event, it stops before
-        the event: it predicts, but learns nothing until an admin sets the event aside. If the store is away, the actor
-        waits for it.
+        the event: it predicts, but learns nothing until an admin sets the event aside. If the store is unavailable, the
+        actor waits for it.
         """
         patience = Patience(self.name)
         while not self._stopping:
@@ -257,7 +257,7 @@ class Actor:
                     await asyncio.wait_for(self._wake.wait(), patience.after(error))
             except GivenUp:
                 return
-            except BaseException:  # the model stays as it was at the failure
+            except BaseException:  # the model keeps the state that it had at the failure
                 log.exception("the state of model %s cannot be read", self.name)
                 return
             else:

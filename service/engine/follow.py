@@ -1,8 +1,9 @@
 """Follow a model: first the events in its log, then new events as they happen. Contents of examples are left out.
 
 A follower reads the log a page at a time until it has caught up. From then on it gets the newest events from memory.
-The feed of a model keeps them while the model has followers. A follower that falls behind gets an error and must begin
-again from the log at its position. So neither the number of followers nor a slow follower makes memory grow.
+The feed of a model keeps the newest events while the model has followers. A follower that falls behind gets an error
+and must begin again from the log at its position. So neither the number of followers nor a slow follower makes memory
+grow.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Feed:
         self._left = 0  # number of messages dropped from the front of `_newest`
         self._begins = position  # every event after this position is in `_newest`
         self._reached = position  # position of the last published event
-        self._early: list[Told] = []  # notes whose positions are not published yet
+        self._early: list[Told] = []  # notes about positions that are not published yet
         self._followers: set[Follower] = set()
 
     def note(self, position: int, event: ModelEvent, *, drifted: bool) -> None:
@@ -87,7 +88,7 @@ class Feed:
             self._tell(note)
 
     def tell(self, position: int, kind: str, **facts: Any) -> None:
-        """Send a message that is not in the log, but only after the event at its position is published."""
+        """Send a message that is not in the log. It is sent once the event at its position is published."""
         self._tell(Told(position, kind, facts, note=True))
 
     def _tell(self, note: Told) -> None:
@@ -150,7 +151,7 @@ class Feed:
     def first_behind(self, position: int) -> int | None:
         """Return the number of the first message after a position; None if some of these messages were dropped.
 
-        A note comes after the event at its position, and perhaps after later events.
+        A note is sent after the event at its position, and perhaps after later events.
         """
         if position < self._begins:
             return None
@@ -192,7 +193,7 @@ class Follower:
                     page = self._feed.since(number, self.position)
                     number += len(page)
                 if page:
-                    self.position = max(self.position, *(news.position for news in page))  # a note may come late
+                    self.position = max(self.position, *(news.position for news in page))  # a note may be late
                     yield page
                 elif over:
                     return

@@ -1,8 +1,8 @@
-"""A model's past in the store: what it learned, and its state at any position that snapshots and log can still rebuild.
+"""A model's past, as read from the store: the examples that it learned, and its states at earlier positions.
 
 A rollback returns a model to an earlier state, and the log continues from there. So the events that led to a state may
-lie in several stretches of the log. Every stretch except the first begins with a rollback. The stretches are found
-before any event is applied, so undone events are never applied, however often a model was rolled back.
+be in several ranges of the log. Every range except the first begins with a rollback. The ranges are determined before
+any event is applied, so undone events are never applied, however often a model was rolled back.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Blocked(ValueError):
 class ModelHistory:
     """The past of one model. Methods may be called from any thread; the caller owns the models that they return.
 
-    leave: set when nobody needs to wait any longer for the store to come back.
+    leave: an event that is set when no caller needs to wait any longer for an unavailable store.
     """
 
     def __init__(self, store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> None:
@@ -147,14 +147,14 @@ class ModelHistory:
     def apply(self, model: Model, position: int, event: ModelEvent) -> Outcome:
         """Apply an event that may read the log again. Raise Conflict if the needed events are trimmed.
 
-        Further epochs wait for a store that is away, because a logged event can no longer be refused.
+        Further epochs wait for an unavailable store, because a logged event can no longer be refused.
         """
         return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
     def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[ExamplesLearned]:
-        """Yield in order the learned batches before a position. Undone batches are left out.
+        """Yield the learned batches before a position, in order, without undone batches and forgotten examples.
 
-        Forgotten examples are left out, and corrected labels are used. Raise Conflict if a batch is missing.
+        Corrected labels replace the original labels. Raise Conflict if a batch is missing.
         """
         for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
             if isinstance(event, ExamplesLearned):
@@ -173,7 +173,7 @@ class ModelHistory:
         return None
 
     def taught(self, undone: Sequence[tuple[int, int]], before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
-        """Yield the events between two positions that train a learner. Undone events are left out.
+        """Yield the events between two positions that train a learner, without undone events.
 
         Raise Conflict if the first of these events is no longer in the log, Damaged if an event cannot be read.
         """
@@ -239,11 +239,11 @@ class ModelHistory:
         return self._along(stretches, None, aside)
 
     def _stretches(self, base: int, position: int) -> tuple[bool, list[tuple[int, int]], dict[int, str]]:
-        """Return the stretches of the log that led from `base` to `position`, each as its first and last event.
+        """Return (whole, ranges, set aside) for the way from `base` to `position`.
 
-        The boolean says whether the first stretch begins with an event that contains the whole state, so that `base` is
-        not needed. The list is empty if the state at `base` was undone on the way. The dictionary contains every event
-        that was ever set aside, by position.
+        whole: whether the first range begins with an event that contains the whole state, so that `base` is not needed.
+        ranges: the first and last event of each range of the log that led to `position`; empty if the state at `base`
+        was undone. set aside: every event that was ever set aside, by position.
         """
         rollbacks: dict[int, int | None] = {}
         aside: dict[int, str] = {}
@@ -284,7 +284,7 @@ class ModelHistory:
                     model = self._stepped(model, at, record)
                 except (ServiceError, Damaged, Abandoned):
                     raise
-                except BaseException as error:  # raised by the model's code, perhaps by Rust or a compiler
+                except BaseException as error:  # any error of the model's code, perhaps from Rust or a compiler
                     raise Blocked(Obstacle(at, record.kind, told(error))) from error
         if model is None or model.position != stretches[-1][1]:
             raise BadFrame(f"the log of model {self.name} ends before event {stretches[-1][1]}")

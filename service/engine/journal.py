@@ -44,7 +44,7 @@ Question = Callable[[Model], Any]
 class Journal:
     """Owns a model and writes its log.
 
-    obstacle: the event before which the model stopped because it could not apply the event. unresolved: whether an
+    obstacle: the event that the model could not apply, and before which it stopped. unresolved: whether an
     append had an unknown outcome; then the end of the log must be read first. read_anew: a reloaded state, which
     `stand_anew` will use.
     """
@@ -91,13 +91,13 @@ class Journal:
         self.along, self._along_ms = self.to_be_kept(along), self.now_ms()
 
     def leave_behind(self, given: str) -> list[Made]:
-        """Remove the predictions with this id from the predictions to write, and return them."""
+        """Remove the predictions with this id from the predictions to write; return the removed predictions."""
         found = [made for made in self.along if made.prediction.id == given]
         self.along = [made for made in self.along if made.prediction.id != given]
         return found
 
     def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
-        """Return the predictions in the model's present form, without predictions of forgotten examples and undone
+        """Return the predictions in the model's current form. Leave out predictions of forgotten examples and undone
         states.
         """
         model = self.model
@@ -170,7 +170,7 @@ class Journal:
                 outcome = self.history.apply(self.model, position, event)
             else:
                 outcome = self.model.apply(position, event)
-        except (ServiceError, Damaged) as error:  # not a refusal: a logged event is half applied
+        except (ServiceError, Damaged) as error:  # not only refused: a logged event is half applied
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
         self.feed.note(position, event, drifted=outcome.drifted)
         return outcome
@@ -194,7 +194,7 @@ class Journal:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def answers(self, questions: Sequence[Question]) -> list[Any]:
-        """Return the model's answer to each question. A refusal is an answer, too."""
+        """Return the model's answer to each question. An error that refuses a question also counts as an answer."""
         found: list[Any] = []
         for question in questions:
             try:

@@ -12,7 +12,7 @@ from hinged.solvers.jit.cache import BROUGHT, compiled_so_far, may_run_brought
 
 log = logging.getLogger(__name__)
 
-SOLVER = "auto"  # the solver of most models; other kernels are loaded when a model needs them
+SOLVER = "auto"  # the solver that most models use; kernels of other solvers are loaded when a model needs them
 TOLD_EVERY_S = 5.0  # seconds between two log lines while kernels compile
 
 

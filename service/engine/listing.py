@@ -1,7 +1,7 @@
 """List the examples that a model has learned, a page at a time, while the worker continues.
 
 A request reads a limited number of events and bytes of the log. If it finds fewer examples than the client asked for,
-its answer says where to continue. The worker is asked only for the present state of the examples that were found.
+its answer says where to continue. The worker is asked only for the current state of the examples that were found.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hinged.service.model.state import was_undone
 from hinged.service.store.base import Lost, Store
 
 ENTRIES = 1_000
-"""Maximum number of examples in memory at once. A larger value costs memory, a smaller value more questions to the
-worker."""
+"""Maximum number of examples in memory at once. A larger value takes more memory. With a smaller value, the
+worker is asked more often."""
 
 
 class LogPage(NamedTuple):

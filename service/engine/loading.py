@@ -9,7 +9,7 @@ from typing import Any
 
 from hinged.service.engine.scheduling.threads import Lane
 
-LOADS_BESIDE_PLACES = 2  # loads at once in addition to the number of processors, because some loads wait for the store
+LOADS_BESIDE_PLACES = 2  # loads beyond one per processor, because some loads wait for the store
 LOAD_LONG_S = 0.5  # seconds after which the next load may begin, even if this load has not ended
 
 
@@ -51,7 +51,7 @@ class Loads:
         return task
 
     def begin(self) -> None:
-        """Let as many loads begin as may run at once."""
+        """Start waiting loads, as many as may run at the same time."""
         for loading in self._loading.values():
             if self._short >= self._most:
                 return
@@ -81,7 +81,7 @@ class Loads:
             self._let_next_begin(loading)
 
     def give_up(self, why: str) -> None:
-        """Make all loads give up their computations."""
+        """Stop the computations of all loads."""
         for loading in self._loading.values():
             loading.lane.give_up(why)
 

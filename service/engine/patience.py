@@ -1,4 +1,6 @@
-"""Wait for a store that is away: the model asks again after each wait, and the waits double."""
+"""Wait for a store that cannot be reached. The model asks again after each wait. Each wait is
+twice as long as the wait before it.
+"""
 
 from __future__ import annotations
 

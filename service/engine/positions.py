@@ -1,4 +1,4 @@
-"""The log positions of all models, for followers that follow every model."""
+"""Record the log positions of all models, for followers that follow every model."""
 
 from __future__ import annotations
 

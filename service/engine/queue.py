@@ -22,8 +22,9 @@ PACE_GAIN = 0.2
 class BatchDuration:
     """Estimates how long micro-batches take: a fixed time per micro-batch, plus a time per example.
 
-    Both times are fitted to past micro-batches by least squares, and newer micro-batches count more. A single example
-    takes as long as a hundred together, so the time of a few examples says little about the time of many.
+    Both times are fitted to past micro-batches by least squares, and newer micro-batches count more. A micro-batch with
+    one example takes about as long as a micro-batch with a hundred, so the time of a few examples says little about the
+    time of many.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ class Queue:
         self._waiting: deque[Queued] = deque()
         self.examples = 0  # number of examples in all waiting work
         self._pace = BatchDuration()
-        self._busy: tuple[float, int] | None = None  # start and size of the present work, if more work waits
+        self._busy: tuple[float, int] | None = None  # start and size of the work in progress, if more work waits
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -116,7 +117,7 @@ class Queue:
         self._busy = (now, examples) if self._waiting else None
 
     def _full(self, what: str) -> QueueFull:
-        """Return the error for work when the queue is full. The error says when most of the queued work
+        """Return the error that refuses work when the queue is full. The error says when most of the queued work
         will be done.
         """
         wait_s = math.ceil(round(self._pace.seconds(self.examples, limits.MICRO_BATCH_EXAMPLES_MAX), 6))
@@ -146,7 +147,7 @@ class Queue:
 def settle(futures: Sequence[asyncio.Future[Any]], answers: Sequence[Any]) -> None:
     """Set the answer of each future. An answer may be an error."""
     for future, answer in zip(futures, answers, strict=True):
-        if future.done():  # the client has gone
+        if future.done():  # the client has disconnected
             continue
         if isinstance(answer, ServiceError):
             future.set_exception(answer)

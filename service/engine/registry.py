@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ENDING_S = 5.0  # seconds that given-up computations get to end when the server stops
+ENDING_S = 5.0  # seconds that given-up computations may take to end when the server stops
 
 CUT_OFF = "its deletion was cut off; delete it again"
 
@@ -75,7 +75,7 @@ class Registry:
         self._gates = Gates(self.turns.places)
         self.store = Yielding(store)
         self._threads = Threads("hinged")
-        self._own = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)  # for calls that belong to no model
+        self._own = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)  # runs calls that belong to no model
         self._warming = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)
         self._beside = self._own.beside()
         self.roster = Roster(Loads(self.turns.places), settings.models_max)
@@ -86,13 +86,14 @@ class Registry:
     async def start(self, claims: Callable[[], Awaitable[None]] | None = None) -> None:
         """Load or compile the kernels, accept requests, then load every model of the store, several at once.
 
-        Each model serves as soon as it is loaded. claims: a function, given if several servers share the store. It
-        returns once this server has loaded the models that it claims first. Until then this server is not ready.
+        Each model answers requests as soon as it is loaded. claims: a function, given if several servers share the
+        store. It returns once this server has loaded the models that it claims first. Until then this server is not
+        ready.
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
         await load_kernels(self._run)
-        gc.freeze()  # modules and kernels; otherwise garbage collection would scan them for every hundred new models
+        gc.freeze()  # exempt modules and kernels; otherwise each garbage collection would scan them
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True
@@ -177,7 +178,7 @@ class Registry:
         return await self._warm(warm.load, name, configuration)
 
     async def _warm(self, function: Callable[[str, type], T], name: str, configuration: Configuration) -> T:
-        """Run a function of the solvers that loads or compiles what a new model needs. Meanwhile the name is marked."""
+        """Run a function that loads or compiles the solver of a new model. Meanwhile the roster lists the name."""
         self.roster.check_room()
         with self.roster.wanted(name):
             found: T = await self._run(function, configuration.solver, configuration.dtype, lane=self._warming)
@@ -226,7 +227,7 @@ class Registry:
         try:
             await self.begin(DEFAULT, configuration)
         except Conflict:
-            with suppress(NotFound):  # another first request, with x of another form, came before
+            with suppress(NotFound):  # another first request, with x of another form, arrived earlier
                 return self.get(DEFAULT)
             raise
         return self.get(DEFAULT)
@@ -309,7 +310,7 @@ class Registry:
                 return self._serve(await importing)
 
     async def beside(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a long computation at lower priority than the serving models; return its result."""
+        """Run a long computation at lower priority than the models' usual calls; return its result."""
         async with self._shared.places:
             found: T = await self._run(function, *args, lane=self._beside)
         return found
@@ -337,7 +338,7 @@ class Registry:
                 roster.coming.pop(name, None)
 
     async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
-        """Load a model; wait for a store that is away."""
+        """Load a model. If the store is unavailable, wait for it."""
         patience = Patience(name)
         while True:
             try:
@@ -371,7 +372,7 @@ class Registry:
         return worker
 
     def lane(self) -> Lane:
-        """Return a lane for calls that this process makes for another process."""
+        """Return an executor (lane) for calls that concern the models of another process."""
         return Lane(self._threads, self.turns)
 
     # -- helpers --------------------------------------------------------------------------------------------------

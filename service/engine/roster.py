@@ -21,11 +21,11 @@ from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
 LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
 """States of a model, as routes and metrics report them."""
 COMPILING = "compiling"
-"""State of a new model that is in the log and will serve once its solver is compiled."""
+"""State of a new model that is in the log but cannot answer requests before its solver is compiled."""
 
 
 class Running(NamedTuple):
-    """A loaded model: its worker, the lane of its calls, and the lane of its jobs."""
+    """A loaded model: its worker, and the executors (lanes) of its calls and of its jobs."""
 
     worker: Worker
     lane: Lane
@@ -49,7 +49,7 @@ class Roster:
         self.running: dict[str, Running] = {}
         self.broken: dict[str, str] = {}
         self.coming: dict[str, Configuration] = {}
-        self._elsewhere: set[str] = set()  # models that were here and are now at another server
+        self._elsewhere: set[str] = set()  # models that this server owned and another server now owns
         self._wanted: Counter[str] = Counter()  # models whose solver is compiled or loaded before they are in the log
         self._beginning = 0  # number of models that are being created
         self._models_max = models_max
@@ -129,7 +129,7 @@ class Roster:
         return [{"model": name, "state": COMPILING} for name in sorted(coming)]
 
     def waited(self) -> list[tuple[str, float]]:
-        """Return the seconds that each loaded model has waited for a place to compute on, sorted by name."""
+        """Return the seconds that each loaded model has waited for a free slot on a processor, sorted by name."""
         return [(name, running.lane.account.waited_s) for name, running in sorted(self.running.items())]
 
     def used(self) -> dict[str, float]:
@@ -182,11 +182,11 @@ class Roster:
         self._elsewhere.discard(name)
 
     def left(self, name: str) -> None:
-        """Record that another server now has this model, or soon will."""
+        """Record that another server now owns this model, or soon will."""
         self._elsewhere.add(name)
 
     def came(self, name: str) -> None:
-        """Record that this server has the model."""
+        """Record that this server owns the model."""
         self._elsewhere.discard(name)
 
 

@@ -26,7 +26,7 @@ NOT_KEPT = (ServiceError, Damaged, KeyError)
 
 
 class Snapshots:
-    """Takes the snapshots of one model, at most one at a time. Callers pass the model in its present state.
+    """Takes the snapshots of one model, at most one at a time. Callers pass the model in its current state.
 
     tell: called with the position of each saved snapshot, on the thread that wrote the snapshot. log_is_read: whether
     the log must not be trimmed now.
@@ -130,8 +130,8 @@ class Snapshots:
             return
         snapshots = self._store.snapshots(self._name)
         older = min(snapshots, default=0)
-        # Trim only if the older snapshot comes after every event that reads earlier events. Such an event could not be
-        # applied again.
+        # Trim only if the older snapshot is later than every event that reads earlier events. Such an event could not
+        # be applied again.
         if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
-            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: only it will contain these events
+            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # check it: only it keeps these events
             self._store.trim(self._name, older - self._settings.log_kept)

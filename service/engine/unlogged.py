@@ -1,7 +1,7 @@
 """Predictions that wait for their labels and are not in the log yet.
 
-They are written with the next events of their model, or alone after a while. A crash may lose these predictions; the
-server has not promised to keep them.
+These predictions are written with the next events of their model, or alone after a while. A crash may lose them,
+because the server has not promised to keep them.
 """
 
 from __future__ import annotations

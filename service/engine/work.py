@@ -41,7 +41,7 @@ class Work(Protocol):
 
     @property
     def askers(self) -> int:
-        """Return the number of callers. Each waits for its own answer."""
+        """Return the number of callers. Each caller waits for its own answer."""
 
     def run(self, journal: Journal) -> Sequence[Any]:
         """Do the work; return the answer to each caller, which may be an error."""
@@ -57,8 +57,8 @@ class Done(NamedTuple):
 def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
     """Do work on the worker's thread. along: predictions to write with the events of the work.
 
-    A refusal, or an error of a store that is away, becomes an answer. After any other error an event may be half
-    applied.
+    If the work is refused or the store cannot be reached, the error becomes an answer. After any other error an event
+    may be half applied.
     """
     try:
         journal.begin(along)
@@ -107,7 +107,8 @@ class Commanding(Single):
             raise
 
     def _answer(self, journal: Journal, command: Command) -> dict[str, Any]:
-        # Predictions are written first, because they came first. If the command is refused, they stay in the log.
+        # The predictions were made before the command, so they are written first. If the command is refused, they stay
+        # in the log.
         journal.commit()
         if isinstance(command, Offer):
             command = replace(command, learned=frozenset(journal.lookup.first_answers(journal.model, command.ids)))
@@ -125,7 +126,7 @@ class Keeping(Single):
     predictions: Sequence[Made] = ()
 
     def answer(self, journal: Journal) -> None:
-        """Write the predictions; there is no answer."""
+        """Write the predictions; return no answer."""
         journal.keep(self.predictions)
 
 
@@ -136,7 +137,7 @@ class Finishing(Single):
     epochs: int = 0
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """Return the model's figures after the step, and the outcome of the step."""
+        """Return the model's description after the step, and the outcome of the step."""
         if self.epochs:  # an unreadable log must be noticed before the event is written
             journal.snapshots.let_end()  # no trim may remove the log until a snapshot contains the result
             deque(journal.history.learned(journal.model, journal.model.position + 1), maxlen=0)
@@ -162,7 +163,7 @@ class RollingBack(Single):
         if to < model.floor:
             raise Conflict(f"an example was forgotten at {model.floor}: no state from before may come back")
         if not model.counts(to):
-            # If an id was learned, undone and learned again, the store's index would need two places for the id.
+            # If an id was learned, undone and learned again, the store's index would need two positions for the id.
             raise Conflict(
                 f"event {to} of model {model.name} was undone by a rollback; export the model as of {to} instead, and "
                 "import that under another name"
@@ -184,7 +185,7 @@ class SettingAside(Single):
     position: int | None
 
     def answer(self, journal: Journal) -> dict[str, Any]:
-        """Return the position of the model after the event. The state is read now and used once this work is done."""
+        """Return the position of the model after the skipped event. The state is read now, and used after this work."""
         obstacle, name = journal.obstacle, journal.model.name
         if obstacle is None:
             raise Conflict(f"model {name} stands before no event that it could not apply")
@@ -219,14 +220,14 @@ class CatchingUp(Single):
     seconds: float
 
     def answer(self, journal: Journal) -> None:
-        """Advance the retraining; there is no answer."""
+        """Advance the retraining; return no answer."""
         journal.commit()
         self.retraining.advance(journal.model.position, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Swapping(Single):
-    """Put retrained learners in place, once they are trained with the last events as well."""
+    """Train retrained learners with the last events, then let them replace the old learners."""
 
     retraining: Retraining
 
@@ -261,7 +262,7 @@ class Settling(Single):
     unwritten: list[str]
 
     def answer(self, journal: Journal) -> None:
-        """Write the events of the ended jobs; there is no answer."""
+        """Write the events of the ended jobs; return no answer."""
         certificate = journal.model.solver.certificate()
         by_error: dict[str | None, list[int]] = {}
         for job in self.retraining.jobs:

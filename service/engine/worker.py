@@ -1,4 +1,4 @@
-"""A worker is the only writer of a model. This module has the requests that a model accepts, and their answers.
+"""A worker is the only writer of a model. This module contains the requests that a model accepts, and their answers.
 
 A change of the model becomes work, which the actor (actor.py) does one piece at a time. Predictions read the newest
 published view and never wait.
@@ -63,8 +63,8 @@ class Worker(Actor):
     ) -> None:
         """Take the executor that runs the model's calls.
 
-        beside: runs the calls of its jobs. readers: runs calls that read published views. moved: called with
-        each published position. turn: waits until the model may learn.
+        beside: the executor that runs the calls of the model's jobs. readers: the executor that runs calls that read
+        published views. moved: called with each published position. turn: waits until the model may learn.
         """
         self._event_loop = asyncio.get_running_loop()
         journal = Journal(model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy)
@@ -97,8 +97,8 @@ class Worker(Actor):
         return self.put(Learning([request]))
 
     async def finish(self, epochs: int = 0) -> dict[str, Any]:
-        """Learn the log again `epochs` times, then run the finishing step; return figures. Raise Conflict if the log is
-        trimmed.
+        """Learn the log again `epochs` times, then run the finishing step; return the model's description. Raise
+        Conflict if the log is trimmed.
         """
         figures: dict[str, Any] = await self.put(Finishing(epochs))
         return figures
@@ -178,15 +178,15 @@ class Worker(Actor):
         return sorted(found)
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Return the figures of the running jobs, oldest first."""
+        """Return descriptions of the running jobs, oldest first."""
         return [{"job": f"/jobs/{self.name}.{at}", **self.job(at)} for at in sorted(self._jobs.running())]
 
     def job(self, at: int) -> dict[str, Any]:
-        """Return the figures of a job. Raise NotFound if there is no such job, or it ended long ago."""
+        """Return the description of a job. Raise NotFound if there is no such job, or it ended long ago."""
         return self._jobs.figures(at)
 
     async def ended(self, at: int, within_s: float | None = None) -> dict[str, Any]:
-        """Wait until a job has ended, or for `within_s` seconds; return its figures."""
+        """Wait until a job has ended, or for `within_s` seconds; return the description of the job."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while at in self._jobs.running():
@@ -221,12 +221,12 @@ class Worker(Actor):
         return self._budget.wishes(ids, doubtful)
 
     async def describe(self, *, full: bool = False) -> dict[str, Any]:
-        """Return the model's figures after the work in progress. full: include every default of its configuration."""
+        """Describe the model after the current work. full: include every default of its configuration."""
         figures: dict[str, Any] = await self.read(lambda model: model.describe(self.journal.now_ms(), full=full))
         return figures
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Ask the model itself a question between two changes."""
+        """Return the model's answer to a question, which is asked between two changes of the model."""
         return await self.ask(question)
 
     def follow(self, after: int | None = None) -> Follower:
@@ -244,7 +244,7 @@ class Worker(Actor):
     async def stop(self, *, keep_snapshot: bool = True, why: str | None = None) -> None:
         """Refuse new work, do the queued work, save a snapshot.
 
-        why: the reason that later requests get; None for the usual reason.
+        why: the reason given to later requests; None for the usual reason.
         """
         await self._jobs.stop()
         await super().stop(keep_snapshot=keep_snapshot, why=why)
@@ -268,7 +268,7 @@ class Worker(Actor):
         self._jobs.look()
 
     def let_go(self) -> None:
-        """Release callers that would wait for ever."""
+        """Release callers that would otherwise wait for ever."""
         self._jobs.release()
 
     def _tell_of_snapshot(self, position: int) -> None:

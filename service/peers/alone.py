@@ -1,5 +1,5 @@
-"""A server of one process. Servers of several processes override some of its methods, so the application need not know
-which kind of server it runs in.
+"""A server with a single process. Servers with several processes override some of its methods, so the application need
+not know which kind of server it runs in.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ServerParts(NamedTuple):
 
 
 class Alone(Collector):
-    """A server that has all models, and no other process or server to ask."""
+    """A server that owns all models and knows no other process or server."""
 
     connection: type[Connection] = Connection
     """The class that speaks HTTP."""
@@ -46,7 +46,7 @@ class Alone(Collector):
         return parts.edge
 
     def here(self, name: str) -> bool:  # noqa: ARG002
-        """Return whether this process certainly has a model."""
+        """Return whether this process certainly owns a model."""
         return True
 
     async def start(self) -> None:
@@ -62,7 +62,7 @@ class Alone(Collector):
         """Close the connections to other processes or servers."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return the present figures."""
+        """Return the current metrics."""
         return iter(())
 
     # -- for the routes of /cluster -------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class Alone(Collector):
         raise Conflict(NO_NODE)
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures of this server and its models. Raise Conflict if there is only one server."""
+        """Return the load of this server and of its models. Raise Conflict if there is only one server."""
         raise Conflict(NO_NODE)
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:  # noqa: ARG002

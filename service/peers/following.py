@@ -18,7 +18,7 @@ from hinged.service.store.base import Store
 log = logging.getLogger(__name__)
 
 AGAIN_S = 0.2
-"""Seconds between attempts to reach an owner that is away. With a larger value, following resumes later."""
+"""Seconds between attempts to reach an owner that does not answer. With a larger value, following resumes later."""
 
 
 class Following:
@@ -36,9 +36,9 @@ class Following:
         self._store: Store | None = None
 
     async def run(self) -> None:
-        """Follow the owner whenever it can be reached."""
+        """Follow the owner's models whenever the owner can be reached."""
         while True:
-            with suppress(OSError, StoreUnavailable):  # the owner is away
+            with suppress(OSError, StoreUnavailable):  # the owner cannot be reached
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_BYTES_MAX)
                 with closing(writer):
                     await self._follow(reader)
@@ -52,7 +52,7 @@ class Following:
         await self.replicas.settle()
 
     def drain(self) -> None:
-        """Give up the reading of logs that is in progress."""
+        """Stop reading the logs that are being read."""
         self._lane.give_up("the server stops")
 
     async def stop(self) -> None:

@@ -26,12 +26,12 @@ from hinged.service.peers.ring import Ring
 log = logging.getLogger(__name__)
 
 HAS_IDS, NONE = b'"id"', b""
-"""HAS_IDS: bytes that show that a replica cannot answer a body. A prediction with an id waits for its label, and only
-the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
+"""HAS_IDS: if a body contains these bytes, a replica cannot answer it. A prediction with an id waits for its label, and
+only the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
 
 
 class State:
-    """The part of `app.state` that routes use, with replicas as the registry."""
+    """The part of `app.state` that routes use. Its registry contains replicas."""
 
     def __init__(self, registry: Followed, access: Access) -> None:
         self.registry = registry
@@ -61,8 +61,8 @@ class Front:
         self._channels = channels
 
     def leads(self, scope: Scope) -> Channel | bool:
-        """Return where a request must be answered: the channel to a process, True for this process, False if not known
-        yet.
+        """Return where a request must be answered: the channel to another process, True for this process, or False if
+        the process is not yet known.
         """
         name = model_of(scope["path"])
         owner = self._ring.number if name is None else self._ring.owner(name)
@@ -90,7 +90,7 @@ class Front:
         try:
             status = await self._answer(route, Request(scope, watched), send)
         except ServiceError as error:
-            if watched.cut_off:  # the client has gone, or is too slow
+            if watched.cut_off:  # the client has disconnected, or is too slow
                 await error_response(error, scope["path"])(scope, receive, send)
             else:
                 await hand_on(channel, scope, receive, send)
@@ -110,7 +110,7 @@ class Front:
 
 
 class _Watched:
-    """Receives a body, and raises NotHere when the body shows that a replica cannot answer it."""
+    """Receives a body, and raises NotHere if the body contains bytes that a replica cannot answer."""
 
     def __init__(self, receive: Receive, stop_at: bytes) -> None:
         """Take the function that receives a body. stop_at: the bytes that show that a replica cannot answer."""
@@ -140,7 +140,7 @@ def _answered_by_a_replica(scope: Scope) -> Found | None:
 
 
 async def hand_on(channel: Channel, scope: Scope, receive: Receive, send: Send) -> None:
-    """Hand the connection to the owner, or answer that the owner is away."""
+    """Hand the connection over to the owner, or answer that the owner cannot be reached."""
     try:
         await scope[CONNECTION].hand_on(channel)
     except Unavailable as error:

@@ -38,7 +38,7 @@ INLINE_BYTES_MAX = 2**16 if sys.platform == "linux" else 1_024
 LENGTH_BYTES = 8  # bytes of the length before the data
 PIECE_BYTES = 2**20  # maximum bytes per read from a socket with longer data
 FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
-"""Errors of a socket that can take no data at present."""
+"""Errors of a socket that can accept no data at the moment."""
 END_OF_HEAD = b"\r\n\r\n"
 
 
@@ -50,7 +50,7 @@ class Channel:
         self._path = str(path)
         self._socket: socket.socket | None = None
         self.handed = 0
-        self._turn = asyncio.Lock()  # keeps the connections in order
+        self._turn = asyncio.Lock()  # lets connections be sent one after the other
         self._sending: set[asyncio.Task[None]] = set()
 
     def hand_now(self, line: int, came: bytes) -> bool:
@@ -100,7 +100,7 @@ class Channel:
                 if error.errno in FULL:
                     return False
                 self.close()
-                if not known:  # on a known socket, try again: the process may have been restarted
+                if not known:  # retry once on an old connection, because the process may have restarted
                     raise Unavailable(
                         f"process {self.number} of this server is away and comes back; nothing was done",
                         retry_after_s=1,
@@ -128,12 +128,13 @@ class Channel:
 
 async def _send_all(channel: socket.socket, data: bytes) -> None:
     channel.setblocking(False)
-    with channel, suppress(OSError):  # the other process is gone, and the connection with it
+    with channel, suppress(OSError):  # the other process has ended, so the connection is lost
         await asyncio.get_running_loop().sock_sendall(channel, data)
 
 
 Leads = Callable[[Scope], "Channel | bool"]
-"""Returns where a request must be answered: the channel to a process, True for this process, False if not known yet."""
+"""Returns where a request must be answered: the channel to another process, True for this process, or False if the
+process is not yet known."""
 
 
 class Lent(Connection):
@@ -148,9 +149,9 @@ class Lent(Connection):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.taken = False
-        """Whether another process has handed the connection over, and nothing has been answered since."""
+        """Whether another process has handed the connection over, and no request has been answered since."""
         self._came: deque[bytearray | None] = deque([bytearray()])
-        """The bytes of each unanswered request; None if the request is answered here. The last request may be
+        """The bytes of each unanswered request; None for a request that this process answers. The last request may be
         incomplete."""
         self._answered_early = False  # whether the rest of an answered request is still arriving
         self._left: int | None = None  # bytes of the body that are still missing; None for a chunked body
@@ -265,7 +266,7 @@ class Lent(Connection):
             try:
                 self._check_turn(channel)
                 if self._is_sent() and channel.hand_now(self._line(), self._unanswered() + behind):
-                    self.transport.abort()  # the other process has the connection open
+                    self.transport.abort()  # the other process keeps the connection open
                     return
             except Unavailable as error:
                 go_on(behind, error)
@@ -292,7 +293,7 @@ class Lent(Connection):
             leave(b"")
 
     async def hand_on(self, channel: Channel) -> None:
-        """Hand the connection over, with all unanswered requests. Unavailable if no process takes it."""
+        """Hand the connection over, with all unanswered requests. Raise Unavailable if no process receives it."""
         self._check_turn(channel)
         self.transport.pause_reading()
         try:
@@ -302,15 +303,15 @@ class Lent(Connection):
             raise
 
     def _check_turn(self, channel: Channel) -> None:
-        """Raise Unavailable if a request would be handed over twice: what two processes know of its owner differs."""
+        """Raise Unavailable if a request would be handed over twice, because two processes disagree about its owner."""
         if self.taken:
             raise Unavailable(
                 f"this process is not the owner, and process {channel.number} may not be; ask again", retry_after_s=1
             )
 
     async def _hand_over(self, channel: Channel, behind: bytes) -> None:
-        await asyncio.sleep(0)  # so that the transport has everything that was written in this turn
-        self.transport.set_write_buffer_limits(high=0)  # wait here until the system has all data
+        await asyncio.sleep(0)  # lets the transport get the data that was written in this turn of the event loop
+        self.transport.set_write_buffer_limits(high=0)  # `drain` then waits until the system has all data
         try:
             await self.flow.drain()
             if not self.transport.is_closing():
@@ -348,7 +349,7 @@ class Taking:
         self._loop.add_reader(self._socket, self._take)  # one connection per turn of the event loop, as in Accepting
 
     def stop(self) -> None:
-        """Receive the connections that were handed over so far, then no more. Later senders get an error."""
+        """Receive the connections that were already handed over, then no more. Later senders get an error."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)

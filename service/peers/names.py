@@ -1,4 +1,4 @@
-"""Read the number of processes from the settings. Some settings have a present and a former name."""
+"""Read the number of processes from the settings. Some settings have a current and a former name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from hinged.service.settings import Settings
 
 
 def as_processes(settings: Settings) -> tuple[Settings, int]:
-    """Return settings that use only `processes` and `followers`, and the division of a new store, 0 for none.
+    """Return (settings, division): settings that use only `processes` and `followers`, and the number of parts of a new
+    store, 0 for none.
 
     Raise Invalid if several settings ask for processes. HINGED_READERS and HINGED_WORKERS are former names and will be
-    removed in the next version. Readers follow all models of one owner. Each worker owns a part and follows no models.
+    removed in the next version. A reader follows all models of one owner. A worker owns a part and follows no models.
     """
     asked = {
         f"HINGED_{name.upper()}={count}": count

@@ -1,8 +1,8 @@
 """Notes report the positions of a process's models to followers, as one JSON object per line over a Unix socket.
 
-An object maps a name to [birth, position], or to null if the model is gone. The first object has all loaded models, and
-each later object has the models that have changed. Only loaded models are reported. So what a follower knows of the
-other models stays true.
+An object maps a name to [birth, position], or to null if the model is gone. The first object contains all loaded
+models. Each later object contains the models that have changed. Models that are not loaded do not change, and are not
+reported.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class NotHere(ServiceError):
 
 
 class Replica:
-    """A model as of some position of its log, for predictions (commands.predict.Serving)."""
+    """A copy of a model at a position of the model's log. The copy answers predictions (commands.predict.Serving)."""
 
     def __init__(self, model: Model, history: ModelHistory, executor: Executor) -> None:
         self.model = model
@@ -44,15 +44,15 @@ class Replica:
         self.readers = executor
         self.predictions_served = 0
         self._history = history
-        self._alone = asyncio.Lock()  # held while the model itself is changed or read
+        self._alone = asyncio.Lock()  # locked while the model itself is changed or read
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Ask the model itself a question between two changes."""
+        """Return the model's answer to a question. The question is asked between two changes of the model."""
         async with self._alone:
             return await asyncio.get_running_loop().run_in_executor(self.readers, question, self.model)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
-        """Return for each prediction whether its label is wanted. Raise NotHere if a budget must count all
+        """Return for each prediction whether the server asks for its label. Raise NotHere if a budget must count all
         predictions.
         """
         labels = self.published.configuration.labels
@@ -124,7 +124,7 @@ class Replicas:
         for name, place in list(self._places.items()):
             try:
                 end = await asyncio.get_running_loop().run_in_executor(self._executor, self._store.end, name)
-            except StoreUnavailable as error:  # the model is gone, or the store is away
+            except StoreUnavailable as error:  # the model is gone, or the store cannot be reached
                 log.info("model %s is no longer followed: %s", name, error.message)
                 self.note(name, None)
             else:
@@ -153,7 +153,7 @@ class Replicas:
     async def _follow(self, name: str) -> None:
         try:
             await self._catch_up(name)
-        finally:  # at once, so that the next note starts a new task
+        finally:  # remove the task at once, so that the next note starts a new task
             self._tasks.pop(name, None)
 
     async def _catch_up(self, name: str) -> None:
@@ -171,7 +171,7 @@ class Replicas:
                     return
             except asyncio.CancelledError:
                 raise
-            except BaseException:  # events may be trimmed, erased or set aside, or the store may be away
+            except BaseException:  # events may be trimmed, erased or set aside, or the store may be unreachable
                 log.info("the replica of %s is loaded again", name, exc_info=True)
                 self._loaded.pop(name, None)
                 await asyncio.sleep(RETRY_S)

@@ -1,6 +1,6 @@
 """Compute the owner and the followers of a model only from its name and the number of processes.
 
-Nothing needs to be looked up, and the owner is known even while it is away.
+So no look-up is needed, and the owner is known even while it does not run.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from hashlib import blake2b
 from hinged.service.store.division import name_of
 
 NAMES_KEPT = 4_096
-"""Number of names whose owner is cached, with about 200 bytes each. For any other name the computation takes some
-microseconds."""
+"""Maximum number of names whose owners are cached. Each takes about 200 bytes. Computing the owner of any other name
+takes a few microseconds."""
 
 
 def first_of(addresses: Iterable[str], name: str) -> str:
-    """Return the server that comes first for a model.
+    """Return the server that should own a model, out of several servers.
 
-    The result differs between models. It does not change when other servers come or go.
+    The result differs between models. If another server leaves, the result stays the same. If a server joins, the
+    result stays the same or is the new server.
     """
     number = _number(name)
     return max(addresses, key=lambda address: _mixed(_number_of_server(address) ^ number))
@@ -55,7 +56,7 @@ class Ring:
         return self.number <= self.division
 
     def here(self, name: str) -> bool:
-        """Whether a model is this process's."""
+        """Return whether this process owns a model."""
         return self.owner(name) == self.number
 
 

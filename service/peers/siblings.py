@@ -59,7 +59,10 @@ class Siblings(Alone):
         return self.link(parts, parts.edge)
 
     def link(self, parts: ServerParts, app: ASGIApp) -> ASGIApp:
-        """Build the links. app: answers for this process's models."""
+        """Build the links; return the application that also answers for other processes' models.
+
+        app: answers for this process's models.
+        """
         ring = self._ring
         self._notes = Notes(self.sockets.notes, parts.registry.positions)
         self._followings = {
@@ -83,7 +86,7 @@ class Siblings(Alone):
         return self._front is None or self._front.leads(scope)
 
     def channel(self, number: int | None) -> Channel | None:
-        """The channel to another process; None if there is no such process."""
+        """Return the channel to another process; None if there is no such process."""
         return None if number is None else self._channels.get(number)
 
     def here(self, name: str) -> bool:
@@ -91,8 +94,8 @@ class Siblings(Alone):
         return self._ring.here(name)
 
     async def start(self) -> None:
-        """Follow other processes, and accept followers. When stdin closes, the supervisor is gone, and this process
-        ends.
+        """Follow other processes, and accept followers. If stdin closes, the supervisor has ended, so this process ends
+        too.
         """
         loop = asyncio.get_running_loop()
 
@@ -127,7 +130,7 @@ class Siblings(Alone):
             channel.close()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the present figures."""
+        """Yield the current metrics."""
         handed = sum(channel.handed for channel in self._channels.values())
         yield CounterMetricFamily("hinged_connections_handed_over", "Connections handed to another process.", handed)
         if not self._followings:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 ENDING_S = 5.0
 """Seconds that processes may take to end after their time to drain."""
-SECRET_BYTES = 32  # length of the key that signs tickets, equal to the digest's length (HMAC-SHA256)
+SECRET_BYTES = 32  # length of the key that signs tickets: the length of an HMAC-SHA256 digest
 
 
 def supervise(settings: Settings, wanted: int) -> None:
@@ -78,12 +78,12 @@ class _Supervisor:
         began: set[str] = set()
 
         def may_go_on(process: Child, code: int) -> bool:
-            if code == TAKEN_OVER:  # otherwise each server would take the store back from the other
+            if code == TAKEN_OVER:  # otherwise two servers would take the store from each other again and again
                 enough.set()
                 return False
             if code != REFUSED:
                 began.add(process.name)
-            if process.name in began:  # the cause may go away, and the other processes serve meanwhile
+            if process.name in began:  # the cause may pass, and meanwhile the other processes answer requests
                 return True
             self._code = FAILURE  # the process has logged the reason
             enough.set()
@@ -98,7 +98,7 @@ class _Supervisor:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop, number)
-        folder = tempfile.mkdtemp(prefix="hinged-")  # only its owner may open it
+        folder = tempfile.mkdtemp(prefix="hinged-")  # only the user who runs the server may open the folder
         try:
             told = {"folder": folder, "secret": secrets.token_hex(SECRET_BYTES), "division": self._division}
 

@@ -28,7 +28,7 @@ ASK_S = 10.0
 """Seconds that another process may take to answer."""
 PATIENCE = dict.fromkeys(("connect", "read", "write", "pool"), ASK_S)
 SAID = (b"authorization", b"accept", b"host")
-"""Headers that are passed on to the other processes."""
+"""Headers of the request that are also sent to the other processes."""
 FOR_ITSELF = b"hinged-for-itself"
 """Header of a request that asks a process for its own answer only."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
@@ -38,7 +38,9 @@ class Together:
     """ASGI middleware in front of Front."""
 
     def __init__(self, front: ASGIApp, app: ASGIApp, number: int, others: Mapping[int, Path]) -> None:
-        """front: gets all other requests. app: answers for this process only. `others`: sockets of the other processes,
+        """Take the applications and the sockets.
+
+        front: gets all other requests. app: answers for this process only. `others`: sockets of the other processes,
         by number.
         """
         self._front = front

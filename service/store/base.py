@@ -113,7 +113,7 @@ class Store(Protocol):
         """Return the position of the last event, even if that event is trimmed."""
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Yield in order the events after position `after`, up to the present end, with empty ids.
+        """Yield in order the events after position `after`, up to the current end, with empty ids.
 
         The first event is at `after` + 1, or later if that event is trimmed. After the first event, positions have no
         holes. At an event that is missing or fails its checksum, raise Damaged after the earlier events.

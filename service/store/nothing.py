@@ -21,11 +21,11 @@ class Nothing(Store):
     commits = None
 
     def models(self) -> list[str]:
-        """Return no models."""
+        """Return an empty list."""
         return []
 
     def purge(self) -> list[str]:
-        """Return no sentences: there is nothing to rewrite."""
+        """Return an empty list, because there is no data to rewrite."""
         return []
 
     def room(self) -> None:

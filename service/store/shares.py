@@ -1,4 +1,4 @@
-"""Reports of a store that several servers share: owners of models, and signs of life of servers."""
+"""Types for a store that several servers share: owners of models, and heartbeats of servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hinged.service.errors import StoreUnavailable
 
 
 class OwnedElsewhere(StoreUnavailable):
-    """Raised when another server has this model."""
+    """Raised when another server owns this model."""
 
 
 class Owner(NamedTuple):
@@ -26,7 +26,7 @@ class Owner(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """A server's last sign of life: whether it is still valid, its age, and the figures in it."""
+    """A server's last heartbeat: whether it is still valid, its age, and the server's report of memory and load."""
 
     lives: bool
     age_s: float
@@ -35,14 +35,14 @@ class Sign(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a server's sign of life."""
+    """The answer to a server's heartbeat."""
 
     nodes: dict[str, Sign] = field(default_factory=dict)
-    """Signs of life by address."""
+    """The last heartbeat of each server, by address."""
     owners: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The last reported epoch and owner of each model."""
     models: frozenset[str] = frozenset()
     changed: frozenset[str] | None = None
     """Names of the models in `owners` and `models`; None if `owners` and `models` include every model."""
     mark: int = 0
-    """Mark to send with the next sign of life. The next answer then has only later changes."""
+    """Number to send with the next heartbeat. The next answer then contains only later changes."""

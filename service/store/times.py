@@ -33,7 +33,7 @@ class Times:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Measure the block, however it ends."""
+        """Measure the duration of the block, even if it raises an error."""
         began = time.perf_counter()
         try:
             yield

@@ -4,23 +4,22 @@
     python -m tests.faults.cluster --faults 50 --models 30 --apart
     python -m tests.faults.cluster --faults 50 --models 30 --processes 2
 
-Clients learn and predict on all models, each request through a server chosen at random; a request that is not
+Clients learn and predict on all models, and send each request to a server chosen at random. A request that is not
 acknowledged is sent again with its ids. Meanwhile servers are killed (and restarted), or stopped with SIGSTOP until
-other servers have their models, and models are moved. With --apart (Linux, as root) each server is in a network
-namespace of its own (tests/networks.py). Then some faults cut a server off, from everything or from Redis alone, until
-other servers have its models. With --processes each server is several processes, and some faults kill a single process.
-At the end each log is read by itself:
+other servers have their models, and models are moved. With --apart (Linux, as root) each server is in its own
+network namespace (tests/helpers/networks.py). Then some faults cut a server off, from everything or only from Redis,
+until other servers have its models. With --processes each server has several processes, and some faults kill a single
+process. At the end each log is read without a server. The results are:
 
-acknowledged   Number of examples that clients know to be learned.
+acknowledged   Number of examples of which clients know that they were learned.
 lost           Number of acknowledged examples that are not in the log.
 invented       Number of examples in the log that were never sent.
 twice          Number of examples that are in the log more than once.
 fenced         Number of snapshots or ends of logs that contradict the living servers, because a server that is not the
                owner wrote them.
-state          Number of states that the owner serves and that differ in any bit from the state that the log alone
-               gives.
-again_s        Seconds until a model answered again after its owner was taken away: median and maximum.
-noticed_s      Seconds until the owner's sign of life had expired in Redis, which happens first: median and maximum.
+state          Number of models whose state at the owner differs in any bit from the state that the log alone gives.
+noticed_s      Seconds after a fault until the owner's heartbeat had expired in Redis: median and maximum.
+again_s        Seconds after a fault until a model of the owner answered again: median and maximum.
 """
 
 import argparse
@@ -48,7 +47,7 @@ from tests.helpers.server import PATIENCE_S, PLAIN, eventually, wait_for_childre
 from tests.helpers.states import digest_of, load_model
 
 NONE = ("lost", "invented", "twice", "fenced", "state")
-"""Figures that must be 0."""
+"""Results that must be 0."""
 TRY_S = 5.0
 BATCH = 3
 SIZES = {"cache_bytes": 2**20, "answers_kept": 100_000}
@@ -118,7 +117,7 @@ class Times:
         self._nodes, self._victim = nodes, victim
 
     def look(self, since):
-        """Return whether the victim's sign of life has expired; record the time once. Until then the victim itself may
+        """Return whether the victim's heartbeat has expired; record the time once. Until then the victim itself may
         answer.
         """
         if self._victim is None or self.noticed:
@@ -132,7 +131,7 @@ class Times:
 
 
 def machine_of(name):
-    """The address in the name of a process."""
+    """Return the address in the name of a process."""
     return name.partition("#")[0]
 
 
@@ -166,11 +165,11 @@ AWAY = {
     "cut": (lambda server: server.namespace.cut_off(), lambda server: server.namespace.reach_again()),
     "store": (lambda server: server.namespace.lose_store(), lambda server: server.namespace.find_store()),
 }  # fmt: skip
-"""Functions that take a server away for a while, and bring it back."""
+"""Functions that make a server unavailable for a while and then available again."""
 
 
 def moved(server, name, to):
-    """Ask a server to move a model; whether it knows that `to` lives."""
+    """Ask a server to move a model; return whether the server knows that `to` is alive."""
     answer = httpx.post(f"{server.url}/cluster/models/{name}/move", json={"to": to}, timeout=PATIENCE_S)
     assert answer.status_code in {200, 409, 503}, answer.text
     return answer.status_code != 409
@@ -217,7 +216,7 @@ def learned_in(store, name):
 
 
 def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes, **settings):
-    """The figures of a run."""
+    """Run the servers, the clients and the faults; return the results."""
     rng, stop, found = random.Random(seed), threading.Event(), {}
     names = [f"m{k}" for k in range(models)]
     with make(folder, servers, **settings) as nodes:
@@ -250,12 +249,12 @@ def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes, **set
 
 
 def summary(seconds):
-    """Return the median and the worst."""
+    """Return the median and the maximum."""
     return {"median": round(median(seconds), 2), "worst": round(max(seconds), 2)} if seconds else None
 
 
 def judge(nodes, names, writers, served):
-    """Compare the logs with the answers that the clients got; return the figures."""
+    """Compare the logs with the answers that the clients got; return the results."""
     with closing(RedisStore(nodes.redis.url)) as store:
         return judge_by(dict.fromkeys(names, store), writers, served)
 

@@ -23,14 +23,14 @@ def stop_server(scene, rng):
 
 
 def kill_redis(scene, rng):
-    """Send kill -9 to Redis, which stays away for a moment."""
+    """Send kill -9 to Redis, and restart it after a moment."""
     scene.redis.kill()
     time.sleep(rng.uniform(0, 0.3))
     scene.redis.start()
 
 
 def kill_both(scene, rng):
-    """Lose the machine, except for data that its disk does not yet have."""
+    """Kill the server and Redis, like a failure of the machine in which data that is not yet on the disk survives."""
     scene.server.kill_all()
     scene.redis.kill()
     scene.redis.start()
@@ -45,7 +45,7 @@ def pause_redis(scene, rng):
 
 
 def empty_redis(scene, rng):
-    """Take all data out of Redis, and put it back after a while."""
+    """Remove all data from Redis, and restore it after a while."""
     scene.redis.empty()
     time.sleep(rng.uniform(0.05, 0.4))
     scene.redis.fill()

@@ -157,8 +157,8 @@ def live(data, choices):
     """Return whether this file is read as an estimator. If so, the estimator predicts, learns, and is written and read
     again.
 
-    Unlike an import, `load` does not rehearse. Numbers near their limits may exceed them as the estimator learns. That
-    may raise ValueError, but no other error.
+    Unlike an import, `load` does not rehearse. Numbers near their limits may exceed the limits as the estimator learns.
+    That may raise ValueError, but no other error.
     """
     try:
         estimator = load(data)

@@ -8,7 +8,7 @@ candidates, pending predictions, challengers, forgotten and corrected examples. 
 to four things in such a file are changed. A number becomes an extreme or a neighbouring value, a row is swapped or
 repeated, an array gets another shape or another model's shape, or a fact in two places changes in both. The file is
 encoded again and imported. An accepted model must learn, forget, finish, let examples leave its window, predict and
-show its figures. After each step it is written, and read again as the same model. An estimator's file is also loaded as
+show its metrics. After each step it is written, and read again as the same model. An estimator's file is also loaded as
 an estimator, which learns, predicts and is saved again.
 
 The cases run in a separate process: compiled code checks no bounds, so it may crash, or never return. The number of a

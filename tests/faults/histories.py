@@ -1,14 +1,14 @@
-"""Random histories: everything that can happen to models at once. Afterwards the program checks that the stores are
-readable.
+"""Run random histories, in which everything that can happen to models happens at the same time. Afterwards the program
+checks that the stores are readable.
 
     python -m tests.faults.histories --times 1000
     ROUND_S=600 nice python -m tests.faults.histories --store redis --times 100 --seed 7
 
 Each history has its own server in its own process. The process is a fork, so that nothing is loaded twice. Sometimes
-its store is away, or an answer of the store is lost. Several clients use the whole interface: examples with and without
-ids, predictions and their late labels, candidates, leases, votes. They change precisions, kernels, solvers, windows and
-limits. They use challengers, promotions, rollbacks and imports. They finish with epochs, forget and correct. In the
-middle the process is killed, or ends cleanly, and another process continues. The figures at the end:
+its store is unavailable, or an answer of the store is lost. Several clients use the whole interface: examples with and
+without ids, predictions and their late labels, candidates, leases, votes. They change precisions, kernels, solvers,
+windows and limits. They use challengers, promotions, rollbacks and imports. They finish with epochs, forget and
+correct. In the middle the process is killed, or ends cleanly, and another process continues. The results at the end:
 
 raised      Number of answers with unforeseen errors, errors in the server's log, and models that stopped before an
             event.
@@ -69,7 +69,7 @@ LOG_AND_DATABASE = ["hinged.db-wal", "hinged.db"]
 
 
 def unsteady(store, rng, share):
-    """Wrap the store. For a share of the calls it is away, or its answer is lost."""
+    """Wrap the store. For a share of the calls the store is unavailable, or its answer is lost."""
     lock, away = threading.Lock(), [0]
 
     def met():
@@ -96,7 +96,7 @@ def unsteady(store, rng, share):
 
     def reader(read):
         def reading(model, after):
-            left = rng.randrange(20) if met() else None  # number of events until the store goes away
+            left = rng.randrange(20) if met() else None  # number of events until the store becomes unavailable
             for event in read(model, after):
                 if left == 0:
                     raise StoreUnavailable("the store went away")
@@ -118,7 +118,7 @@ async def serve(place, settings, form, configuration, note, seed, steps):
     """Run a server and its clients until the server ends cleanly."""
     version = 1 + 1_000 * (seed % 10)  # of annotations; each process continues with higher versions
     logging.getLogger().addHandler(Complaints(note))
-    mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # shorter, because the store is away more often here
+    mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # shorter, because the store is unavailable more often here
     patience.RETRY_FIRST_S, patience.RETRY_MAX_S = 0.005, 0.1
     asyncio.get_running_loop().call_later(ROUND_S - 10, _tell_tasks)
     rng = random.Random(seed)
@@ -151,7 +151,7 @@ async def serve(place, settings, form, configuration, note, seed, steps):
 
 
 async def _rob(place, http, note, configuration, rng):
-    """Sometimes take data away from the store and put it back. No change may be acknowledged in between."""
+    """Sometimes remove data from the store and restore it. No change may be acknowledged in between."""
     while rng.random() < 0.4:
         await asyncio.sleep(rng.uniform(0.02, 0.3))
         await asyncio.to_thread(place.take, rng)
@@ -261,7 +261,7 @@ def warm():
 
 
 def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
-    """Run `times` histories, or as many as `seconds` allow; return figures, and descriptions of the faults."""
+    """Run `times` histories, or as many as `seconds` allow; return the results, and descriptions of the faults."""
     total, words = Counter(), []
     end = time.monotonic() + seconds if seconds else None
     with tempfile.TemporaryDirectory() as place, Stores(store, Path(place)) as opener:
@@ -288,7 +288,7 @@ def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
 
 
 class OnSQLite:
-    """A store in a folder. The ends of its files can be taken away and put back."""
+    """A store in a folder. The ends of its files can be removed and restored."""
 
     def __init__(self, folder):
         self.data, self.kept = folder / "data", folder / "kept"

@@ -32,7 +32,7 @@ class Complaints(logging.Handler):
 
     def emit(self, record):
         if "nothing is acknowledged" in record.getMessage() or "acknowledges nothing" in record.getMessage():
-            return  # the store was taken away on purpose (histories.py)
+            return  # the store's data was removed on purpose (histories.py)
         trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
         self._note("error", message=record.getMessage(), trace=trace[-3000:])
 
@@ -206,7 +206,7 @@ class Client:
             await self.ask("DELETE", f"/models/{model}/answers/{given['id']}", params=params)
 
     async def annotate(self, _):
-        """Send an annotation as Label Studio does: its present version, or an older version that is late or
+        """Send an annotation as Label Studio does: its current version, or an older version that is late or
         repeated.
         """
         number, version = self.rng.choice(self.annotations), self.version

@@ -89,7 +89,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
     try:
         folded = ModelHistory(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
-        folded = None  # the log is trimmed, or an example was forgotten and an event contains the state
+        folded = None  # not comparable: the log is trimmed, or an example was forgotten and an event contains the state
     if folded is not None and _compared(folded) != _compared(recovered):
         found["unequal"] += 1
         said.append(f"{name}: folded from the log alone it is another")
@@ -200,7 +200,7 @@ def _equal(expected, got, *, exactly):
 
 
 def _ids_of(store, name):
-    """Return every id in a log; None if the beginning of the log is gone."""
+    """Return every id in a log; None if the beginning of the log was trimmed."""
     ids = set()
     for at, record in store.read(name, 0):
         if not ids and at != 1 and record.kind != ModelImported.KIND:

@@ -5,7 +5,7 @@
 
 Clients learn examples, forget some of their examples and correct some. One model forgets and corrects in place; the
 other model is retrained. Each request is sent again until it is answered. Meanwhile the fault happens repeatedly. At
-the end the server is killed and restarted, and jobs in progress may end. The figures are:
+the end the server is killed and restarted, and the jobs in progress end. The results are:
 
 forgotten   Number of forgotten examples. Each request was answered with 200, or its job is done.
 undone      Number of forgotten examples for which the server does not answer that they are gone (410).
@@ -14,7 +14,7 @@ bytes       Number of forgotten examples whose id or numbers are in a file of th
             was killed while it rewrote its files are counted separately.
 untold      Number of forgotten examples in `temp-*` for which neither the answer nor the job said that they may be
             there.
-lost        Number of unknown examples that were acknowledged and that no client asked to forget.
+lost        Number of acknowledged examples that the server no longer knows although no client asked to forget them.
 state       Whether the recovered state (newest snapshot and the log after it) and the state from the log alone are
             equal to the bit.
 """
@@ -152,7 +152,7 @@ def ended(url, told, seconds=120):
 
 
 def asked_again(url, name, told):
-    """Send each example again; return how many forgotten examples are not gone, and how many examples are lost."""
+    """Send each example again; return how many forgotten examples still exist, and how many examples are lost."""
     undone = lost = 0
     with httpx.Client(base_url=url, timeout=60, verify=PLAIN) as http:
         for given, (x, y) in told.learned.items():
@@ -194,7 +194,7 @@ def check_state(store, name):
 
 
 def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
-    """Cause `faults` one after the other; return the figures by model, and the traffic."""
+    """Cause `faults` one after the other; return the results by model, and the traffic."""
     rng, traffic = random.Random(seed), Traffic(scene.url, seed)
     for name, body in MODELS.items():
         answer = httpx.put(f"{scene.url}/models/{name}", json=body, timeout=300)
@@ -229,7 +229,7 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
 
 
 def faultless(found):
-    """Return whether exactly the forgotten examples are gone."""
+    """Return whether the forgotten examples are gone, and no other examples."""
     counts = found["undone"], found["unfinished"], found["lost"], found["bytes"], found["untold"]
     return not any(counts) and found["recovered = folded"]
 

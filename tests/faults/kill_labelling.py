@@ -237,7 +237,7 @@ class Annotator:
             (told.labelled if answer.status_code == 200 else told.lost_predictions).append(given)
 
     def close(self, held):
-        """Record that from now on the annotator no longer relies on the lease."""
+        """Record that the annotator no longer relies on the lease from now on."""
         now = now_ms()
         for interval in held:
             if interval[2] == self.name:
@@ -245,13 +245,13 @@ class Annotator:
 
     @staticmethod
     def note_refusal(told, question, end):
-        # Once a label of an earlier holder has arrived, the lease is gone. The judge knows what was learned.
+        # If a label from an earlier holder has arrived, the lease no longer exists. The log shows what was learned.
         if now_ms() < end:
             told.refused.append((question["id"], question["lease"], now_ms()))
 
 
 def check_model(store, name, told):
-    """Return the figures of one model."""
+    """Return the results of one model."""
     log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
     configuration = new_configuration(json.dumps(CONFIGURATIONS[name]), Settings())
     folded, overlap = Model(name, configuration, **SIZES), configuration.labels.overlap
@@ -320,7 +320,7 @@ def has_taken(traffic, before):
 
 
 def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
-    """Kill the server `kills` times; return the figures by model, and the traffic."""
+    """Kill the server `kills` times; return the results by model, and the traffic."""
     rng = random.Random(seed)
     server = RunningServer(folder / "data", limits={"pending_flush_s": 0.2}, snapshot_examples=10, shutdown_s=20)
     traffic, truth, stop = Traffic(), {}, threading.Event()

@@ -1,4 +1,4 @@
-"""Two hundred good clients at once, and bad clients that do what no client should. Meanwhile memory is watched.
+"""Run two hundred good clients, and bad clients that do what no client should. Meanwhile watch the server's memory.
 
     python -m tests.faults.load --clients 200 --seconds 120 --waves 2
 
@@ -6,16 +6,16 @@ Good clients learn, predict, offer candidates, ask for labels and answer, forget
 models of bounded size. Meanwhile bad clients run, each kind in a thread (BAD). They send half a request or nothing,
 send a body very slowly, do not read their answers, or send bodies beyond the limit. They open WebSockets and event
 streams that they never read, and create more models than the server may have. Before and after, the server rests. The
-figures are
+results are
 
-answered    Requests of the good clients by status. Each status must be in GOOD.
-refused     Outcomes of the bad clients. Each outcome must be documented.
+answered    Number of requests of the good clients, by status. Each status must be in GOOD.
+refused     Number of outcomes of the bad clients, by outcome. Each outcome must be documented.
 lost        Number of examples that were acknowledged to good clients, but are neither learned nor forgotten after the
             server was killed.
 back        Number of forgotten examples (200, or a job that is done) that are in the log.
 seconds     Seconds until the good clients got their answers: the median, the 99th percentile and the maximum.
-memory      Resident MiB at rest, the maximum, and at rest after each wave; the models' own figures; and the slope over
-            the second half in MiB per minute.
+memory      Resident MiB at rest, the maximum, and at rest after each wave; the memory that the models report; and the
+            slope over the second half in MiB per minute.
 files       Open descriptors at rest, the maximum, and at rest after each wave.
 """
 # ruff: noqa: ARG002  all actions of clients have the same arguments
@@ -280,7 +280,7 @@ BAD = {
     "deaf_socket": ("frames unanswered", {"cut off", "BrokenPipeError", "ConnectionResetError"}),
     "models": ("a flood of models", {200, 201, 409}),
 }
-"""The actions of bad clients, with their names among the figures and the allowed outcomes."""
+"""The actions of bad clients, each with its name in the results and its allowed outcomes."""
 
 
 def request(method, path, length):
@@ -350,7 +350,7 @@ def check(store, load):
 
 
 def run(folder, clients, seconds, seed, bad=20, waves=1):
-    """Run the load; return the figures."""
+    """Run the load; return the results."""
     with RunningServer(Path(folder) / "data", limits=LIMITS, **SETTINGS) as server:
         for name, body in MODELS.items():
             answer = httpx.put(f"{server.url}/models/{name}", json=body | KERNEL, timeout=300)

@@ -17,7 +17,7 @@ POOL_MAX = 60
 
 
 class PlainPool:
-    """A pool that is read from a log, event by event, as the documents describe it. It counts the faults
+    """A pool that is rebuilt from a log, event by event, as the documents describe the pool. It counts the faults
     that it finds.
     """
 

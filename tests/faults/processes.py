@@ -1,13 +1,13 @@
-"""A server of several processes, while the processes and their supervisor are killed at random moments.
+"""Run a server with several processes, and kill the processes and their supervisor at random moments.
 
     python -m tests.faults.processes --faults 30 --processes 3 --models 12 [--store redis]
 
 Clients learn and predict on all models. A request that is not acknowledged is sent again with the same ids. One more
-client asks for predictions over a new connection each time, only of models whose owner is not away. It must always get
-answers. At the end each log is read without a server. Some figures have the same meaning
-as in cluster.py: acknowledged, lost, invented, twice, fenced and state. The other figures are
+client asks for predictions over a new connection each time, but only of models whose owner runs. This client must
+always get answers. At the end each log is read without a server. Some results have the same meaning as in cluster.py:
+acknowledged, lost, invented, twice, fenced and state. The other results are
 
-refused     Number of predictions that were not answered although the owner of the model lived.
+refused     Number of predictions that were not answered although the owner of the model was running.
 waited_s    Seconds until these predictions were answered, with a second try if the connection's process was killed:
             median and maximum.
 again_s     Seconds until a model whose owner was killed answered again: median and maximum.
@@ -42,18 +42,18 @@ KINDS = ("kill", "end", "all")
 
 
 class Beside(threading.Thread):
-    """A client that asks for models whose owner is not away."""
+    """A client that asks for predictions of models whose owner runs."""
 
     def __init__(self, server, owners, seed, stop):
         super().__init__()
         self._rng = random.Random(seed)
         self._server, self._owners, self._stop_asking = server, owners, stop
-        self.away = set()  # numbers of the processes that are away
+        self.away = set()  # numbers of the processes that do not run
         self.refused, self.waited = [], []
 
     def run(self):
         while not self._stop_asking.is_set():
-            time.sleep(0.02)  # leaves the processors to the other clients
+            time.sleep(0.02)  # leaves processor time to the other clients
             before = set(self.away)
             name = self._rng.choice(sorted(self._owners))
             since = time.monotonic()
@@ -96,7 +96,7 @@ def disturb(server, owners, rng, kind, beside):
 
 
 def run(folder, faults, seed, models=6, clients=3, processes=2, *, followers=0, on_redis=False):
-    """Run the server and the faults; return the figures."""
+    """Run the server and the faults; return the results."""
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(folder / "redis")) if on_redis else None
         return _run(folder, faults, seed, models, clients, processes, followers, redis.url if redis else "sqlite")

@@ -13,7 +13,7 @@ from tests.faults.scene import scene_for
 def run_program(description, run, faultless, left_out=()):
     """Cause each fault in its own scene, and print the outcome; exit with 1 unless all outcomes are faultless.
 
-    run(scene, faults, clients, seed): returns (figures by model, the traffic). faultless(figures of a model): returns
+    run(scene, faults, clients, seed): returns (results by model, the traffic). faultless(results of a model): returns
     whether there was no fault. left_out: faults that this program does not support.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)

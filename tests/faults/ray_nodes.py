@@ -1,11 +1,12 @@
-"""Servers as actors of Ray, on nodes in separate network namespaces. First servers and then nodes are killed.
+"""Run servers as Ray actors, on nodes in separate network namespaces. First kill servers, then kill nodes.
 
     pip install 'hinged[ray]'
     python -m tests.faults.ray_nodes
 
-The program needs Linux, root, `ip` and redis-server. It prints three times in seconds: until every model answers again
-after a server was killed, which Ray restarts; until every model answers again after a node was killed, whose models
-other servers claim; and until a node that joined has its share of the models. Ray is configured to notice a dead node
+The program needs Linux, root, `ip` and redis-server. It prints three durations in seconds. The first ends when every
+model answers again after a server was killed; Ray restarts this server. The second ends when every model answers again
+after a node was killed; other servers claim its models. The third ends when a node that joined has its share of the
+models. Ray is configured to notice a dead node
 within about 3 s (DETECTION); its default is half a minute.
 """
 

@@ -57,7 +57,7 @@ class Scene:
         (self.faults / fault).unlink()
 
     def copy(self, folder):
-        """Copy the present files on disk. SQLite keeps a write-ahead log until its file is next closed cleanly."""
+        """Copy the current files on disk. SQLite keeps a write-ahead log until its file is next closed cleanly."""
         shutil.copytree(self.data / ("redis" if self.redis else "hinged"), folder)
 
     def open_store(self):

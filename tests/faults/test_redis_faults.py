@@ -56,7 +56,7 @@ def test_redis_away_during_further_epochs_stops_no_model(tmp_path):
             assert learned.status_code == 200, learned.text
         with ThreadPoolExecutor(1) as executor, scene.redis.client() as redis:
 
-            def pages():  # the number of pages of logs that were read
+            def pages():  # counts how many pages of logs were read
                 return redis.info("commandstats").get("cmdstat_xrange", {"calls": 0})["calls"]
 
             logged = redis.xlen("hinged:{m}:log")

@@ -144,7 +144,7 @@ def uninterrupted(name, log, traffic_examples):
 
 
 def check_model(store, name, traffic):
-    """Return the figures of one model."""
+    """Return the results of one model."""
     log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
     logged = [(event, r) for event in log if isinstance(event, ExamplesLearned) for r in range(len(event.ids))]
     ids = [event.id_of(r) for event, r in logged]
@@ -200,7 +200,7 @@ def labels_of(log):
 
 
 def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
-    """Cause `faults` one after the other; return the figures by model, and the traffic.
+    """Cause `faults` one after the other; return the results by model, and the traffic.
 
     copy: folder to which the files of the killed server are copied.
     """
@@ -238,7 +238,7 @@ def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
 
 
 def faultless(found):
-    """Return whether the figures of a model show no fault."""
+    """Return whether the results of a model show no fault."""
     return (
         found["lost"] == found["invented"] == found["twice"] == found["wrong answers"] == 0
         and found["recovered = folded"]
@@ -247,7 +247,7 @@ def faultless(found):
 
 
 def check(figures, at_least):
-    """Check that more than `at_least` requests were acknowledged for each model, and that no figure shows a fault."""
+    """Check that more than `at_least` requests were acknowledged for each model, and that no result shows a fault."""
     for name in CONFIGURATIONS:
         assert figures[name]["acknowledged"] > at_least, figures[name]
         assert faultless(figures[name]), figures[name]

@@ -42,7 +42,7 @@ def taught(model, examples, left=None, **changes):
     facts = {**json.loads(model.configuration.model_dump_json()), **changes}
     learner = ModelLearner(parse_configuration(json.dumps(facts), Settings()), SIZES["cache_bytes"])
     for number, (name, x, label) in enumerate(examples, 1):
-        while len(learner.labels) <= model.labels.number(label):  # a class is known once its first example comes
+        while len(learner.labels) <= model.labels.number(label):  # a class is known once its first example has arrived
             learner.add_class(model.labels.labels[len(learner.labels)])
         if left is None or number in left:
             request = learning(model, [(name, x, label)])
@@ -77,7 +77,7 @@ def offered(worker, n):
 
 
 async def while_folding(worker, command, meanwhile):
-    """Ask for two changes. The second comes while the first change's retraining waits for its turn."""
+    """Ask for two changes. The second request is sent while the first change's retraining waits for its turn."""
     await worker._jobs._shared.places.acquire()
     first = await ask_for(worker, command)
     await until(lambda: not first.get("folds") or worker._jobs._retraining is not None)

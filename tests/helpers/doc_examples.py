@@ -24,8 +24,8 @@ from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 URL = "http://127.0.0.1:8000"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n(?:\n```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# Keys whose values are random. Later blocks of a document use the value that the document shows. The walk replaces it
-# by the real value.
+# Keys whose values are random. Later blocks of a document use the value that the document shows. The walk replaces
+# that value with the value of this run.
 DRAWN = ("lease", "ticket")
 # Keys whose values may still be empty on a busy machine, as the documents say.
 LATE = ("outcomes",)
@@ -110,7 +110,7 @@ def blocks(document):
 
 
 def alike(shown, got, drawn=None):
-    """Return whether two answers have the same keys, lengths, types and words. Figures and times may differ.
+    """Return whether two answers have the same keys, lengths, types and words. Numbers and times may differ.
 
     drawn: receives each random value as shown, with the value of this run.
     """

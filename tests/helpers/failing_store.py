@@ -7,7 +7,7 @@ from tests.helpers.server import PATIENCE_S
 
 
 class FailingStore(SQLiteStore):
-    """The real store. `failures` lists how the next appends fail. If `held` is an event, appends wait for it."""
+    """The real store. `failures` lists how the next appends fail. If `held` is set, appends wait for this event."""
 
     def __init__(self, folder):
         super().__init__(folder)

@@ -76,7 +76,7 @@ class Line:
         self.socket.close()
 
     def send(self, data, splits=()):
-        """Send in pieces, until the server closes the connection."""
+        """Send data in pieces. Stop if the server closes the connection."""
         edges = [0, *sorted({round(split * len(data)) for split in splits}), len(data)]
         with contextlib.suppress(ConnectionError):
             for start, end in itertools.pairwise(edges):

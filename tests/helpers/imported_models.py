@@ -87,8 +87,8 @@ class States(dict):
 
 
 def take(registry, state):
-    """Import a state. Return None if it is refused; otherwise return the model, after reading its figures and its
-    snapshot.
+    """Import a state. Return None if it is refused; otherwise return the model, after reading its description and
+    its snapshot.
     """
     try:
         model = import_file(registry.store, "m", BytesIO(pack_export("m", 1, state)), registry.settings)

@@ -1,5 +1,5 @@
-"""Servers on one machine, each in its own network namespace. A test can cut the namespaces off (Linux, as root, with
-`ip`).
+"""Run servers on one machine, each in its own network namespace. A test can cut a namespace off. This needs Linux, root
+and `ip`.
 
 A bridge joins the namespaces. Redis listens on one address of the bridge, and clients send requests from another
 address. No program listens on an address that two namespaces share.

@@ -40,7 +40,7 @@ class Nodes:
         return next(server for server in self.servers if server.url == url)
 
     def names(self, server):
-        """The names of a server's processes in the cluster."""
+        """Return the names of a server's processes in the cluster."""
         count = self._settings.get("processes", 1)
         return [server.url] if count == 1 else [f"{server.url}#{k}" for k in range(1, count + 1)]
 
@@ -58,7 +58,7 @@ class Nodes:
 
 
 def ask(server, method, path, **request):
-    """Send a request to a server, which may pass it on; return the response."""
+    """Send a request to a server, which may forward it; return the response."""
     return httpx.request(method, server.url + path, timeout=PATIENCE_S, verify=PLAIN, **request)
 
 

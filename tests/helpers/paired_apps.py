@@ -195,7 +195,7 @@ class Client:
 def request(method, path, body=b"", *, key=None, headers=(), version="1.1", chunked=False):
     """Return the bytes of a request.
 
-    headers: pairs that come before the usual headers or replace them. The value None removes a usual header.
+    headers: pairs that precede the usual headers or replace them. The value None removes a usual header.
     """
     given = {name.lower() for name, _ in headers}
     usual = {"host": "localhost", "content-type": "application/json", "authorization": key and f"Bearer {key}"}

@@ -118,7 +118,7 @@ def eventually(true):
 
 
 def is_taken(line):
-    """Return whether a server has accepted this connection. Until then the other end has no inode."""
+    """Return whether a server has accepted this connection. Until then the system shows no inode for the other end."""
     table = Path("/proc/net/tcp").read_text().splitlines()[1:]
     remote = f":{line.getsockname()[1]:04X}"
     return any(row.split()[9] != "0" for row in table if row.split()[2].endswith(remote))

@@ -37,7 +37,7 @@ class Link:
                 elif self.swallows:
                     continue
                 sink.sendall(data)
-        # Even if the client is gone, the server receives the held data and can answer it.
+        # Even if the client has disconnected, the server receives the held data and can answer it.
         for end, how in ((self.client, socket.SHUT_RDWR), (self.server, socket.SHUT_WR)):
             with suppress(OSError):
                 end.shutdown(how)
@@ -86,7 +86,7 @@ class Proxy:
         self.hold()
 
     def deliver(self):
-        """Deliver the held data. On return, the server has handled all data whose sender was gone."""
+        """Deliver the held data. On return, the server has handled all data whose sender had disconnected."""
         for link in self.links:
             link.open.set()
         for link in self.links:

@@ -1,4 +1,4 @@
-"""Signs of English that is read twice, in documents, comments, docstrings, messages and the page.
+"""Find signs of English that people must read twice, in documents, comments, docstrings, messages and the page.
 
     python -m tests.helpers.tells [FILE_OR_FOLDER ...]
     python -m tests.helpers.tells --sample SIZE SEED

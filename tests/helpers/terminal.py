@@ -81,7 +81,7 @@ class Terminal:
             return False
         try:
             part = os.read(self._ours, 65536)
-        except OSError:  # on Linux: all processes at the other end have gone
+        except OSError:  # on Linux: all processes at the other end have ended
             return False
         self._bytes += part
         return bool(part)

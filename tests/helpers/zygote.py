@@ -1,12 +1,12 @@
 """Fork servers from a process that has already imported the modules. Each start saves two seconds.
 
 With server.forked = start, `hinged serve` still runs in a separate process with its own environment, log and signals.
-But its modules and the usual kernels come with the fork. The same is true of a program that a test runs instead of
-`hinged serve`, and of the processes that a supervisor starts.
+But the forked process already contains its modules and the usual kernels. The same is true of a program that a test
+runs instead of `hinged serve`, and of the processes that a supervisor starts.
 
 A server is started without a fork if its environment differs from the tests' environment in more than the variables of
-OTHERS. There is one exception. Tests start servers with LD_PRELOAD again and again, so these are forked from a second
-process.
+OTHERS. There is one exception. Tests start servers with LD_PRELOAD again and again, so these servers are forked from a
+second process.
 """
 
 import asyncio
@@ -182,7 +182,7 @@ def _work(arguments, descriptors, env):
 def _main(descriptor):
     """Fork a server for each request, and answer a request about an ended server with its exit code.
 
-    When no more requests come, kill all running servers.
+    When the requests end, kill all running servers.
     """
     running = set()
     line = socket.socket(fileno=descriptor)

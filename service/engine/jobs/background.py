@@ -36,8 +36,8 @@ TURN_S, TURN_MAX_S = 0.2, 2.0
 """If the retraining does not catch up, the worker trains for this many seconds per turn: at first TURN_S, then doubled
 up to TURN_MAX_S. The model learns nothing meanwhile."""
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
-"""Seconds before a job is retried after its store was away: at first RETRY_FIRST_S, then doubled up to RETRY_MAX_S.
-Shorter waits would flood the server's log."""
+"""Seconds before a job is retried after its store was unavailable: at first RETRY_FIRST_S, then doubled up to
+RETRY_MAX_S. Shorter waits would flood the server's log."""
 
 
 class JobHost(Protocol):
@@ -45,14 +45,14 @@ class JobHost(Protocol):
 
     @property
     def model(self) -> Model:
-        """Return the model in its present state."""
+        """Return the model in its current state."""
 
     @property
     def stopped(self) -> bool:
         """Return whether the worker takes no more work."""
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
-        """Ask the model a question between two changes."""
+        """Return the model's answer to a question, which is asked between two changes of the model."""
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
         """Do a step of a job before all other waiting work; return its answer."""
@@ -62,7 +62,7 @@ class JobHost(Protocol):
 
 
 class Shared:
-    """Resources that all models of a server share: places for retraining, and purges of the store."""
+    """Resources that all models of a server share: slots for retraining, and purges of the store."""
 
     def __init__(self, store: Store, retrainings: int = 1) -> None:
         self.places = asyncio.Semaphore(retrainings)
@@ -71,7 +71,7 @@ class Shared:
 
     @asynccontextmanager
     async def turn(self, retraining: Retraining) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block. One place is reserved for urgent retraining."""
+        """Wait for a free slot and occupy it during the block. One slot is reserved for urgent retraining."""
         async with AsyncExitStack() as held:
             if not retraining.urgent:
                 await held.enter_async_context(self._patient)
@@ -93,15 +93,15 @@ class JobRunner:
         self._woken = False
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # the call that runs on a thread
-        self._swapped: tuple[Retraining, int] | None = None  # a round that has swapped but not ended
+        self._swapped: tuple[Retraining, int] | None = None  # a round after its swap, before its end
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # callers that wait until a job has ended, by job
 
     def running(self) -> set[int]:
-        """Return the positions of the jobs that have not ended."""
+        """Return the log positions at which the unfinished jobs began."""
         return {job.at for job in self._owner.model.jobs.running()}
 
     def figures(self, at: int) -> dict[str, Any]:
-        """Return the figures of a job. Raise NotFound if there is no such job, or it ended long ago."""
+        """Return the description of a job. Raise NotFound if there is no such job, or it ended long ago."""
         job = self._owner.model.jobs.find(at)
         if job is None:
             raise NotFound(f"model {self._history.name} has no job {at}, or it ended long ago")
@@ -244,12 +244,13 @@ class JobRunner:
     def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
         """Return whether the retraining has learned at least twice as many events as arrived.
 
-        The comparison begins where the retraining was at `reached`, `behind` events before the model's position.
+        The comparison begins at position `reached` of the retraining. There it was `behind` events before the model's
+        position.
         """
         came = self._owner.model.position - reached - behind
         return 2 * came <= retraining.position - reached
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
-        self._step.add_done_callback(lambda step: step.cancelled() or step.exception())  # the caller may be gone
+        self._step.add_done_callback(lambda step: step.cancelled() or step.exception())  # the caller may have ended
         return await asyncio.shield(self._step)

@@ -103,7 +103,7 @@ class Retraining:
                     case CandidatesOffered() if event.ids:
                         learner.offer(event.inputs, event.ids)
                     case ExamplesLearned() if event.ids:
-                        while len(learner.labels) <= int(event.classes.max()):  # the class may come later
+                        while len(learner.labels) <= int(event.classes.max()):  # the class's event may follow later
                             learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
                     case TrainingFinished():
@@ -230,7 +230,7 @@ def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
     wanted: dict[str | None, Configuration] = {}
     if any(job.folds and job.kind in URGENT for job in jobs):
         wanted = {name: learner.configuration for name, learner in _learners(model) if not learner.exact}
-    for job in jobs:  # if there are several configurations, the newest counts
+    for job in jobs:  # if there are several configurations, the newest is used
         if job.configuration is not None:
             wanted[job.shadow] = read_configuration(job.configuration)
     return wanted

@@ -1,10 +1,10 @@
 """A gate limits how many models learn at once. The other models wait in order of arrival.
 
 Two processors do less work on twenty micro-batches at once than on two, because Python's lock then changes hands all
-the time. Without a gate the model that has computed least goes next, so some models wait ten times as long as the rest.
-At a gate, the model that arrived first goes first and takes everything in its queue. The more models wait, the larger
-their micro-batches are. A model waits with one micro-batch at a time. So it gets no second turn before every waiting
-model had a turn.
+the time. Without a gate the model that has computed least goes next, so some models wait ten times as long as other
+models. At a gate, the model that arrived first goes first and takes everything in its queue. The more models wait, the
+larger their micro-batches are. A model waits with one micro-batch at a time. So it gets no second turn before every
+waiting model had a turn.
 
 A gate has as many places as there are processors, but at least two. It has more places if micro-batches mostly wait for
 the store. A long micro-batch keeps its place only for a limited time and then shares the processors with the other
@@ -37,7 +37,7 @@ LONGEST = 4
 next."""
 STORED_MAX = 0.95
 """Maximum share of the time that micro-batches are assumed to wait for the store. At this share a gate has twenty times
-its places. Without this bound, a store that is away would let all models in at once."""
+its places. Without this bound, a gate would let all models in at once while the store is unavailable."""
 
 
 class LearningGate:
@@ -58,7 +58,9 @@ class LearningGate:
 
     @asynccontextmanager
     async def turn(self, account: Account) -> AsyncIterator[None]:
-        """Wait for a place and hold it during the block, for at most `held_s`. account: the model's account."""
+        """Wait for a place and hold it during the block, for at most `held_s`. account: the waiting model's record of
+        CPU time.
+        """
         await self._enter()
         place = _Place()
         late = asyncio.get_running_loop().call_later(self._held_s, self._leave, place)

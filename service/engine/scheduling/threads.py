@@ -1,7 +1,8 @@
-"""Threads for the models. Each model has its own lane, and its calls run at the same time as calls of other models.
+"""Threads for the models. Each model has its own executor, called a lane. The calls of different models run at the same
+time.
 
-There are as many threads as calls in progress. Most calls wait for the store or for their turn to compute (turns.py).
-So a model's calls begin at once, however many calls of other models wait.
+There are as many threads as calls in progress. Most of these calls wait for the store or for their turn to compute
+(turns.py). So a model's calls begin at once, however many calls of other models wait.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Threads:
         self._started = 0
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run this on a separate thread. Raise RuntimeError when the pool is closed, or no thread can be started."""
+        """Run a function on a separate thread. Raise RuntimeError if the pool is closed or no thread can be started."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the threads have ended")
@@ -105,12 +106,12 @@ class Lane(Executor):
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
     def beside(self) -> Lane:
-        """Return a further lane for work at lower priority: calls that serve go before it."""
+        """Return another executor for work of the same model at lower priority than its usual calls."""
         return Lane(self._threads, self._turns, Account(BESIDE), self._most)
 
     def readers(self) -> Lane:
-        """Return a further lane on the same account, for calls that read published views. They do not wait for the
-        writer.
+        """Return another executor for calls that read published views. Its calls do not wait for the writer. They count
+        as work of the same model.
         """
         return Lane(self._threads, self._turns, self.account)
 
@@ -134,7 +135,7 @@ class Lane(Executor):
         return future
 
     def hurry(self) -> None:
-        """Give this lane's computations the priority of serving calls, because a client waits for their result."""
+        """Give this lane's computations the usual priority, because a client waits for their result."""
         self._turns.hurry(self.account)
 
     def give_up(self, why: str) -> None:

@@ -1,11 +1,11 @@
 """Turns share the processors among the models of a server.
 
 Long computations rest every few milliseconds (solvers/core/turns.py); this module decides what happens at a rest. A
-call that computes needs a place, and there are as many places as processors. When no place is free, the waiting call
-whose model has used the least CPU time goes next. Use fades with MEMORY_S, so a model that was idle soon counts as
-unused:
+call that computes needs a place (a slot on a processor), and there are as many places as processors. When no place is
+free, the waiting call whose model has used the least CPU time goes next. Older use counts less, so a model that was
+idle soon counts as unused:
 
-    used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
+    used(t) = sum over its CPU seconds before t of exp(-(t - time of use) / MEMORY_S)
 
 An account stores ln used(t) + t / MEMORY_S. This value changes only when the account computes, so the order of waiting
 calls is stable. The class Turns explains short and long calls, and why long calls pause for short calls.
@@ -28,16 +28,17 @@ from hinged.solvers.core.turns import Abandoned, resting
 T = TypeVar("T")
 
 # "Latency" below means the p99 latency of a small model that runs next to 16 slow models (docs/lab/scheduling.md). A
-# constant without a figure was not measured.
+# constant without a number was not measured.
 
 MEMORY_S = 2.0
-"""Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy still waits after a pause."""
+"""Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy must wait even after a
+pause."""
 SLICE_S = 0.02
-"""CPU seconds. If a computing call has used this much more than a waiting call, the two change places. Without SLICE_S
-they change places at every rest. The latency is then 2.6 times as high for learning and 1.5 times for a prediction."""
+"""CPU seconds. If a computing call has used this much more than a waiting call, the two are exchanged. Without SLICE_S
+they are exchanged at every rest. The latency is then 2.6 times as high for learning and 1.5 times for a prediction."""
 LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
 """Minimum seconds between two checks of a call that rests often: LOOK_S usually, LOOK_ASKED_S when a request has just
-come. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S the latency of a
+arrived. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S the latency of a
 prediction is 2.4 times as high."""
 SHORT_S = 0.02
 """A call is short if it and its model's usual call take at most this many CPU seconds. Short calls have their own
@@ -50,7 +51,7 @@ USUAL_MAX, USUAL_GAIN = 5.0, 0.2
 """Moving average of a call's CPU time: each new call has the weight USUAL_GAIN. A long call is capped at USUAL_MAX x
 SHORT_S, so after about eight short calls the model counts as short again."""
 ASKED_S = 0.25
-"""For this many seconds after a request the next request is expected, and one place of long calls stays free."""
+"""For this many seconds after a request, the next request is expected, so one place of long calls stays free."""
 ASIDE, ASIDE_MAX_S = 8.0, 0.05
 """A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors.
 ASIDE_MAX_S is the longest pause in seconds. Without ASIDE the latency is 5.4 times as high for learning and 3.7 times
@@ -60,8 +61,8 @@ QUIET_S = 0.002
 Without QUIET_S, long calls do not pause. The latency is then 3.8 times as high for learning and 2.6 times for a
 prediction."""
 BESIDE = 4.0
-"""Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like serving
-calls."""
+"""Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like the seconds of
+ordinary calls."""
 
 
 class GivenUp(Unavailable):
@@ -75,7 +76,7 @@ def processors() -> int:
 
 
 class Account:
-    """Records how much a model uses the processors, and whether its computation is given up.
+    """Records how much CPU time a model uses, and whether its computation is given up.
 
     weight: factor by which its use counts. If it is above 1, none of its calls is short.
     """
@@ -134,7 +135,7 @@ class _Call:
 
 
 Entry = tuple[float, int, _Call]
-"""An entry of a heap: the use of the call's account, a running number, and the call."""
+"""An entry of a heap: the logarithmic CPU time of the call's account, a running number, and the call."""
 
 _here = threading.local()
 
@@ -157,7 +158,7 @@ def rest_before_work() -> None:
 
 
 class Turns:
-    """Places to compute on. Methods may be called from any thread.
+    """The places (slots) in which calls compute. Methods may be called from any thread.
 
     Most calls are short. Short calls have their own places, as many as there are processors. So a short call need not
     wait until a long call rests: the operating system's scheduler runs both. A short call takes a long call's place
@@ -165,13 +166,13 @@ class Turns:
     would grow, and its calls would become longer.
 
     Long calls do not run at a lower system priority. They sometimes hold Python's lock. If another process took their
-    processor then, every thread would be blocked. Instead, while requests come, one processor is left to the event loop
-    and to short calls, if there are at least two.
+    processor then, every thread would be blocked. Instead, while requests arrive, one processor is left to the event
+    loop and to short calls, if the machine has at least two processors.
 
     That is not enough when Python's lock changes hands a dozen times in a request, because a long computation may take
     the lock each time. So long calls also pause while short calls compute. They still get a fifth of the time on two
     processors, and more on more processors. A short call that waits for the store does not make long calls pause. While
-    requests come, long calls compute for a tenth of a millisecond at a time, because a new request may wait that long
+    requests arrive, long calls compute for a tenth of a millisecond at a time, because a new request may wait that long
     before the server notices it.
     """
 
@@ -210,12 +211,12 @@ class Turns:
                 self._discount(call)
 
     def asked(self) -> None:
-        """Record that a request has come."""
+        """Record that a request has arrived."""
         self.asked_at = time.perf_counter()
 
     @property
     def contested(self) -> bool:
-        """Return whether all places of long calls are taken."""
+        """Return whether all places for long calls are taken."""
         return len(self._holding) >= self._long_places
 
     @property

@@ -1,4 +1,4 @@
-"""The store as the models use it. A call that waits for the store gives its place on the processors to another call.
+"""The store as the models use it. A call that waits for the store gives its place (turns.py) to another call.
 
 The work after an append may take long, and so may the work for each event that is read. So the call rests before both.
 """

@@ -39,7 +39,7 @@ NO_ANSWERS: dict[str, Array] = {
 
 @with_config(STRICT)
 class ScaleFacts(TypedDict):
-    """The facts about the scale of the columns. The arrays contain the other values."""
+    """The scalar values that describe the scale of the columns. The file's arrays contain the other values."""
 
     form: Literal["dense", "sparse"]
     rest: float
@@ -47,7 +47,7 @@ class ScaleFacts(TypedDict):
 
 @with_config(STRICT)
 class MachineFacts(TypedDict):
-    """The facts about a file's machine."""
+    """The description of the machine in a file."""
 
     solver: str
     kernel: dict[str, Any]

@@ -1,9 +1,9 @@
-"""The controller's board in Redis: which controller decides for the servers, and which moves it has decided.
+"""The board: the keys in Redis that name the active controller and its planned moves.
 
 KEYS  controller, moves
 
     controller  string  name of the controller; expires if the controller does not renew it
-    moves       hash    model to "number source target", the moves that are still to be made
+    moves       hash    maps a model to "number source target": the moves that are still to be made
 
 Serving and learning need none of these keys: the owner of a model is stored with the model (claims.py).
 """
@@ -57,7 +57,7 @@ return {'ok'}
 )
 
 Step = tuple[str, str, str]
-"""A model, the server that has it now, and the server that will get it."""
+"""A model, the server that owns it now, and the server that will own it."""
 
 
 class Board:
@@ -66,7 +66,8 @@ class Board:
     def __init__(self, url: str, *, name: str, ttl_s: float, namespace: str = "hinged", timeout_s: float = 5.0) -> None:
         """Connect to the store at `url`.
 
-        name: unique name of this controller. ttl_s: seconds for which it stays the controller after each sign of life.
+        name: unique name of this controller. ttl_s: seconds for which it stays the controller after each call of
+        `hold`.
         """
         self._keys = [f"{namespace}:{{-}}:{part}" for part in ("controller", "moves")]
         self._me = [name, int(1000 * ttl_s)]

@@ -1,5 +1,5 @@
 """Lua scripts for servers that share a Redis. Each script is atomic. A server uses them to claim a model, to hand it
-over, or to give a sign of life.
+over, or to send a heartbeat.
 
 The first three scripts work on a model; scripts.py describes their KEYS and first two ARGV.
 """
@@ -12,7 +12,7 @@ KEPT_S = 600
 """Seconds for which changes of owners are kept. A server that asks less often gets all owners instead."""
 
 # A server that shares the store claims a model. ARGV: the epoch that the caller found, '' if there is no epoch; ''; the
-# address of the caller. If two servers found the same epoch, only one of them gets the model. The new epoch is the
+# address of the caller. If two servers found the same epoch, only one of them can claim the model. The new epoch is the
 # time, as in OPEN, and higher than the last. A name without a model is claimed before the model is created. Returns the
 # new epoch.
 CLAIM = Script(
@@ -44,7 +44,7 @@ return {'ok'}
 """
 )
 
-# Only reads. Returns the epoch, the owner, whether the model exists, and the end of its log.
+# This script only reads. Returns the epoch, the owner, whether the model exists, and the end of its log.
 OWNER = Script(
     """#!lua flags=no-writes
 local born, owner, last = unpack(redis.call('HMGET', KEYS[2], 'born', 'owner', 'end'))
@@ -69,7 +69,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 
-# ARGV: minimum epoch, address, run, milliseconds for which this sign of life is valid, figures.
+# ARGV: minimum epoch, address, run, milliseconds for which this heartbeat is valid, figures (JSON).
 JOIN = Script(
     "#!lua flags=allow-oom"
     + _NOW
@@ -91,9 +91,9 @@ local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
-# ARGV: epoch, then as in JOIN, and the mark of the last answer; the mark 0 asks for everything. Returns the time, a
-# mark, whether the rest is complete, the nodes, the owners and the models. If the rest is not complete, the script also
-# returns the names of the changed models. Nodes that have been gone for an hour are removed.
+# ARGV: epoch, then as in JOIN, and the mark (a time) of the last answer; the mark 0 asks for everything. Returns the
+# time, the new mark, whether the rest is complete, the nodes, the owners and the models. If the rest is not complete,
+# the script also returns the names of the changed models. Nodes that have been gone for an hour are removed.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW

@@ -44,8 +44,8 @@ OLDEST = (7, 0)  # oldest version of Redis that the store supports: its scripts 
 WAITS_FROM = (7, 2)
 """First version with WAITAOF, which waits until the writes of this connection are fsynced."""
 ATTEMPTS = 3
-"""Maximum number of attempts. A request is repeated if a node of a cluster refused it, or if it could not be sent,
-because the cluster may have changed."""
+"""Maximum number of attempts. A request is repeated if a node of a cluster refused the request, or if it could not be
+sent, because the cluster may have changed."""
 AT_ONCE = 1_000
 """Maximum number of commands that are sent before the first answer is read."""
 CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
@@ -107,7 +107,7 @@ class Nodes:
     def ask_all(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the answers to many commands that only read.
 
-        A single server gets them in batches, a cluster one at a time.
+        A single server gets many commands at once. A cluster gets one command at a time.
         """
         if self._cluster is not None:
             return [self.ask(*command) for command in commands]
@@ -135,7 +135,7 @@ class Nodes:
         """Let every server that accepts writes rewrite its files; return a sentence about each part that was not
         rewritten.
 
-        Raise StoreUnavailable if a server was away or restarted meanwhile. A later call may succeed.
+        Raise StoreUnavailable if a server was unreachable or restarted meanwhile. A later call may succeed.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed")
@@ -176,7 +176,9 @@ class Nodes:
         raise AssertionError
 
     def _exchange_once(self, key: str, command: Sequence[Any], *, lasting: bool) -> Any:
-        """Do the exchange once. If an error means that nothing was done, raise NotConnected or the error itself."""
+        """Send the command and read the answer, once. If an error means that nothing was done, raise NotConnected or
+        the error itself.
+        """
         with self._lent(key) as connection:
             return self._converse(connection, command, wait=lasting and connection in self._waits)
 

@@ -26,7 +26,7 @@ SLICE_IDS = 4_096
 
 
 def rebuild(steps: Steps, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
-    """Replace a log by a copy that has the given new events. In the same step, remove ids from the index.
+    """Replace a log with a copy that contains the given new events. In the same step, remove ids from the index.
 
     through: position that the log must reach. `others`: the new events by position, ascending. If there are many ids,
     all except the last slice are removed first. Raise PositionTaken if the log is shorter, StoreUnavailable if another

@@ -31,8 +31,8 @@ BUSY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progr
 def rewrite(server: Redis, name: str, noted: Noted) -> list[str]:
     """Let `server` rewrite its files and wait for the end; return a sentence about each part that it did not rewrite.
 
-    The sentences say what the server refuses or fails to do. Raise StoreUnavailable if the server is away or was
-    restarted: a restarted server reports success for work that it never did.
+    The sentences say what the server refuses or fails to do. Raise StoreUnavailable if the server is unreachable or was
+    restarted, because a restarted server reports success for work that it never did.
     """
     try:
         return _rewrite(server, name, noted)
@@ -91,7 +91,7 @@ class _Run:
         return True
 
     def _wait(self, end: float) -> dict[str, Any]:
-        """Wait until the server writes nothing in the background; return the server's figures."""
+        """Wait until the server writes no file in the background; return the server's answer to INFO."""
         while True:
             found = _info(self.server, "server", "persistence")
             if found["run_id"] != self.id:

@@ -13,7 +13,7 @@ ARGV  epoch of the calling server; the model's expected `born`, or '' for any
     meta            hash    born: unique among all models of this name. owner: address of the server that claimed the
                             model; absent if one server has the whole store. end: end of the log. trimmed: position up
                             to which the log is trimmed. void: appends of this epoch with at most this number are given
-                            up and refused. clean: position up to which the log was trimmed when its present copy was
+                            up and refused. clean: position up to which the log was trimmed when its current copy was
                             begun. rebuilding: "name position", which says how far log:NAME is copied. from: position at
                             which the copy begins.
     log             stream  The event at position n has the id n-0.
@@ -141,8 +141,8 @@ if ARGV[#ARGV] ~= '' then redis.call('HSET', meta, 'owner', ARGV[#ARGV]) end
     + _APPEND
 )
 
-# ARGV: appends with at most this number are given up. The script always writes: waiting until its write is durable also
-# waits for all earlier writes.
+# ARGV: appends with at most this number are given up. The script always writes, because a wait until its write is
+# durable also waits for all earlier writes.
 GIVE_UP = Script(FREEING + ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
 
 DELETE = Script(
@@ -395,8 +395,8 @@ return {'ok', trimmed, redis.call('HMGET', KEYS[4], unpack(ARGV, 2))}
 """
 )
 
-# The list of models has its own slot. KEYS: epoch, models, rewriting. A name is listed before its model is created and
-# until the model is gone: a listed name may have no model, but every model is listed.
+# The list of models has its own slot. KEYS: epoch, models, rewriting. A name is added before its model is created, and
+# removed after its model is deleted. So a listed name may have no model, but every model is listed.
 # rewriting is a hash from the `run_id` of a Redis server to its name. The entry exists while the server rewrites its
 # files for us.
 
@@ -411,7 +411,8 @@ return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
 """)
 
 # KEYS: epoch, workers. ARGV: number of processes to divide the namespace, 0 for no division. Returns the number of
-# processes that divide it, which the first caller decides. A namespace that is not divided has an epoch, at first 0.
+# processes that divide the namespace. The first caller decides this number. A namespace that is not divided has an
+# epoch, at first 0.
 DIVISION = Script("""#!lua flags=allow-oom
 local count = redis.call('GET', KEYS[2]) or (redis.call('EXISTS', KEYS[1]) == 1 and '0')
 if not count then

@@ -5,11 +5,11 @@ higher epoch. If several servers claim a model at once, only one succeeds. Every
 writer's epoch and is refused if the model has a higher epoch. So a server that was suspended while another server
 claimed its models can write to none of them.
 
-A server that opens the whole store for itself (store.py) fences all sharing servers. The first server that joins later
-fences that server.
+A server that opens the whole store for itself (store.py) fences all sharing servers. If servers share the store again
+later, the first of them fences that server.
 
-Servers report regularly that they live and which models they own (`beat`). Other servers use these reports only to find
-out whom to ask.
+Servers report regularly that they are alive and which models they own (`beat`). Other servers use these reports only to
+find the server to ask.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SECRET_BYTES = 32  # random bytes of the secret that all servers on the store sh
 class SharedRedisStore(RedisStore):
     """The store of one of several servers.
 
-    address: where the other servers reach this server. ttl_s: seconds after which a server without a sign of life
+    address: where the other servers reach this server. ttl_s: seconds without a heartbeat after which a server
     counts as dead. on_lost: called, from any thread, with the name of each model that another server has claimed.
     """
 
@@ -46,7 +46,7 @@ class SharedRedisStore(RedisStore):
         self._ttl_ms = int(1000 * ttl_s)
         self.on_lost = on_lost or (lambda _: None)
         self._run = uuid4().hex
-        self._epochs: dict[str, int] = {}  # epochs of the models that this server has
+        self._epochs: dict[str, int] = {}  # epochs of the models that this server owns
         self._claiming = Lock()  # guards _epochs
         namespace = options.get("namespace", "hinged")
         self._secret = f"{namespace}:{{-}}:secret"
@@ -58,7 +58,7 @@ class SharedRedisStore(RedisStore):
     # -- this server's models -------------------------------------------------------------------------------------
 
     def models(self) -> list[str]:
-        """Return the models that this server has."""
+        """Return the models that this server owns."""
         with self._claiming:
             held = sorted(self._epochs)
         return [name for name in held if self._nodes.ask("HGET", self._keys(name)[1], "born")]
@@ -101,7 +101,7 @@ class SharedRedisStore(RedisStore):
         return Owner(address.decode(), epoch.decode(), bool(exists), int(end))
 
     def owners(self, models: Sequence[str]) -> dict[str, Owner]:
-        """Return the owners of many models, in one exchange if possible."""
+        """Return the owners of many models, with one request to Redis if possible."""
         asked = [
             command
             for fence, meta, *_ in map(self._keys, models)
@@ -137,10 +137,10 @@ class SharedRedisStore(RedisStore):
     # -- life signs -----------------------------------------------------------------------------------------------
 
     def beat(self, figures: str, since: int = 0) -> Beat:
-        """Give a sign of life; return the other servers, and the owners of models.
+        """Send a heartbeat; return the other servers, and the owners of models.
 
-        since: mark of an earlier answer. The new answer then has only later changes, if they are still known. Raise
-        Fenced if the store was taken over.
+        since: `mark` of an earlier answer. The new answer then contains only later changes, if Redis still has them.
+        Raise Fenced if another server has taken over the store.
         """
         arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures, since]
         word, *found = self._nodes.call(claims.BEAT, self._shared, arguments)
@@ -157,7 +157,7 @@ class SharedRedisStore(RedisStore):
 
     def close(self) -> None:
         """Report that this server leaves, and close the connections."""
-        with suppress(StoreUnavailable):  # the sign of life expires
+        with suppress(StoreUnavailable):  # the heartbeat expires
             self._nodes.call(claims.LEAVE, self._shared, [self._epoch, self._address, self._run])
         super().close()
 
@@ -200,7 +200,7 @@ class SharedRedisStore(RedisStore):
 
 
 def _living(now_ms: int, ttl_ms: int, nodes: list[bytes]) -> dict[str, Sign]:
-    """Return the servers. ttl_ms: time for which a sign of life is valid, the same for all servers."""
+    """Return the servers. ttl_ms: time for which a heartbeat is valid, the same for all servers."""
     found = {}
     for address, said in zip(nodes[::2], nodes[1::2], strict=True):
         expires_ms, _, figures = said.decode().split(" ", 2)

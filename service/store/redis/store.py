@@ -1,7 +1,7 @@
 """The store on Redis. Each model's log is a stream, and its snapshots are hashes of chunks, all in one namespace.
 
-The keys of a model contain its name as hash tag. So they share a slot and a script can change them at once. One script
-checks the epoch and the end of the log, and writes the events and their ids (scripts.py).
+The keys of a model contain its name as hash tag. So the keys share a slot, and one script can change all of them. One
+script checks the epoch and the end of the log, and writes the events and their ids (scripts.py).
 
 A server that opens the store takes it over. It gets a higher epoch than all earlier servers and writes this epoch into
 every model. From then on Redis refuses servers with a lower epoch. Servers that share a store claim each model
@@ -73,7 +73,7 @@ class RedisStore(Store):
         self._list = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "models", "rewriting")]
         self._numbers = count(1)
         self._naming = Lock()  # while a name is removed from the list, no model is created with it
-        self._rebuilding = Lock()  # one log at a time, because the copy needs as much memory as the log
+        self._rebuilding = Lock()  # only one log is copied at a time, because the copy needs as much memory as the log
         self._purging = Lock()  # one purge at a time, because a purge writes notes into Redis
         self._guard = Lock()  # guards _unknown and _in_progress
         self._unknown: dict[str, int] = {}  # by model: number of the last append whose outcome is unknown
@@ -194,7 +194,7 @@ class RedisStore(Store):
         self._trim_ids(model, born, through)
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
-        """Replace the log by a copy with the new events, and remove the ids in the same step."""
+        """Replace the log with a copy that contains the new events, and remove the ids in the same step."""
         check_places(through, events)
         others = {place: pack_event(place, event) for place, event in sorted(events.items())}
         names = [name.encode() for name in ids]
@@ -247,7 +247,7 @@ class RedisStore(Store):
             ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
 
     def _rebuild(self, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
-        """Replace the log by a copy, one log at a time. Raise the errors of `rebuild`."""
+        """Replace the log with a copy, one log at a time. Raise the errors of `rebuild`."""
         steps = self._steps(model, self._born(model))
         with self._rebuilding:
             rebuild(steps, model, through, others, ids)
@@ -319,7 +319,7 @@ class RedisStore(Store):
         return Fenced(message)
 
     def _give_up(self, model: str) -> None:
-        """Make sure that no append of unknown outcome can still arrive. If such an append has arrived, make sure that
+        """Make sure that an append of unknown outcome can no longer arrive. If the append has arrived, make sure that
         it is durable.
         """
         number = self._unknown.get(model)

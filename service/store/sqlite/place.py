@@ -75,7 +75,7 @@ class DatabaseFile:
                 os.close(self._index_opened)
                 self._index_opened = None
             if self._index_opened is None:
-                with suppress(OSError):  # the index is gone, and so is the log
+                with suppress(OSError):  # if the index does not exist, the log does not either
                     self._index_opened = os.open(self._index, os.O_RDONLY)
             self._log_opened, _ = _look(self._log)
 
@@ -87,7 +87,7 @@ class DatabaseFile:
     def close(self) -> None:
         """Close the index. Call this after all connections are closed."""
         with self._guard:
-            # If another program has the file open, the index stays open here, too.
+            # If another program has the file open, this process keeps the index open.
             if self._index_opened is not None and not self._has_index():
                 os.close(self._index_opened)
                 self._index_opened = None
@@ -142,7 +142,7 @@ class DatabaseFile:
         return Lengths(log_bytes, pages * page_bytes if pages else UNTOLD_BYTES)
 
     def _has_index(self) -> bool:
-        """Return whether the index that is open here is SQLite's present index."""
+        """Return whether the index that is open here is the index that SQLite uses now."""
         assert self._index_opened is not None  # noqa: S101  callers check it
         found = os.fstat(self._index_opened)
         return (found.st_dev, found.st_ino) == _look(self._index)[0]

@@ -42,7 +42,7 @@ class Writer:
         self._turn = Condition()
         # Guarded by _turn. The thread that sets _led owns the connection until it clears _led.
         self._led = False
-        # Number of threads that want the connection without a transaction. They go first. No leader commits their work,
+        # Number of threads that need the connection without a transaction. They go first. No leader commits their work,
         # so a thread that writes without a pause would keep them waiting for ever.
         self._claims = 0
         self._waiting: list[Job] = []
@@ -72,7 +72,7 @@ class Writer:
         return outcome.result()
 
     def truncate_log(self) -> None:
-        """Empty the write-ahead log, which still contains deleted bytes, as far as present readers allow."""
+        """Empty the write-ahead log, which still contains deleted bytes, as far as the current readers allow."""
         with self._alone():
             try:
                 self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
@@ -82,7 +82,9 @@ class Writer:
             self._place.check()  # records the new length of the database
 
     def empty_log(self) -> list[str]:
-        """Empty the log, letting writers in between attempts; return a sentence if the log could not be emptied."""
+        """Empty the log. Other threads may write between two attempts. Return a sentence if the log could not be
+        emptied.
+        """
         end = time.monotonic() + READERS_S
         try:
             while True:

@@ -1,4 +1,4 @@
-"""The controller's decisions, which it bases on the servers' figures, and its board in Redis."""
+"""The controller's decisions, which depend on the servers' reported memory and load, and its planned moves in Redis."""
 
 from contextlib import closing
 
@@ -29,7 +29,7 @@ def board(redis):
 
 
 class Servers:
-    """Servers that report figures, and give models away when asked."""
+    """Servers that report their memory and load, and that move models to another server on request."""
 
     def __init__(self, **counts):
         self.nodes = dict.fromkeys(counts, True)

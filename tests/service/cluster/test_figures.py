@@ -1,4 +1,4 @@
-"""The figures that a server reports about its models."""
+"""The memory and load that a server reports about its models."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from hinged.service.cluster.figures import LOOK_S, MEMORY_S, PREDICTION_S, Figur
 
 
 class Models:
-    """A roster of models that has only figures."""
+    """A roster that only reports the memory, CPU time and predictions of models."""
 
     def __init__(self, *names):
         self.loaded = {

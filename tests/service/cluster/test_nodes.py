@@ -1,4 +1,4 @@
-"""Servers that share a Redis. Each server writes some models. The servers pass requests on, move models, and die."""
+"""Servers that share a Redis. Each server writes some models. The servers forward requests, move models, and die."""
 
 import re
 import signal
@@ -209,7 +209,7 @@ def test_a_server_that_joins_gets_models_when_the_controller_runs(nodes, here, t
 
 @contextmanager
 def another(nodes, **environment):
-    """Start one more server, which the other servers know."""
+    """Start one more server, and wait until the other servers know it."""
     server = nodes.add()
     server.env.update(environment)
     with server:

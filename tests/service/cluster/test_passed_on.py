@@ -1,4 +1,4 @@
-"""Requests and WebSockets that pass through a server that does not own the model."""
+"""Requests and WebSockets that a server forwards, because it does not own the model."""
 
 import asyncio
 import json
@@ -42,14 +42,14 @@ def third(nodes):
 
 
 def make_known(server, name, asked):
-    """Create a model at one server, and let another server learn the model's place."""
+    """Create a model at one server, and let another server find out which server owns the model."""
     make(server, name)
     assert ask(asked, "GET", f"/models/{name}").status_code == 200
     return name
 
 
 def passed_on(server):
-    """Return the number of requests that a server has passed on."""
+    """Return the number of requests that a server has forwarded."""
     (line,) = re.findall(r"^hinged_cluster_passed_on_total (.+)$", ask(server, "GET", "/metrics").text, re.MULTILINE)
     return float(line)
 
@@ -331,7 +331,7 @@ def test_a_handshake_is_refused_and_may_be_repeated_when_the_owner_cannot_be_rea
 
 
 class Unforeseen:
-    """Members that fail in a way that nobody foresaw."""
+    """A `Members` that raises an unforeseen error."""
 
     async def where(self, _):
         raise RuntimeError("what nobody foresaw")
@@ -352,8 +352,9 @@ def test_an_unforeseen_error_of_the_gate_has_the_one_shape(kind, caplog):
 
 
 class Answering(asyncio.Protocol):
-    """A server that gives the same answer to everything, and perhaps hangs up then. ended: gets an entry for each
-    connection, which is done once it is closed.
+    """A server that gives the same answer to every request, and may then close the connection.
+
+    ended: gets a future for each connection. The future is done once the connection is closed.
     """
 
     def __init__(self, answer, ended, *, hangs_up=False):
@@ -374,7 +375,7 @@ class Answering(asyncio.Protocol):
 
 
 class Once(LineRequest):
-    """A single request over a line. over: the status of the answer, or the reason why no answer came."""
+    """A single request over a line. over: the status of the answer, or the reason why there is no answer."""
 
     def __init__(self, line):
         self.line, self.over = line, asyncio.get_running_loop().create_future()
@@ -399,7 +400,7 @@ class Once(LineRequest):
 
 
 class Passes:
-    """Passes a GET on to a server that answers everything in one way, and keeps what the client is sent."""
+    """Forwards a GET to a server that gives the same answer to every request. Records the messages to the client."""
 
     def __init__(self, answer, *, hangs_up=False):
         self.said, self.owner = [], []
@@ -407,7 +408,7 @@ class Passes:
         self._answer, self._hangs_up = answer, hangs_up
 
     async def run(self, meanwhile):
-        """Run until the request ends or `meanwhile` does; with what `meanwhile` returns."""
+        """Run until the request or `meanwhile` ends; return the result of `meanwhile`."""
         port = free_port()
         made = lambda: Answering(self._answer, self.owner, hangs_up=self._hangs_up)  # noqa: E731
         server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""Moves of models from one server to another that are needed, and moves that are not."""
+"""Models that must move from one server to another, and models that must stay."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Requests that are passed on have portions. No key and no model gets more than its portion."""
+"""No key and no model can use up all slots for forwarded requests."""
 
 from contextlib import ExitStack, suppress
 

@@ -37,7 +37,7 @@ def owners(server):
 
 
 def learn(http, server, name, given):
-    """Learn an example, at once or, if the model has just moved, when its owner is known."""
+    """Learn an example. If the model has just moved, try again until its owner is known."""
     body = {"examples": [example([1.0, 2.0], "a", given)]}
     eventually(lambda: http.post(f"{server.url}/models/{name}/learn", json=body).status_code == 200)
 
@@ -49,7 +49,7 @@ def test_every_process_is_a_member_and_may_own_models(nodes, here, there):
     shown = ask(there, "GET", "/cluster").json()
     figures = [node for node in shown["nodes"] if node["node"] in nodes.names(here)]
     assert Counter(node["memory_max_bytes"] for node in figures).most_common(1)[0][1] == 2
-    assert all(model["state"] == "serving" for model in shown["models"])  # each process was asked for its figures
+    assert all(model["state"] == "serving" for model in shown["models"])  # each process reported its models
 
 
 def test_over_one_connection_each_model_is_learned_wherever_it_is(here, there):

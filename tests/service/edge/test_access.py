@@ -1,4 +1,4 @@
-"""A server with keys: what each role may do, on which models, and how a caller is let in."""
+"""A server with keys: what each role may do, on which models, and how a caller proves its key."""
 
 import asyncio
 import itertools

@@ -57,7 +57,7 @@ def test_threads_use_memory_that_other_threads_freed_and_settling_returns_it():
     assert shared < THREADS * TAKEN_MIB / 3
     assert settled < TAKEN_MIB
     apart, settled = left_mib()
-    assert apart > THREADS * TAKEN_MIB / 2  # so separate heaps keep the memory
+    assert apart > THREADS * TAKEN_MIB / 2  # so with separate heaps the memory is not returned
     assert settled < TAKEN_MIB
 
 

@@ -1,4 +1,4 @@
-"""No data that a client sends holds the event loop. A hold would keep every other client waiting."""
+"""No data from a client blocks the event loop. A blocked loop (a hold) would keep all other clients waiting."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 
 HOLD_MAX_S = "0.02"
 TRIES = 4
-"""Number of times that a body is sent. A body that holds the loop does so each time; other work in the process does
+"""Number of times that a body is sent. If a body blocks the loop, it does so each time. Other work in the process does
 not."""
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {
@@ -66,7 +66,7 @@ def ask(server):
 
 
 def holds(ask):
-    """Return how often the loop was held for longer than allowed, and the seconds of all holds together."""
+    """Return how often the loop was blocked for longer than allowed, and the total seconds of all holds."""
     found = {}
     for family in text_string_to_metric_families(ask("GET", "/metrics").text):
         if family.name == "hinged_loop_hold_seconds":
@@ -86,7 +86,7 @@ def sent(ask, where, media_type, body):
 
 
 def held(ask, where, media_type, body):
-    """Return the answer, and the seconds for which the loop was held at each attempt. Repeat until a time is short
+    """Return the answer, and the seconds for which the loop was blocked at each attempt. Repeat until a time is short
     enough.
     """
     found = []

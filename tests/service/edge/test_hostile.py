@@ -189,7 +189,7 @@ def test_malformed_chunks_get_400_and_the_connection_ends(guarded, method, path,
 @example(body=[b"0\r\n", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # a trailer
 @example(body=[b"0\r\n", b"z", b"x: y\r\n"], route=("POST", "/models/m/learn"), where=[])  # with a long name
 def test_any_chunks_get_one_answer_in_the_one_shape(guarded, body, route, where):
-    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # the last bytes end any body
+    sent = b"".join(body) + b"\r\n" + b"!" * 40 + b"\r\n\r\n"  # the last bytes end the body in every case
     with Line(guarded.port) as line:
         line.send(head(*route, LINES | guarded.bearer() | CHUNKED) + sent, where)
         status, headers, got = line.answer()

@@ -120,8 +120,8 @@ def test_a_handshake_during_another_request_is_refused_in_the_one_shape(guarded)
 TEXT, BYTES, CONTINUED, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 KNOWN_CODES = {1000, 1002, 1007, 1009}
 UNSAID = 1005
-"""The code that stands for a close frame without a code (RFC 6455, 7.1.5). The server answers such a frame with a close
-frame without a code."""
+"""The code that programs report for a close frame without a code (RFC 6455, 7.1.5). The server answers such a frame
+with a close frame without a code."""
 
 
 def frame(data, opcode=TEXT, fin=True, reserved=0, masked=True):

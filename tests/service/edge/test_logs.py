@@ -16,7 +16,7 @@ CONTENT = "4.56789"
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """The log lines of a server that logs JSON and requests, after requests that had CONTENT in every place."""
+    """The log lines of a server that logs JSON and requests, after requests with CONTENT in every possible place."""
     folder = tmp_path_factory.mktemp("logs")
     key = create_key(folder / "keys.json", "ann", "admin")
     settings = {"keys_file": folder / "keys.json", "log_format": "json", "log_requests": "yes"}

@@ -117,7 +117,7 @@ def test_both_ways_count_the_same(both):
 
 
 def taken(both, *sent, role="admin", **said):
-    """Return how many requests before the last took the shortcut. The last request shows that all were answered."""
+    """Return how many requests took the shortcut, without the last request. Its answer shows that all were answered."""
     before = both.short.taken
     data = sent or (request("POST", "/models/m/predict", PREDICT, key=both.keys[role], **said),)
     short, usual = both.send([(part, True) for part in data])

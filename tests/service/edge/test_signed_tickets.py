@@ -43,7 +43,8 @@ def test_a_signed_ticket_that_was_altered_or_expired_or_predates_the_process_is_
 
 
 def test_parts_of_a_ticket_and_a_key_do_not_make_a_ticket(monkeypatch):
-    # The mark of a key in a ticket is signed with the same secret, and the key's owner knows what was signed.
+    # A ticket contains a fingerprint of its key: a signature that is made with the same secret. The key's owner knows
+    # the signed text, but cannot use the text and its signature as a ticket.
     key = NOBODY_ASKED.model_copy(update={"sha256": "f" * 64})
     tickets = signing(monkeypatch, 100.0, most=2, known=(key,))
     given = base64.urlsafe_b64decode(tickets.issue(key))
@@ -65,6 +66,6 @@ def test_issued_and_used_signed_tickets_are_limited(monkeypatch):
     with pytest.raises(QueueFull):
         other.redeem(given[2])
     assert one.redeem(given[3]) is NOBODY_ASKED
-    one.issue(NOBODY_ASKED)  # a ticket that it issued was used, so there is room
+    one.issue(NOBODY_ASKED)  # a ticket that it issued was used, so it may issue another ticket
     monkeypatch.setattr(time, "time", lambda: 130.0)
     assert other.redeem(one.issue(NOBODY_ASKED)) is NOBODY_ASKED

@@ -172,7 +172,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_unforeseen_error(h
 
 
 def unread_bytes(port):
-    """Return how many bytes of answers the system holds because their clients did not read them."""
+    """Return how many bytes of answers wait in the system because their clients did not read them."""
     sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     of_server = [queues for _, local, _, _, queues, *_ in sockets if int(local.partition(":")[2], 16) == port]
     return sum(int(queues.partition(":")[0], 16) for queues in of_server)

@@ -100,9 +100,7 @@ def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_has_not_happened(j
 
 @pytest.mark.parametrize("solver", ["lasvm", "exact"])
 def test_a_swap_that_is_not_written_changes_nothing(journal, store, monkeypatch, solver):
-    """It changes neither the queued predictions, which would be converted for another kernel, nor a challenger that
-    forgets in place.
-    """
+    """A written swap may convert the queued predictions for another kernel, or let a challenger forget in place."""
     learn(journal, 1)
     rows = to_inputs([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
     do(journal, Commanding(Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])

@@ -1,4 +1,4 @@
-"""On a real server, a model that computes for hours, never loads or breaks does not affect other models."""
+"""On a real server, a model that computes for hours, fails to load, or breaks does not affect other models."""
 
 import threading
 import time
@@ -33,9 +33,9 @@ def begun(server):
 
 
 class Teaching:
-    """Sends requests to models that learn for hours, each on its own thread, and keeps the answers by model.
+    """Sends requests to models that learn for hours, each on its own thread, and records the answers by model.
 
-    The constructor returns once all models learn.
+    The constructor returns once all models are learning.
     """
 
     def __init__(self, server, names):
@@ -112,7 +112,7 @@ def test_beside_models_that_learn_for_hours_other_models_learn_predict_and_repor
     assert (figures["state"], figures["examples"]) == ("serving", 30)
     assert model.finish()["converged"]
     assert teaching.answers == {}
-    # The busy models predict too, with the view that they published last.
+    # The busy models predict too, from their last published view.
     assert [entry["prediction"] for entry in ask.new_model().predict([0, 1])] == [None]
     assert ask("POST", f"/models/{names[0]}/predict", json={"x": [0, 1]}).status_code == 200
     assert sum(metrics(ask)["hinged_turn_wait_seconds_total", name] for name in names) >= 0

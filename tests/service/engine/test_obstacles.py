@@ -142,7 +142,7 @@ def test_numbers_of_examples_that_were_set_aside_are_never_reused(monkeypatch, t
 
 
 class AwayWhileReading(SQLiteStore):
-    """A store that goes away in the middle of the log, `times` times."""
+    """A store that becomes unavailable in the middle of the log, `times` times."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -167,7 +167,7 @@ def test_further_epochs_wait_for_a_store_that_is_away(tmp_path):
 
             def then_away(model, before, *, patiently=False):
                 yield from learned(model, before, patiently=patiently)
-                store.times += 0 if patiently else 3  # goes away once the worker has checked that the log can be read
+                store.times += 0 if patiently else 3  # after the worker has checked that the log can be read
 
             worker.journal.history.learned = then_away
             answer = await worker.finish(epochs=2)

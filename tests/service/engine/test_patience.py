@@ -1,4 +1,4 @@
-"""The waiting times for a store that is away."""
+"""Waiting times for a store that is unavailable."""
 
 from hinged.service.engine.patience import RETRY_FIRST_S, RETRY_MAX_S, Patience
 from hinged.service.errors import StoreUnavailable

@@ -109,7 +109,7 @@ def test_the_time_of_a_few_examples_does_not_predict_the_time_of_many(learn, mon
     def scenario(queue):
         now = [100.0]
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
-        for _ in range(10):  # one example alone takes a second
+        for _ in range(10):  # a batch of one example takes a second
             queue.put(learn(1))
             queue.put(Snapshotting())
         for seconds in (1.0, 0.0) * 10:
@@ -118,7 +118,7 @@ def test_the_time_of_a_few_examples_does_not_predict_the_time_of_many(learn, mon
         for _ in range(2):
             queue.put(learn(50))
         queue.take()
-        now[0] += 6.0  # and fifty together take six seconds
+        now[0] += 6.0  # and a batch of fifty examples takes six seconds
         queue.put(learn(50))
         queue.take()
         queue.put(learn(50))

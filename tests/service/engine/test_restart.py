@@ -83,7 +83,7 @@ def test_a_deleted_model_does_not_come_back(server, ask):
 
 
 def check_forgotten(model, first):
-    """Check that the newest answers are kept, and that the other ids still find their examples in the log."""
+    """Check that the newest answers are kept, and that the log still contains the examples of the other ids."""
     before = model.figures()
     kept = len(STREAM) - KEPT
     again = model.learn(*STREAM)

@@ -123,12 +123,12 @@ def test_a_model_that_redis_has_lost_acknowledges_nothing_until_it_is_deleted(on
         log = running.log.read_text()
         assert log.count("acknowledges nothing") == 1
         assert "stops" not in log
-        # A model that comes back continues.
+        # If the store has a model again, the model continues.
         for key, held in lost.items():
             client.restore(key, 0, held)
         assert [result["duplicate"] for result in model.learn(*EXAMPLES)] == [True] * 10 + [False] * 10
         assert ask("PUT", model.path, json=BASE).status_code == 200
-        # A model that does not come back is deleted, and may be imported.
+        # A model that stays lost can be deleted, and imported again.
         client.flushall()
         refusal(model.try_learn(example([1, 2], "a", "new")), 503, "store_unavailable")
         assert running.log.read_text().count("acknowledges nothing") == 2

@@ -124,7 +124,7 @@ async def test_waiting_requests_share_one_append(worker, store):
     store.held.set()
     answers = await asyncio.gather(*waiting)
     assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
-    assert store.appends <= 2  # at most the first request alone, then all requests that came meanwhile
+    assert store.appends <= 2  # at most one for the first request, and one for all requests that arrived meanwhile
 
 
 @on_failing_store(queue_examples_max=3)

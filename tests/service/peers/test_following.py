@@ -320,7 +320,7 @@ def test_while_an_owner_is_away_its_followers_predict_from_everything_it_acknowl
     eventually(is_away)
 
     eventually(back)
-    assert len(positions) > 1  # the owner was away for a while
+    assert len(positions) > 1  # the owner did not answer for a while
     assert positions[-1] >= learned["position"]
     until_followed(server)
 
@@ -342,6 +342,6 @@ def test_followers_ask_for_keys_like_the_owner(tmp_path):
 def test_a_server_that_is_killed_while_its_processes_start_can_be_restarted_at_once(tmp_path):
     with RunningServer(tmp_path / "data", processes=2) as server:
         for _ in range(2):
-            wait_for_children(server.process.pid, 2)  # the processes hold the port from their first moment on
+            wait_for_children(server.process.pid, 2)  # the processes have the port open from the beginning
             server.kill()
             server.start()

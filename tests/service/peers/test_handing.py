@@ -190,7 +190,9 @@ def test_a_connection_that_arrives_without_all_of_its_data_is_closed(run, path):
 
 
 def test_a_request_is_handed_over_once_at_most(path):
-    """Otherwise two processes that take each other for the owner would hand it over for ever."""
+    """If each of two processes believes that the other process is the owner, they must not hand a request over for
+    ever.
+    """
     channel = Channel(2, path)
 
     async def asked():

@@ -31,7 +31,7 @@ class Pair:
         self.replicas = replicas
 
     async def caught_up(self):
-        """Return the replica once it has reached the model's present position."""
+        """Return the replica once it has reached the model's current position."""
         position = self.worker.published.position
         self.replicas.note("m", LogPosition(1, position))
         await until(lambda: self.replicas.lags()["m"] <= 0)

@@ -1,4 +1,4 @@
-"""Redis is away, slow or out of memory, or contains what a torn log or a crash has left."""
+"""Redis is unavailable, slow or out of memory, or contains the remains of a torn log or of a crash."""
 
 from __future__ import annotations
 

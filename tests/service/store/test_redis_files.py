@@ -145,7 +145,7 @@ def test_a_purge_during_which_redis_was_restarted_is_not_done_although_redis_rep
         looked.wait()
         (writer,) = wait_for_children(server.process.pid, 1)
         server.kill()
-        eventually(lambda: ended(writer))  # the writer holds the dead server's connections open
+        eventually(lambda: ended(writer))  # the writer keeps the dead server's connections open
         server.start()
         with server.client() as client:
             assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"

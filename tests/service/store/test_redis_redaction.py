@@ -148,7 +148,7 @@ def test_trims_and_appends_during_a_redaction_hold_after_it(store, monkeypatch):
 
 def test_events_trimmed_during_a_redaction_are_removed_by_the_next_purge(store, backend, monkeypatch):
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, lambda: store.trim("m", 3))
-    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # as any stream does, the copy still has the trimmed event in memory
+    store.redact("m", 2, {2: EMPTY}, ["open-id"])  # like any stream, the copy still has the trimmed event in memory
     assert [at for at, _ in store.read("m", 0)] == [4]
     assert store.purge() == []
     assert backend.holding(SECRETS) == set()
@@ -164,7 +164,7 @@ def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, s
     interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.deliver)
     try:
         redact(through)
-    except StoreUnavailable:  # the late step began another rebuilding, or the redaction is done
+    except StoreUnavailable:  # the late step began another copy, or the redaction is done
         redact(through)
     through.append("m", 4, [OPEN])
     assert payloads(through) == [b"{}", b"open", b"", b"open", b"open"]

@@ -79,7 +79,7 @@ def test_a_window_gives_the_same_model_however_the_stream_is_cut(cuts, size, par
     if isinstance(step, float):
         step = math.ceil(step * size)
     span = {"examples": size} if step == "unsaid" else {"examples": size, "step": step}
-    # Without a step, as in models from before steps existed, the window moves by a hundredth.
+    # Models of older versions have no step. Then the window moves by a hundredth of its length.
     late = {None: oldest // 100, "unsaid": size // (20 if part == "window" else 16)}.get(step, step)
 
     async def scenario(worker, _, cuts):
@@ -149,7 +149,7 @@ LEAVING = {"lasvm": {"idle_max": 20}, "lasvm-g": {"idle_max": 20, "clean_every":
 async def test_forgetting_between_two_steps_does_not_keep_other_examples_from_fading(worker):
     examples = [(f"e{number}", x, y) for number, (_, x, y) in enumerate(examples_of(1, 45), 1)]
     await worker.learn(learning(worker.model, examples))
-    for number in (9, 19, 29):  # at each of these steps the other examples fade
+    for number in (9, 19, 29):  # at each of these steps the weights of the other examples fade
         await changed(worker, Forget(f"e{number}"))
     machine, n = worker.model.solver.machine, worker.model.solver.slots
     live = machine.class_of[:n] >= 0

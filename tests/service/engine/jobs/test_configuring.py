@@ -78,7 +78,7 @@ def test_a_change_planned_by_an_earlier_version_keeps_parameters_unknown_to_it()
     model.apply(2, ChangeIntended(planned, None, 0))
     (event,) = Configure({"C": 3.0}, Settings()).plan(model, 0).events
     assert (event.configuration["calibration"], event.configuration["window"]["step"]) == ("sigmoid", None)
-    assert not Configure({"C": 2.0}, Settings()).plan(model, 0).events  # the same change is asked for again
+    assert not Configure({"C": 2.0}, Settings()).plan(model, 0).events  # the same change is requested again
 
 
 @on_worker()

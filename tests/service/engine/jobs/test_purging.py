@@ -13,7 +13,7 @@ from tests.helpers.worker import until
 
 
 class Slow:
-    """A store whose purges take a while, and wait while they are held. It counts the purges and records their times."""
+    """A store whose purges take a while. A test can hold a purge. The store counts purges and records their times."""
 
     def __init__(self, seconds=0.05):
         self.seconds = seconds
@@ -39,12 +39,12 @@ async def test_one_purge_serves_all_who_asked_before_it_began():
     store.held.clear()
     purging = Purging(store)
     first = asyncio.create_task(purging.purge(asyncio.to_thread))
-    await until(lambda: store.begun)  # too late for the next callers: the purge may have passed their data
+    await until(lambda: store.begun)  # too late for later callers: the purge may already have read their part
     others = [asyncio.create_task(purging.purge(asyncio.to_thread)) for _ in range(5)]
     await asyncio.sleep(0)
     store.held.set()
     assert await first == ["purge 1"]
-    others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))  # this call comes while the store rests
+    others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))  # this call is made while the store rests
     assert await asyncio.gather(*others) == [["purge 2"]] * 6
     assert len(store.times) == 2
 

@@ -1,4 +1,4 @@
-"""Gates: which micro-batches they let in, and when."""
+"""Gates let micro-batches in: a limited number, and in the right order."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ def test_no_model_has_a_second_turn_before_every_waiting_model_has_had_one(times
 
         await asyncio.gather(*(model(k) for k in range(len(times))))
         assert sorted(asked) == sorted(had)
-        # The turns have the order in which the models asked, except among models that are let in at the same moment.
+        # The turns have the order in which the models asked, except among models that are let in at the same time.
         assert all(abs(asked.index(turn) - at) < gate.most for at, turn in enumerate(had))
 
     asyncio.run(scenario())

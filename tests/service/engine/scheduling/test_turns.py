@@ -16,7 +16,7 @@ SECONDS = 60  # seconds until a hanging test fails
 
 @pytest.fixture(autouse=True)
 def at_every_rest(monkeypatch):
-    """Make calls check at every rest and change places at the smallest lead. No call is short."""
+    """Make calls check at every rest, and exchange them at the smallest difference of CPU time. No call is short."""
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
@@ -153,7 +153,7 @@ def test_a_long_call_has_its_place_however_many_short_calls_come(monkeypatch):
     first, second = Call(shared, Account()).wait(), Call(shared, Account()).wait()
     long = Call(shared, long_account())
     until(lambda: waiting(shared) == 1)
-    second.go()  # the call got a place of long calls while no long call waited
+    second.go()  # the call got a place for long calls while no long call waited
     long.wait()
     third = Call(shared, Account())
     until(lambda: waiting(shared) == 2)
