@@ -50,7 +50,7 @@ def machine(kernel, dim, C):
 
 
 class Named:
-    """LASVM with a vocabulary, learned in the same way as a model."""
+    """LASVM with a vocabulary, trained in the same way as a server's model."""
 
     def __init__(self, kernel, C, warmup, columns_max):
         self.name, self.C = kernel, C

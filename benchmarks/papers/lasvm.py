@@ -27,9 +27,9 @@ it has C = 10, which the paper uses for USPS. Seconds are CPU time of one thread
 of the training examples. For Banana and USPS, they are medians over random splits into as many examples as the papers
 print; problems.py explains the scale of USPS. Waveform is one class against the rest, from the generator of the set.
 For the selection strategies, figures are means over the runs, all after finishing. On Adult the runs use random splits
-of the whole set, as in the paper. The table also has the batch machine of the same splits. Their kernel values include
-the search. For a curve in the paper, the program prints the paper's text below the table. By default these curves end
-early; --full runs them to their end.
+of the whole set, as in the paper. The table also includes the batch machine trained on the same splits. The kernel
+values of the strategies include the search for the next example. For a curve in the paper, the program prints the
+paper's text below the table. By default these curves end early; --full runs them to their end.
 
 LIBSVM is scikit-learn's SVC, whose kernel values cannot be counted. The table also has the kernel values of hinged's
 SMO.

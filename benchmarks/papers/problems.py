@@ -173,10 +173,11 @@ def finish(solver):
 
 
 def own_values(name, problem):
-    """Return (own, all): kernel values of one pass and finishing, in millions.
+    """Return (own, all): millions of kernel values that one pass and the finishing step compute.
 
-    own: values of examples' own rows with the points at that time. The difference is the number of values that are
-    missing from a row when it is needed again. A cache that looks up K(i, j) as K(j, i) computes none of them.
+    own: only the values of each example's row with the points at that time. all: every value. The difference is the
+    number of values that are missing from a row when the row is needed again. A cache that looks up K(i, j) as K(j, i)
+    does not compute these values.
     """
     solver, own = problem.solver(name), 0
     for i in range(len(problem.rows)):
@@ -226,7 +227,7 @@ def beside(mine, printed):
 
 
 def print_table(name, title, head, lines):
-    """Print a table and save it under a name. A line that is too short ends in empty cells."""
+    """Print a table and save it under a name. A line that is too short is padded with empty cells."""
     table = Table(*head, title=title)
     for line in lines:
         table.add(*line, *[None] * (len(head) - len(line)))

@@ -122,7 +122,10 @@ def mean(values):
 
 
 def smoothed_gaps(data, seeds, active, **parameters):
-    """Return for each section up to each of ADULT_AT the mean of the gaps, every EVERY time steps, and the runs."""
+    """Return the mean gap in each section of the stream; the sections end at the numbers in ADULT_AT.
+
+    The gap is measured at regular intervals, and the mean is over all measurements of all runs.
+    """
     gaps = {at: [] for at in ADULT_AT}
     for seed in seeds:
         solver = data.solver(seed=seed, **parameters)

@@ -1,4 +1,4 @@
-"""Shared by the parts: programs run in turns, CPU and wall time, peak memory. Not a program."""
+"""Functions that the speed benchmarks share: run programs alternately, measure CPU and wall time and peak memory."""
 
 import os
 import subprocess

@@ -104,7 +104,7 @@ def smallest(points, machine, n, passed):
 
 @in_place
 def merged_key(i, j):
-    """Return the key of a merged point, from the keys of its parts: -2 - (the number of its younger example)."""
+    """Return the key of a merged point, from the keys of its parts: -2 - (the number of its newest example)."""
     return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
 
 

@@ -1,6 +1,6 @@
-"""The memory of a dual solver with a budget, besides its points: the examples' own alpha, and the last rows.
+"""What a dual solver with a budget stores in addition to its points: the examples' own alpha, and the last rows.
 
-alpha by key: example number k has place k modulo T, and a younger example overwrites it. With consecutive numbers, the
+alpha by key: example number k has place k modulo T, and a newer example overwrites it. With consecutive numbers, the
 memory covers the last T examples. An example without a place has alpha = 0.
 key      (T,) int64       number of the example, NONE for an empty place.
 alpha    (K, T) float64   signed, within the box of the example's class.

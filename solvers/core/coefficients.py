@@ -3,9 +3,9 @@
 cap = slots of the point store; K = number of columns.
 
 alpha     (K, cap) float64  signed dual coefficients.
-smooth    (K, cap) float64  averaged coefficients (they predict), another running sum of a solver, or zeros.
+smooth    (K, cap) float64  averaged coefficients (for predictions), another running sum of a solver, or zeros.
 class_of  (cap,) int32      class of the point, NONE for a hole.
-key       (cap,) int64      number of the example; for a merged point -2 - (number of its younger part).
+key       (cap,) int64      number of the example; for a merged point -2 - (number of its newest example).
 b         (K,) float64      bias; 0 in solvers without a bias.
 counts    (4,) int64        live points, steps, examples learned, kernel values computed.
 """

@@ -41,7 +41,7 @@ class Arrays(Protocol):
 
     @property
     def key(self) -> Array:
-        """(cap,) int64 number of the example; for a merged point -2 - (number of its younger part)."""
+        """(cap,) int64 number of the example; for a merged point -2 - (number of its newest example)."""
 
     @property
     def b(self) -> Array:
@@ -147,7 +147,8 @@ class Expansion(Solver):
     def _cap_for(self, slots: int) -> int:
         """Return the size of arrays for `slots` slots: the size for points_max and its holes, halved while that fits.
 
-        This rule avoids arrays larger than ever needed. A subclass with more holes gets a power of two.
+        This rule avoids arrays that are larger than will ever be needed. A subclass with more holes gets a power of
+        two.
         """
         cap = self.points_max + max(self.points_max // HOLES_PART, HOLES_MIN) + 1
         if slots > cap:
@@ -182,7 +183,7 @@ class Expansion(Solver):
         )  # fmt: skip
 
     def _predicting(self) -> Array:
-        """Return the coefficients that predict, (K, cap)."""
+        """Return the coefficients (K, cap) that predictions use."""
         alpha: Array = self.machine.alpha
         return alpha
 
@@ -193,7 +194,7 @@ class Expansion(Solver):
     def keys(self) -> Array:
         """Return the numbers of the points' examples, in slot order.
 
-        A merged point has the number of its younger part.
+        A merged point has the number of its newest example.
         """
         keys: Array = self.machine.key[self._live_slots()]
         return np.where(keys < NONE, -2 - keys, keys)
@@ -271,7 +272,7 @@ class Expansion(Solver):
         seen, weights = self._read_seen(checked)
         class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
         live = np.flatnonzero(class_of != NONE)
-        # The key of a merged point is -2 - (number of its younger part).
+        # The key of a merged point is -2 - (number of its newest example).
         key = checked.take("key", np.int64, class_of.shape, -2 - COUNT_MAX if self.merging else NONE, COUNT_MAX)
         if not np.array_equal(key == NONE, class_of == NONE):
             raise ValueError("key must be -1 where there is no point, and nowhere else")

@@ -266,8 +266,9 @@ class Solver(ABC):
     def drop(self, keys: Array) -> None:
         """Remove the points of these examples and re-optimise over the rest. Ignore keys without a point.
 
-        Many keys at once take less time than one by one. A merged point is removed with its younger part. No state
-        contains anything of a dropped example. The memory of its slots may still contain it until the next `compact`.
+        Many keys at once take less time than one by one. A merged point is removed if its newest example is among the
+        keys. No state contains anything of a dropped example. The memory of its slots may still contain it until the
+        next `compact`.
         """
 
     def fade(self, factor: float) -> None:
@@ -287,7 +288,7 @@ class Solver(ABC):
         """Return the state in a form that predictions can read while learning continues."""
 
     def decision(self, rows: Rows) -> Array:
-        """Return the decision values (m, K) of a batch, with the present state."""
+        """Return the decision values (m, K) of a batch, with the current state."""
         return self.view().decision(rows)
 
     def keys(self) -> Array:

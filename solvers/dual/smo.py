@@ -110,7 +110,7 @@ def advance(
     biased: bool = True,
     value_work: int,
 ) -> tuple[int, int, int]:
-    """Take steps, in turns, until no violation exceeds tol or steps_max is reached. Return (steps, i, j).
+    """Take steps, with rests in between, until no violation exceeds tol or steps_max is reached. Return (steps, i, j).
 
     i, j: the extremes. value_work: work of a kernel value (turns.py).
     """

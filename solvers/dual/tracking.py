@@ -2,8 +2,8 @@
 
 Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box (0, C w_class) for y = +1, (-C w_class,
 0) for y = -1. There is no bias, so there is no equality constraint, and a step moves one coefficient. Each time step
-makes a fixed number K of updates at points drawn at random. The mean of the K iterates of that time step predicts.
-Arrays: as in machine.py, with b = 0 and delta = 0 and unused extremes, plus
+makes a fixed number K of updates at points drawn at random. Predictions use the mean of the K iterates of that time
+step. Arrays: as in machine.py, with b = 0 and delta = 0 and unused extremes, plus
 
 smooth  (columns, cap) float64  the averaged coefficients; they differ from alpha only in the points just updated.
 

@@ -40,12 +40,12 @@ MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetr
 
 @handed
 class UpdateRule(NamedTuple):
-    """The numbers and the removal in which these algorithms differ.
+    """The parameters and the removal rule in which these algorithms differ.
 
     margin: an example with y f(x) <= margin changes its column. eta: the change, to be multiplied by y and the class
     weight. aggressive: the change is the passive-aggressive step instead. keep: 1 - eta lambda, the factor that each
-    example applies to every coefficient. averages: the average over all examples predicts. removal: which point is
-    removed.
+    example applies to every coefficient. averages: predictions use the average over all examples. removal: the rule
+    that selects the point to remove.
     """
 
     margin: float = 0.0

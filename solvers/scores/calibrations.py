@@ -232,7 +232,7 @@ class Calibrations:
             contest.answers[0] = lost.argmin()
 
     def _fit(self, contest: Contest) -> None:
-        """Do a step of the temperature and of the vector, and copy the present sigmoids."""
+        """Take one step for the temperature and for the vector, and copy the current sigmoids."""
         scores, classes = self.sigmoid.newest(min(self.seen, FITTED))
         fits = contest.fits
         before = -float(fits[TEMPERATURE, 0, 0])
@@ -244,7 +244,7 @@ class Calibrations:
         fits[VECTOR, :, 0], fits[VECTOR, :, 1] = -slopes, -biases
 
     def calibration(self) -> Calibration:
-        """Return the present fit of the calibration that answers. Before the first example it is empty."""
+        """Return the current fit of the calibration that answers. Before the first example it is empty."""
         softmax = self._softmax()
         if softmax is None or not self.seen:
             return self.sigmoid.calibration()

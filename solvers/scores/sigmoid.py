@@ -316,11 +316,11 @@ class Sigmoid:
 
     @property
     def fit(self) -> Array:
-        """The present A and B of each column (K, 2)."""
+        """The current A and B of each column (K, 2)."""
         return self._arrays.fit
 
     def calibration(self) -> Calibration:
-        """Return the present fit. Before the first example it is empty."""
+        """Return the current fit. Before the first example it is empty."""
         return Calibration(self._arrays.fit.copy() if self.seen else np.zeros((0, 2)))
 
     def state(self) -> State:

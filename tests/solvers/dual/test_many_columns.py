@@ -1,4 +1,4 @@
-"""Machines with many columns: the lists and memories that save work do not change results."""
+"""Machines with many columns: the lists and caches that avoid repeated work do not change results."""
 
 from copy import deepcopy
 from functools import partial
