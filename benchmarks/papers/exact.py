@@ -2,10 +2,10 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/exact.py --data FOLDER
 
-Pima Indians, 768 examples, standardised features, K = exp(-|x - y|^2 / sigma^2). From the middle row, each table goes
-outwards to the next C or kernel width. "From nothing" learns one example after another, and "together" learns all at
-once. Events are changes of the margin set on the way. Seconds are CPU time of one thread, medians of --runs. The last
-part measures one increment of a machine with 5,000 examples.
+Pima Indians, 768 examples, standardised features, K = exp(-|x - y|^2 / sigma^2). Each table starts at the middle row
+and goes to the next larger and the next smaller C or kernel width. "From nothing" learns one example after another, and
+"together" learns all examples at once. Events are changes of the margin set during the path. Seconds are CPU time of
+one thread, medians of --runs. The last part measures one increment of a machine with 5,000 examples.
 """
 
 import time

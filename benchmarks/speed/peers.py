@@ -40,8 +40,7 @@ BOX_SLACK = 1e-3  # relative; oneDAL's float32 coefficients may exceed the box b
 
 
 class Raced(NamedTuple):
-    """The results of one run: CPU and wall seconds of training, accuracy in %, support vectors, dual objective.
-    """
+    """The results of one run: CPU and wall seconds of training, accuracy in %, support vectors, dual objective."""
 
     seconds: float
     wall: float

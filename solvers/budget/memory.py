@@ -1,4 +1,4 @@
-"""What a dual solver with a budget stores in addition to its points: the examples' own alpha, and the last rows.
+"""Data that a dual solver with a budget stores besides its points: the examples' own alpha, and the last rows.
 
 alpha by key: example number k has place k modulo T, and a newer example overwrites it. With consecutive numbers, the
 memory covers the last T examples. An example without a place has alpha = 0.
@@ -112,7 +112,7 @@ def with_columns(memory: Memory, classes: int) -> Memory:
 
 
 def without(memory: Memory, keys: Array) -> Memory:
-    """Return the memory without anything of the examples with these numbers."""
+    """Return the memory after removing all data of the examples with these numbers."""
     at = keys % memory.key.size
     at = at[memory.key[at] == keys]
     memory.key[at], memory.alpha[:, at] = NONE, 0.0
