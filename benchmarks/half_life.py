@@ -1,4 +1,4 @@
-"""Streams whose concept changes, learned by LASVM with a half-life, with a window, and without both.
+"""Streams whose concept changes, learned by LASVM with a half-life, with a window, and with neither.
 
     PYTHONPATH=.:benchmarks python benchmarks/half_life.py --data FOLDER
 

@@ -1,10 +1,10 @@
-"""Raw Adult through named features, compared with the prepared file: LASVM, one pass and finishing.
+"""LASVM on raw Adult through named features, compared with the prepared file, after one pass and the finishing step.
 
     PYTHONPATH=.:benchmarks python benchmarks/named.py --data FOLDER
 
-The raw table is adult_census.csv.gz, with null for "?". The first run uses the order of the file, and further runs
-shuffle the training part. The first 1,000 examples are the warm-up. During the warm-up, whenever the number of examples
-has doubled, the machine starts again with the columns and the gamma of the examples so far.
+The raw table is adult_census.csv.gz, with null for "?". The first run uses the order of the file. Each further run
+shuffles the training part. The first 1,000 examples are the warm-up. During the warm-up, whenever the number of
+examples has doubled, the machine starts again with the columns and the gamma of the examples so far.
 """
 
 import os

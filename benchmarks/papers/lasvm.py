@@ -224,8 +224,7 @@ def figure_4(options):
 
 
 def selection(one, strategy, steps, seed):
-    """Return (examples, results of the finished machine) at each of `steps`. Seconds do not include the measurements.
-    """
+    """Return (examples, results of the finished machine) at each of `steps`. Seconds exclude the measurements."""
     solver, random = one.solver("lasvm"), np.array([seed], np.uint64)
     chosen = learn_selected(solver, one.rows, one.classes, random, strategy=strategy)
     found, seconds, searched, size = [], 0.0, 0, 0

@@ -16,13 +16,13 @@ with the printed figures.
     sweep   parameters whose values the paper does not state: CLEAN's m and period, and ramp_start
 
 C and gamma are from table 2, except that C = 1000 on USPS. Each solver does one epoch with s = -1 and tau = 0.001. With
-the printed C = 1, no scale of the pixels gives the printed accuracy and support vectors of USPS. C = 1000, as in Bordes
-et al. 2005, gives them. LASVM includes the finishing step. For each remaining solver, a line states what the finishing
-step would change; the paper has no such step. The results are medians over --runs orders of the training examples; for
-Banana and USPS, over random splits. LIBSVM is scikit-learn's SVC. It runs once if the test set is given, and so does
-FULL on MNIST. Pixels of MNIST are divided by 255, and problems.py explains the scale of USPS. Seconds are CPU time of
-one thread. Two of the printed numbers are misprints: the accuracy of FULL on USPS-N (98.43), and the PRBEP of LASVM on
-USPS-N (95.48).
+the printed C = 1, no scale of the pixels gives the printed accuracy and support vectors of USPS. The printed values
+match C = 1000, which Bordes et al. 2005 use. LASVM includes the finishing step. For each remaining solver, a line
+states what the finishing step would change; the paper has no such step. The results are medians over --runs orders of
+the training examples; for Banana and USPS, over random splits. LIBSVM is scikit-learn's SVC. It runs once if the test
+set is given, and so does FULL on MNIST. Pixels of MNIST are divided by 255, and problems.py explains the scale of USPS.
+Seconds are CPU time of one thread. Two of the printed numbers are misprints: the accuracy of FULL on USPS-N (98.43),
+and the PRBEP of LASVM on USPS-N (95.48).
 """
 
 from dataclasses import replace

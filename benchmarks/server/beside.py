@@ -1,4 +1,4 @@
-"""Time of one client's predictions while the same model finishes, is retrained, forgets or writes a snapshot.
+"""Response time of predictions while the same model finishes, is retrained, forgets an example or writes a snapshot.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
 
@@ -45,7 +45,7 @@ class Model:
         self.copies = self.gamma = self.gone = 0
 
     def ask(self, method, path, **request):
-        """Return the answer. Raise unless it is a success."""
+        """Return the answer. Raise an error unless the answer is a success."""
         answer = self.http.request(method, path, **request)
         answer.raise_for_status()
         return answer

@@ -2,8 +2,8 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/server/frames.py [--frames 20000] [--turns 3]
 
-Rows have 20 numbers, and the model is BSCA with 100 points. A learned frame is answered when it is on disk. The table
-has CPU microseconds per frame for the server and for the sender, because both share the processors.
+Rows have 20 numbers, and the model is BSCA with 100 points. The server answers a frame when its example is on disk. The
+table has CPU microseconds per frame for the server and for the sender, because both share the processors.
 """
 
 import argparse

@@ -18,7 +18,7 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.warm import warm_up
 
 SINGLE = ("lasvm", "lasvm-nc", "bsca")
-FIRST = 300  # first examples, whose time is mostly the overhead of the call
+FIRST = 300  # number of first examples: their time is mostly the overhead of the call
 SUPPORT_VECTORS, PREDICTED = 11_000, 1_000
 
 
