@@ -53,9 +53,9 @@ def request_bytes(method, path, body=b"", media_type="application/json"):
 
 
 class Load:
-    """Clients that start sending at once, until all requests are sent or `seconds` are over.
+    """Clients that all start to send at once, and stop when all requests are sent or `seconds` have passed.
 
-    `result` returns the figures.
+    `result` returns the measurements.
 
     requests: all requests. Any free connection sends the next request; with `seconds`, the list is repeated. patient: a
     request that is refused with 429 is sent again after the time that the answer states.

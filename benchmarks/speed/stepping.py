@@ -124,7 +124,7 @@ def growth(options):
     whole = problem(options.data, "adult", 0.005, 100).shuffled(0)
     compile_all(whole, ("lasvm",))
     grow(whole.first(BATCH))
-    # All runs do the same work, so time above the minimum is noise. A few batches move all points together.
+    # All runs do the same work, so time above the minimum is noise. A few batches also compact all points.
     least = np.min([grow(whole) for _ in range(options.runs)], axis=0)
     least = least[: len(least) // 8 * 8].reshape(-1, 8, 4)
     points, us, bound, held = np.median(least, axis=1).T

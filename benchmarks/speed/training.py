@@ -21,8 +21,7 @@ PAPER_GAMMA = 4 * 0.005  # for ten digits on x / 255; the paper uses x / 127.5
 
 
 class Trained(NamedTuple):
-    """CPU seconds of the pass (for SVC: in total) and of finishing, accuracies in %, sizes, and exact dual objective.
-    """
+    """CPU seconds of the pass (for SVC: in total) and of finishing, accuracies in %, sizes, exact dual objective."""
 
     learning: float
     finishing: float

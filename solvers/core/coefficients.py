@@ -34,7 +34,7 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 VALUES = 3  # place of "kernel values computed" in `counts`, after the places that all solvers share (counts.py)
-EQUAL = 2e-9  # relative: squared coefficients this close differ by rounding alone; the coefficients differ by 1e-9
+EQUAL = 2e-9  # relative: squared coefficients that differ by less differ only by rounding
 
 
 @handed

@@ -34,7 +34,7 @@ ROWS_FEWEST, ROWS_LEAST = 4, 16
 """Minimum number of rows worth making tiles for, and minimum number of rows per call, however long the call takes."""
 
 QUICKER = 16
-"""A multiplication and an addition in a tile are this many times as fast as turns.py counts them."""
+"""A multiplication and an addition in a tile are this many times as fast as turns.py assumes."""
 
 
 @in_place

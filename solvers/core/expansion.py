@@ -82,7 +82,7 @@ class Expansion(Solver):
         """Return the arrays for `classes` >= 3 classes (see Solver._add_columns)."""
 
     def _moved(self, slots: Array | None) -> None:
-        """Called after the points of `slots`, ascending, became all points.
+        """Update the subclass after compacting: the points of `slots`, in ascending order, are now all points.
 
         `slots` is None after a state was loaded.
         """
@@ -111,7 +111,7 @@ class Expansion(Solver):
         return VALUE_WORK + (GATHERED_WORK if gathered else 1) * features // max(slots, 1)
 
     def compact(self) -> None:
-        """Move the live points together, in their order."""
+        """Compact the slots: move the live points next to each other, in their order."""
         self._move(self._live_slots(), self.points.start.size, self.points.indices.size)
 
     def drop(self, keys: Array) -> None:
@@ -133,7 +133,7 @@ class Expansion(Solver):
         """Turn these slots, in ascending order, into holes, and let the remaining points compensate for them."""
 
     def _tidy(self) -> None:
-        """Called after points were dropped. Compacting costs as much as learning an example."""
+        """Compact after points were dropped, which costs as much as learning an example."""
         self.compact()
 
     def make_room(self, nnz: int) -> None:

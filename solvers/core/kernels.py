@@ -202,7 +202,7 @@ LOG2_E = float(np.float32(1.4426950408889634))
 LN2_HIGH, LN2_LOW = 0.693359375, float(np.float32(-2.12194440e-4))
 ROUNDER = 12582912.0  # 1.5 * 2^23: adding it rounds a float32 to an integer
 EXPONENT = 23  # first bit of a float32's exponent; the shift takes away the rounder's own high bits
-EXP_LEAST = -87.0  # below it the result of exp is not a normal float32
+EXP_LEAST = -87.0  # for smaller arguments the result of exp is not a normal float32
 POLYNOMIAL_OF_EXP = (
     1.9875691500e-4,
     1.3981999507e-3,

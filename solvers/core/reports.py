@@ -33,7 +33,7 @@ class Contributions(NamedTuple):
 
 
 class PointScores(NamedTuple):
-    """Decision values at all points: keys (n,), classes (n,), scores (n, K), aside (n,): dropped by the ramp."""
+    """Decision values at all points: keys (n,), classes (n,), scores (n, K); aside (n,): whether the ramp drops it."""
 
     keys: Array
     classes: Array

@@ -171,7 +171,7 @@ class Solver(ABC):
     def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
         """Refuse a batch that does not fit this solver, before anything changes.
 
-        announced: number of classes when the batch will be learned; None for the present number.
+        announced: number of classes when the batch will be learned; None for the current number.
         """
         known = self.classes if announced is None else announced
         if rows.dim != self.dim:

@@ -265,7 +265,7 @@ class DualExpansion(Expansion):
         self._settled()
 
     def _settled(self) -> None:
-        """Called when any coefficient may have changed."""
+        """Update what depends on the coefficients, any of which may have changed."""
 
     def fade(self, factor: float) -> None:
         """Reduce the weight of everything learned so far (Solver.fade), without computing any kernel value."""
@@ -321,7 +321,7 @@ class DualExpansion(Expansion):
         )
 
     def cache_figures(self) -> dict[str, int]:
-        """Return the figures of the row cache: rows found, rows computed, bytes reserved."""
+        """Return statistics of the row cache: rows found, rows computed, bytes reserved."""
         counters = self.cache.counters
         return {
             "hits": int(counters[HITS]),

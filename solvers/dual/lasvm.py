@@ -238,7 +238,7 @@ def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, 
     if is_ahead(ahead, r):
         begin_line(cache, k, ahead.rows[r - ahead.of[BEGIN]], ahead.of[FILLED])
     line = cached_line(kernel, points, cache, k, NONE)
-    cache.recent[line] = 0  # until it is asked for again
+    cache.recent[line] = 0  # until the row is requested again
     row = cache.lines[line, :n]
     for c in range(columns):
         f[c] = expansion_sum(machine, c, row)

@@ -283,7 +283,8 @@ class OptimalExpansion(DualExpansion):
                 self.machine.b[c] = bias[c]
 
     def _rest(self, c: int) -> None:
-        """If all points have the same sign, the optimum is 0: remove the rounding errors of the path to it."""
+        """If all points have the same sign, the optimum is 0: remove the rounding errors of the path to this optimum.
+        """
         n, machine, margin = self.slots, self.machine, self.margins[c]
         rises, falls = machine.upper[c, :n] > 0.0, machine.lower[c, :n] < 0.0
         if rises.any() and falls.any():

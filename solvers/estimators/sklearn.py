@@ -180,7 +180,7 @@ class LASVMClassifier(OnlineClassifier):
     ----------
     C : float or 'auto', default 1.0
         Upper bound of a dual coefficient, > 0: the price of an error. 'auto' runs a race between
-        machines with different C and gamma; the most accurate predicts.
+        machines with different C and gamma; predictions use the most accurate machine.
     kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
         Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
         'poly'.
@@ -662,8 +662,8 @@ class LASVMIClassifier(LASVMNCClassifier):
 class TrackingSVMClassifier(OnlineClassifier):
     """Averaged tracking SVM without a bias: an approximate optimum after every example.
 
-    Usunier, Bordes and Bottou, AISTATS 2010. With `finish` the optimum predicts after `fit`; without it the
-    average predicts. The paper's own settings are draws=1 and delta_max=None.
+    Usunier, Bordes and Bottou, AISTATS 2010. With `finish`, predictions after `fit` use the optimum; otherwise they use
+    the average. The paper's own settings are draws=1 and delta_max=None.
 
     Parameters
     ----------
@@ -827,8 +827,8 @@ class BSCAClassifier(MergingClassifier):
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000
-        Number of examples in the running average of the coefficients, which predicts. None: the present
-        coefficients predict, as in the paper.
+        Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
+        current coefficients, as in the paper.
     nearest : int or None, default None
         Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
         to 200, else 3.
@@ -921,8 +921,8 @@ class BSGDClassifier(MergingClassifier):
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000
-        Number of examples in the running average of the coefficients, which predicts. None: the present
-        coefficients predict, as in the paper.
+        Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
+        current coefficients, as in the paper.
     nearest : int or None, default None
         Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
         to 200, else 3.

@@ -73,7 +73,7 @@ class _Key:
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(NativeLowering):
-    """Lowering into a library that is not executed."""
+    """The pass that lowers a function into a library that is not executed."""
 
     _name = "lowering of what compiled code calls"
 
@@ -89,7 +89,7 @@ class _Lowering(NativeLowering):
 
 
 class _Compiler(CompilerBase):
-    """numba's own compiler passes, with another lowering."""
+    """The compiler with numba's own passes, except for a different lowering."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)

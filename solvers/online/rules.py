@@ -104,7 +104,7 @@ def forget(machine, tally, s, n, row, self_value):
 
 @compiled
 def weakest(points, machine, newest, removal, row):
-    """Return the point, not the newest, with the smallest loss summed over the columns; of equal points the oldest.
+    """Return the point with the smallest loss, summed over the columns, except the newest; of equal points the oldest.
 
     The loss depends on `removal`. SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same after projection on the
     newest point, whose kernel row is `row`. FORGETTING: no loss; the oldest point is returned.

@@ -1,12 +1,13 @@
-"""A race of solvers inside one model. The race finds C, gamma and the half-life while the model serves.
+"""A race of solvers inside one model. The race finds C, gamma and the half-life while the model is in use.
 
-Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm predicts before it sees the label.
-The race counts each arm's correct answers, weighted by example; old answers fade. By this count one arm leads, and its
-answers are the model's answers. The race removes an arm that is surely behind the leader. The allowed number of arms
-falls with time, so that a long stream costs only as much as a few solvers.
+Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm predicts every example before it
+learns the label. The race counts each arm's correct answers, weighted by example; old answers fade. By this count one
+arm leads, and its answers are the model's answers. The race removes an arm that is surely behind the leader. The
+allowed number of arms falls with time, so that a long stream costs only as much as a few solvers.
 
-The best arm that fades always stays. While it leads, the best arm that does not fade stays too. When the data begin to
-drift, or stop drifting, the other arm takes the lead. Nobody can know in advance when that will happen.
+The best arm that fades always stays. While an arm that fades leads, the best arm that does not fade stays too. When the
+data begin to drift, or stop drifting, the other kind of arm takes the lead, and nobody can know in advance when that
+will happen.
 """
 
 from __future__ import annotations
