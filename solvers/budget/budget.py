@@ -381,7 +381,7 @@ class BSCA(BudgetExpansion):
         self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
 
     def check_weights(self, weights: Array, count: int) -> Array:
-        """Check the weights of `count` examples (Solver.check_weights). Extra steps do not know these weights."""
+        """Check the weights of `count` examples (Solver.check_weights). Extra steps do not use these weights."""
         if self.parameters.extra_steps:
             raise ValueError(
                 f"extra_steps must be 0 where examples have weights of their own, got {self.parameters.extra_steps}"

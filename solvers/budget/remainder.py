@@ -1,8 +1,9 @@
 """Projects the average's loss in a merge onto the nearest points.
 
-The place of a merged point z is chosen for the coefficients alpha that learn (merging.py), and each merge changes f a
-little. For alpha, the next steps correct this error. The averaged coefficients, `smooth`, are not corrected and would
-in time represent a different function than the average of f. So the loss of `smooth` in a merge of x_i and x_j,
+The place of a merged point z is chosen for the coefficients alpha, which the steps change (merging.py), and each merge
+changes f a little. The next steps correct this error of alpha. The averaged coefficients, `smooth`, are not corrected
+and would in time represent a different function than the average of f. So the loss of `smooth` in a merge of x_i and
+x_j,
 
     r = s_i phi(x_i) + s_j phi(x_j) - s_z phi(z),      s_z = p s_i + q s_j,
 

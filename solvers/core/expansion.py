@@ -145,7 +145,7 @@ class Expansion(Solver):
         self._move(np.arange(self.slots), cap, pool)
 
     def _cap_for(self, slots: int) -> int:
-        """Return the size of arrays for `slots` slots: the size for points_max and its holes, halved while that fits.
+        """Return the size of arrays for `slots` slots: the size for points_max and its holes, halved while they fit.
 
         This rule avoids arrays that are larger than will ever be needed. A subclass with more holes gets a power of
         two.

@@ -9,11 +9,11 @@ For the Laplacian the inner sum is the overlap o(x, z) = sum_f min(|x_f|, |z_f|)
 the same sign. The distance is |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z). The overlap corresponds to the 1-norm as x.z
 corresponds to the 2-norm.
 
-Rows are computed with feature-major points ("columns"): one pass over contiguous memory per non-zero feature of the
-query, which the compiler turns into vector instructions. If the columns do not fit in memory, the query is expanded
-into a dense vector. Each sparse point then reads its numbers from that vector. ahead.py computes several rows at once.
-If every non-zero of query and points is 1, the inner sum of every kernel is the number of features in common. This
-number is counted in bytes and gives the same bits.
+Rows are computed with feature-major points ("columns"). Each non-zero feature of the query takes one pass over
+contiguous memory, which the compiler turns into vector instructions. If the columns do not fit in memory, the query is
+expanded into a dense vector. Each sparse point then reads its numbers from that vector. ahead.py computes several rows
+at once. If every non-zero of query and points is 1, the inner sum of every kernel is the number of features in common.
+This number is counted in bytes and gives the same bits.
 """
 
 from __future__ import annotations

@@ -300,7 +300,7 @@ class Solver(ABC):
         return None
 
     def weight_of(self, key: int) -> float:  # noqa: ARG002  a solver with boxes reads it
-        """Return the example's own weight, without its class weight, if the solver still knows it; else 1."""
+        """Return the example's own weight, without its class weight, if the solver still stores it; else 1."""
         return 1.0
 
     def indices(self, keys: Array) -> Array:  # noqa: ARG002  a solver with points reads them

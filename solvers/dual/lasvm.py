@@ -97,7 +97,7 @@ REPROCESS_MAX = 1_000  # maximum number of REPROCESS repetitions for one example
 
 @handed
 class LASVMParameters(NamedTuple):
-    """Parameters of LASVM; tau is the paper's, which equals tol except in a first epoch.
+    """Parameters of LASVM. tau is the tau of the paper; it equals tol, except in a first epoch.
 
     delta_max: infinite for one REPROCESS per example. idle_max: total number of points up to which idle points stay.
     full_at: number of points at which a point must be removed before the next example.

@@ -22,7 +22,7 @@ class Fitted:
     """Attributes of a fitted estimator. With a scale, points and coef_ refer to the scaled columns.
 
     An attribute that the machine does not have raises an AttributeError with the reason. Examples: points of a solver
-    that stores none, and coef_ with a kernel that is not linear.
+    that stores no points, and coef_ with a kernel that is not linear.
     """
 
     classes_: Array

@@ -272,12 +272,12 @@ class SVMClassifier(base.Classifier):
         """
         scores, classes = self._learner.heard
         self._temperature_due = self._learner.numbered + 1
-        if len(classes) >= FEWEST:  # the decision values are for the present number of labels
+        if len(classes) >= FEWEST:  # the decision values are for the current number of labels
             self._inverse = inverse_temperature(scores, classes)
             self._temperature_due += self._learner.numbered // 10
 
     def _rows(self, indptr: Array, indices: Array, values: Array) -> Rows:
-        """Return a CSR batch in the present scale."""
+        """Return a CSR batch in the current scale."""
         if self._scale.form == DENSE:
             return self._learner.dense_rows(self._scale.matrix(matrix_of((indptr, indices, values), self.features_max)))
         return self._learner.sparse_rows(indptr, indices, values)

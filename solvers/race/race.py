@@ -272,7 +272,7 @@ class Race(Solver):
         return next((row for row in found if row is not None), None)
 
     def weight_of(self, key: int) -> float:
-        """Return the example's own weight, without its class weight; 1 if no arm without fading knows it."""
+        """Return the example's own weight, without its class weight; 1 if no arm without fading stores it."""
         return next((weight for machine in self.machines if (weight := machine.weight_of(key)) != 1.0), 1.0)
 
     def indices(self, keys: Array) -> Array:
