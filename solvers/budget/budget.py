@@ -309,7 +309,8 @@ class BudgetExpansion(CoefficientExpansion):
             raise ValueError("factor must have a positive diagonal")
         degradation = checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)
         upkeep_counts = checked.take("upkeep_counts", np.int64, (2,), 0, COUNT_MAX)
-        # The memory grows while examples are learned, up to its limit. A loaded memory must not be smaller than that.
+        # The memory of examples grows with the number of examples, up to a limit. A loaded memory must have reached the
+        # limit, or have a place for each example learned.
         if memory.key.size < self.places_max and counts[LEARNED] > memory.key.size:
             raise ValueError(f"memory_key has {memory.key.size} places for {counts[LEARNED]} examples")
         if upkeep_counts[VISITED] < counts[LEARNED]:

@@ -35,7 +35,7 @@ budgets use FEW points, because a merge then changes the average less.
 NEAREST_MAX = 200
 
 FEW = 3  # up to this many nearest points are found exactly, in order
-HALVINGS = 24  # bisection steps to find a kernel value that about the required number of points exceeds
+HALVINGS = 24  # bisection steps that find a limit; about the required number of points have a larger kernel value
 
 WIDTH = 8  # rows of kernel values are rounded up to a multiple of this, so that they fill vectors
 RIDGE = 1e-3  # prevents large opposite coefficients of nearly coinciding points
@@ -60,7 +60,7 @@ def nearest_points(class_of, row, n, i, near):
 
 @in_place
 def count_above(class_of, row, n, i, j, least):
-    """Return how many of the points 0..n without i and j have a value in row (n,) above `least`."""
+    """Return how many of the points 0..n, except i and j, have a kernel value in row (n,) above `least`."""
     count = 0
     for s in range(n):
         count += (row[s] > least) & (class_of[s] != NONE) & (s != i) & (s != j)

@@ -48,9 +48,9 @@ class Solver(ABC):
 
     forgets: whether `drop` removes every effect of an example. In some solvers most examples do not become points but
     change the coefficients of other points; there `drop` removes only points. fades: whether `fade` is implemented.
-    fading: whether a state may have faded. weight: weight of the examples being learned. heaviest: the largest weight
-    of any example so far; 0 while every weight has been 1. seen (classes,): number of examples learned of each class,
-    without dropped examples; 0 if a drop left no point of the class.
+    fading: whether learned examples may have faded. weight: weight of the examples being learned. heaviest: the largest
+    weight of any example so far; 0 while every weight has been 1. seen (classes,): number of examples learned of each
+    class, without dropped examples; 0 if a drop left no point of the class.
     """
 
     forgets: ClassVar[bool] = True
