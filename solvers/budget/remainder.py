@@ -122,9 +122,9 @@ _less_twice = elementwise(lambda target, first, second, a, b: (target - first * 
 
 @in_place
 def tile_row(points, s, tile, norms, spread, inner, distances):
-    """Add the inner sums of point s with the points of a tile to `inner`, zeros, in the order of `kernel_row`.
+    """Compute the inner sums of point s with the points of a tile, in the order of `kernel_row`.
 
-    `distances` receives the squared distances without the inner sums.
+    `inner`, which must contain zeros, receives the sums. `distances` receives the squared distances without the sums.
     """
     size, norm = inner.shape[0], points.norm[s]
     for p in range(points.start[s], points.start[s] + points.length[s]):

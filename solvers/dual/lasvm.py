@@ -7,16 +7,16 @@ Differences from the paper's listing:
 
 - REPROCESS also removes blatant non-support vectors when it finds no violating pair. The paper's REPROCESS ends before
   that step, so on a stream that the machine predicts well, S would grow by every example.
-- Points level with an extreme stay, up to seed_max points. The paper removes them. With that rule, a stream that begins
-  with the same point under both labels would never be learned.
+- Points whose gradient equals an extreme stay, up to seed_max points. The paper removes them. With that rule, a stream
+  that begins with the same point under both labels would never be learned.
 - While all examples belong to one class there is no pair to search, so nothing would ever be removed. In this phase S
   is a uniform sample of at most seed_max examples (reservoir sampling), and the decision is that class.
 - A point without a coefficient stays while there is room for it (idle_max), and REPROCESS is repeated until delta <=
   delta_max. With a large C, one REPROCESS per example leaves the machine far from its optimum. A point that is removed
   at that time is lost for ever. When there is no room, the idle points farthest beyond the extremes are removed.
 - In the first epoch, tau is delta_min. With many columns, an example moves most columns only a little, and a small step
-  costs as much as a useful step. Further epochs and finishing use tol. The paper's algorithm: delta_max None, delta_min
-  0, idle_max 0.
+  costs as much as a useful step. Further epochs and finishing use tol. The paper's algorithm has delta_max None,
+  delta_min 0 and idle_max 0.
 - Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps. It reaches the same optimum in
   half the steps (smo.py).
 """
@@ -146,7 +146,7 @@ def search(kernel, points, cache, machine, c, i, j):
 
 @in_place
 def partner(kernel, points, cache, machine, c, i, j):
-    """Return the partner of i that promises the largest gain, or j if float32 sees no gain.
+    """Return the partner of i that promises the largest gain, or j if every gain is 0 in float32.
 
     Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active Learning, Neural Computation 20, 2008.
     """

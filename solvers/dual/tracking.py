@@ -23,7 +23,7 @@ Differences from the paper's listing:
 - One draw is used for all columns, so that a kernel row is computed once.
 - Each update draws several points and updates the point that gains most. Before the averaged updates, at most BEFORE
   extra updates are made, until none of the points drawn violates much. With a large C, K uniform updates per example
-  leave the machine far from its optimum. The paper's algorithm: draws 1, delta_max None.
+  leave the machine far from its optimum. The paper's algorithm has draws 1 and delta_max None.
 - The batch counterpart makes many more updates at a time than K, and predicts with its last iterate.
 - At points_max the least useful point is removed, and the updates of later time steps compensate for it.
 """
