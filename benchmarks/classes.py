@@ -25,7 +25,7 @@ from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 
 BATCH, C = 256, 10.0
-HEAPED, HEAPED_EACH = 5000, 10  # minimum number of examples of heaps in total, and per class
+HEAPED, HEAPED_EACH = 5000, 10  # minimum number of examples in all clusters together, and per cluster
 DIM, WIDTH = 20, 0.5  # dimensions and standard deviation of heaps
 
 

@@ -1,4 +1,4 @@
-"""The program that worth.py starts as a process: one learner predicts, then learns, each example of some streams.
+"""The program that worth.py runs for each learner: the learner predicts, then learns, each example of some streams.
 
     python benchmarks/learners.py NAME FOLDER STREAM.npz ...
 

@@ -130,7 +130,7 @@ def run_prepared(data, order):
 
 
 def row(name, runs):
-    """Return the cells of a row."""
+    """Return the cells of a table row."""
 
     def spread(part, digits=2):
         values = [run[part] for run in runs]

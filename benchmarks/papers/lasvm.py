@@ -1,5 +1,5 @@
 """The experiments of Bordes, Ertekin, Weston and Bottou, Fast Kernel Classifiers with Online and Active Learning
-(JMLR 6, 2005), as tables with the printed figures.
+(JMLR 6, 2005), as tables that include the paper's numbers.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/lasvm.py --data FOLDER [--table NAME ...] [--sets SET ...]
         [--runs N] [--full]

@@ -1,5 +1,5 @@
 """The experiments of Ertekin, Bottou and Giles, Nonconvex Online Support Vector Machines (TPAMI 33, 2011), as tables
-with the printed figures.
+that include the paper's numbers.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/nonconvex.py --data FOLDER [--table NAME ...] [--sets SET ...]
 

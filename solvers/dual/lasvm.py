@@ -333,10 +333,10 @@ class LASVM(DualExpansion):
     tol: the paper's tau, > 0. delta_max: repeat REPROCESS for each example until delta <= delta_max (section 3.5); None
     for one REPROCESS per example. delta_min: learning leaves violations up to the smaller of delta_min and delta_max to
     further epochs and to finishing (None: DELTA_MIN with several columns, 0 with one). seed_max: number of examples
-    stored while only one class has been seen; also the number of points above which points level with an extreme are
-    removed. second_order: choose the partner in REPROCESS by the promised gain. idle_max: number of points up to which
-    points without a coefficient stay; above it there is still room for idle_max / 8 of them. The paper's LASVM has
-    delta_max None, delta_min 0 and idle_max 0.
+    stored while only one class has been seen; also the number of points above which points whose gradient equals an
+    extreme are removed. second_order: choose the partner in REPROCESS by the promised gain. idle_max: number of points
+    up to which points without a coefficient stay; above it there is still room for idle_max / 8 of them. The paper's
+    LASVM has delta_max None, delta_min 0 and idle_max 0.
     """
 
     def __init__(
