@@ -43,7 +43,7 @@ RIDGE = 1e-3  # prevents large opposite coefficients of nearly coinciding points
 
 @in_place
 def nearest_points(class_of, row, n, i, near):
-    """Fill near (m,) with the slots of 0..n, except i, of the largest values in row (n,), in order; return how many."""
+    """Fill near (m,) with the slots of the largest values in row (n,), except slot i, in order; return how many."""
     count, enough = 0, row.dtype.type(-1.0)
     for s in range(n):
         if row[s] > enough and class_of[s] != NONE and s != i:

@@ -272,7 +272,9 @@ class Solver(ABC):
         """
 
     def fade(self, factor: float) -> None:
-        """Multiply the weight of everything learned so far by `factor`, 0 < factor <= 1. Only if `fades`.
+        """Multiply the weight of everything learned so far by `factor`, 0 < factor <= 1.
+
+        Allowed only if `fades` is true.
 
         The bound C of each example shrinks, and its coefficient shrinks with it. New examples get the full bound.
         """

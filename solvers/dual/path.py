@@ -339,8 +339,8 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
 
     b: (1,) view of the bias. On return, the bounds are the bounds at the point of the path that was reached. width:
     work of a kernel value. Statuses: UNDER_WAY: not finished yet. CROWDED: the margin set needs a larger R. DONE:
-    finished. STUCK: the path cannot go on. STILL: nothing has changed, because neither q nor a bound at which a point
-    lies moves. An example is a new point for which only the opposite bound moves.
+    finished. STUCK: the path cannot go on. STILL: nothing has changed, because q does not move, and no bound moves at
+    which there is a point. For example, only the opposite bound of a new point moves.
     """
     n, at, size = g.shape[0], way.at, way.size
     dg, owed = way.lines[DG], way.lines[OWED]

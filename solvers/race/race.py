@@ -143,7 +143,7 @@ class Race(Solver):
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Learn a batch in every arm (Solver.learn).
 
-        Return for each example the decision values of the arm that led then.
+        Return for each example the decision values of the arm that led at that time.
         """
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
