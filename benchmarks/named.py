@@ -1,10 +1,10 @@
-"""Raw Adult through named features, compared with the prepared file: LASVM, one pass and finishing.
+"""LASVM on raw Adult through named features, compared with the prepared file, after one pass and the finishing step.
 
     PYTHONPATH=.:benchmarks python benchmarks/named.py --data FOLDER
 
-The raw table is adult_census.csv.gz, with null for "?". The first run uses the order of the file, and further runs
-shuffle the training part. The first 1,000 examples are the warm-up. During the warm-up, whenever the number of examples
-has doubled, the machine starts again with the columns and the gamma of the examples so far.
+The raw table is adult_census.csv.gz, with null for "?". The first run uses the order of the file. Each further run
+shuffles the training part. The first 1,000 examples are the warm-up. During the warm-up, whenever the number of
+examples has doubled, the machine starts again with the columns and the gamma of the examples so far.
 """
 
 import os
@@ -50,7 +50,7 @@ def machine(kernel, dim, C):
 
 
 class Named:
-    """LASVM with a vocabulary, learned in the same way as a model."""
+    """LASVM with a vocabulary, trained in the same way as a server's model."""
 
     def __init__(self, kernel, C, warmup, columns_max):
         self.name, self.C = kernel, C
@@ -130,7 +130,7 @@ def run_prepared(data, order):
 
 
 def row(name, runs):
-    """Return the cells of a row."""
+    """Return the cells of a table row."""
 
     def spread(part, digits=2):
         values = [run[part] for run in runs]

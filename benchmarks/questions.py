@@ -3,7 +3,7 @@
     PYTHONPATH=.:benchmarks python benchmarks/questions.py [--candidates N] [--learned N] [--dim D]
 
 A LASVM model that has learned some examples of two overlapping clusters has a pool of candidates. A question compares
-`searched` candidates, drawn at random. The table has medians of 20 questions.
+`searched` candidates, drawn at random. The table shows medians over 20 questions.
 """
 
 import argparse

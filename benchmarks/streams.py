@@ -1,4 +1,4 @@
-"""One example per message, learned durably: request by request, frame by frame, and frames without waiting.
+"""Examples per second with one example per message: requests, frames with waiting, and frames without waiting.
 
 hinged serve
 PYTHONPATH=.:benchmarks python benchmarks/streams.py [--url http://127.0.0.1:8000] [--examples 3000]

@@ -1,8 +1,8 @@
 """Write README.md from page.md and the saved results: `python benchmarks/tables.py`.
 
-A line `<!-- NAME NAME ... -->` of page.md is replaced by the tables of these results, joined if their columns are
-equal, with a line about each machine and command. `<!-- NAME | COLUMN | COLUMN -->` chooses columns; a table without
-the first of these columns is shown whole. Results without a place in page.md are listed at its end.
+A line `<!-- NAME NAME ... -->` of page.md is replaced by the tables of these results, with a line about each machine
+and command. Tables with equal columns are joined. `<!-- NAME | COLUMN | COLUMN -->` chooses columns; a table without
+the first of these columns is shown whole. Results that page.md does not mention are added at the end.
 """
 
 import json

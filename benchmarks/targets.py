@@ -19,12 +19,12 @@ class Line(NamedTuple):
 
 
 def middle(found, name=None):
-    """Return the median of figures, or of one figure of records."""
+    """Return the median of numbers, or of one field of records."""
     return float(np.median([getattr(f, name) if name else f for f in found]))
 
 
 def span(found, digits=2, name=None):
-    """Return the minimum and the maximum of figures, or of one figure of records."""
+    """Return the minimum and the maximum of numbers, or of one field of records."""
     figures = [getattr(f, name) if name else f for f in found]
     return f"{min(figures):.{digits}f} to {max(figures):.{digits}f}"
 

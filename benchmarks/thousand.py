@@ -2,10 +2,10 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/thousand.py
 
-Models have 20 examples of two columns and use LASVM. "start": until all three servers are ready after a clean stop.
-"claimed": until every model of a killed server answers again. "balanced": a run of `hinged cluster balance` after that
-server has started again. Seconds are wall-clock seconds, CPU seconds are the sum of all three servers, and memory is
-the servers' growth.
+Models have 20 examples of two columns and use LASVM. "start": the time until all three servers are ready after a clean
+stop. "claimed": the time until every model of a killed server answers again. "balanced": the time of `hinged cluster
+balance` after the killed server has started again. Seconds are wall-clock seconds. CPU seconds are the sum of all three
+servers. Memory is the growth of the servers' memory.
 """
 
 import argparse

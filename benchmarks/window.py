@@ -2,11 +2,11 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/window.py --data FOLDER
 
-The labels of the second half are inverted. Each solver learns the stream once whole and once with a window: after every
-EVERY examples, the examples older than the window are dropped. Accuracy is prequential: an example is predicted just
-before it is learned, in batches of EVERY. RBF kernel, C = 1, otherwise the solvers' defaults; one thread, CPU time. For
-each seed, the plain run and the windowed run follow each other. Figures are medians over the seeds, each with its own
-order.
+The labels of the second half are inverted. Each solver learns the stream once without and once with a window. With a
+window, the examples older than the window are dropped after each batch. Accuracy is prequential: each batch is
+predicted just before it is learned. Solvers use the RBF kernel, C = 1 and otherwise their defaults, on one thread;
+times are CPU times. For each seed, the run with a window directly follows the run without a window. Results are medians
+over the seeds; each seed gives another order of the examples.
 """
 
 import os
@@ -31,9 +31,9 @@ NAMES = ("lasvm", "lasvm-g", "tracking-1", "bsca", "bsgd", "perceptron", "ogd", 
 
 
 class Followed(NamedTuple):
-    """Accuracy in percent over the window before the flip, the next window, the window after that, and the rest.
+    """Accuracy in percent, in four sections: the window before the flip, the two windows after it, and the rest.
 
-    The costs are microseconds: CPU time per example, including dropping. points: number of points at the end.
+    microseconds: CPU time per example, including the time to drop examples. points: number of points at the end.
     """
 
     before: float

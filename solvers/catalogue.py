@@ -1,4 +1,4 @@
-"""Every solver by name. Models, estimators and benchmarks use this list."""
+"""The list of all solvers by name, which models, estimators and benchmarks use."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ SOLVERS: Mapping[str, Entry] = {
 
 
 def make_solver(name: str, kernel: Kernel, dim: int, **parameters: Any) -> Solver:
-    """Make a solver without examples. Raise ValueError if the name is unknown or a parameter is not allowed."""
+    """Make a solver that has learned no examples.
+
+    Raise ValueError if the name is unknown or a parameter is not allowed.
+    """
     if name not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
     entry = SOLVERS[name]

@@ -5,7 +5,8 @@
 Adult: gamma = 2^-7, D = 4,000; IJCNN: gamma = 2, D = 1,000; B = 500; one pass, its CPU seconds, one thread. Each run
 shuffles with its own seed; medians are printed. Parameters that the paper does not state are from Lu et al. (JMLR 17,
 2016) and their program: rank 0.2 B, eta = 0.2, lambda = 1/n^2 and coefficients up to 2 for BOGD, C = 1 for BPAS (the
-paper's SVMs have C = 32). Projectron's novelty is 0.01, so that the budget fills as theirs does; Projectron++'s is 0.1.
+paper's SVMs have C = 32). The novelty of Projectron is 0.01, so that the budget fills as in the paper. The novelty of
+Projectron++ is 0.1.
 
 The paper's 25.65 % for Projectron on Adult is not a target. Its 76.38 % on Adult and 90.50 % on IJCNN equal the
 fraction of negatives in the test sets: a solver that always answers "no" scores the same.

@@ -13,10 +13,10 @@ BSGD, the fraction of free support vectors for BSCA.
 
 --average only measures small budgets, and how far the predicting coefficients are from the average that they represent.
 The exact average is computed separately: after each example, the learning coefficients predict 500 rows of the test
-set. These decision values enter the average with the weight of the example. Distances are in units of the scatter of
-the exact average. "Merge, 3" has `nearest` 3. One problem is two moons (noise 0.2, 5,000 and 2,000 examples, a tenth of
-the labels wrong). Another problem is the same with two columns of noise (10,000). Further problems are banana (4,000
-and 1,300), waveform and USPS / 16 (the first class against the rest), and IJCNN (10,000 examples).
+set. These decision values enter the average with the weight of the example. Distances are in units of the standard
+deviation of the exact average. "Merge, 3" has `nearest` 3. One problem is two moons (noise 0.2, 5,000 and 2,000
+examples, a tenth of the labels wrong). Another problem is the same with two columns of noise (10,000). Further problems
+are banana (4,000 and 1,300), waveform and USPS / 16 (the first class against the rest), and IJCNN (10,000 examples).
 """
 
 import os

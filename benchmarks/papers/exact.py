@@ -2,10 +2,10 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/exact.py --data FOLDER
 
-Pima Indians, 768 examples, standardised features, K = exp(-|x - y|^2 / sigma^2). From the middle row, each table goes
-outwards to the next C or kernel width. "From nothing" learns one example after another, and "together" learns all at
-once. Events are changes of the margin set on the way. Seconds are CPU time of one thread, medians of --runs. The last
-part measures one increment of a machine with 5,000 examples.
+Pima Indians, 768 examples, standardised features, K = exp(-|x - y|^2 / sigma^2). Each table starts at the middle row
+and goes to the next larger and the next smaller C or kernel width. "From nothing" learns one example after another, and
+"together" learns all examples at once. Events are changes of the margin set during the path. Seconds are CPU time of
+one thread, as medians of --runs runs. The last part measures one increment of a machine with 5,000 examples.
 """
 
 import time
@@ -20,7 +20,7 @@ from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.dual.margin import EVENTS, M
 from hinged.solvers.warm import warm_up
 
-PAPER_C = {  # C: |S|, |E|, |R|, perturbations full, incremental
+PAPER_C = {  # C: |S|, |E|, |R|, number of perturbations from the start, and of incremental perturbations
     0.354: (72, 432, 264, 1061, 58),
     0.5: (97, 401, 270, 1086, 67),
     0.707: (121, 364, 283, 1119, 60),
@@ -29,7 +29,7 @@ PAPER_C = {  # C: |S|, |E|, |R|, perturbations full, incremental
     2.0: (223, 244, 301, 944, 64),
     2.83: (247, 212, 309, 1198, 53),
 }
-PAPER_SIGMA2 = {  # sigma^2: |S|, |E|, |R|, perturbations full, incremental
+PAPER_SIGMA2 = {  # sigma^2: |S|, |E|, |R|, number of perturbations from the start, and of incremental perturbations
     1.41: (347, 260, 161, 730, 721),
     2.0: (269, 286, 213, 774, 740),
     2.83: (204, 299, 265, 813, 760),

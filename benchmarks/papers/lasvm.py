@@ -1,5 +1,5 @@
 """The experiments of Bordes, Ertekin, Weston and Bottou, Fast Kernel Classifiers with Online and Active Learning
-(JMLR 6, 2005), as tables with the printed figures.
+(JMLR 6, 2005), as tables that include the paper's numbers.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/lasvm.py --data FOLDER [--table NAME ...] [--sets SET ...]
         [--runs N] [--full]
@@ -8,7 +8,7 @@
 
     8       error, support vectors, kernel values and seconds of LIBSVM, LASVM x 1 and LASVM x 2 (figures 7 and 8)
 
-    9       the changes by the finishing step (figure 9)
+    9       the changes that the finishing step makes (figure 9)
 
     values  kernel values of an example's own row, and those computed because a row had grown
 
@@ -20,16 +20,16 @@
 
     mnist   the same on MNIST, 8 against the rest, without and with 10 % label noise (figures 13 to 15)
 
-    16      active learning, retraining or not (figure 16)
+    16      active learning, with and without retraining (figure 16)
 
-C and gamma are the values in figure 7, and tau = 0.001. MNIST has C = 1000, gamma = 0.005 on x / 255. With noisy labels
-it has C = 10, which the paper uses for USPS. Seconds are CPU time of one thread. Figures are medians over --runs orders
-of the training examples. For Banana and USPS, they are medians over random splits into as many examples as the papers
+C and gamma are the values in figure 7, and tau = 0.001. On MNIST, C = 1000 and gamma = 0.005 on x / 255. With noisy
+labels, C = 10, which the paper uses for USPS. Seconds are CPU time of one thread. The results are medians over --runs
+orders of the training examples. For Banana and USPS, they are medians over random splits of the sizes that the papers
 print; problems.py explains the scale of USPS. Waveform is one class against the rest, from the generator of the set.
-For the selection strategies, figures are means over the runs, all after finishing. On Adult the runs use random splits
-of the whole set, as in the paper. The table also has the batch machine of the same splits. Their kernel values include
-the search. For a curve in the paper, the program prints the paper's text below the table. By default these curves end
-early; --full runs them to their end.
+For the selection strategies, the results are means over the runs, after the finishing step. On Adult the runs use
+random splits of the whole set, as in the paper. The table also includes the batch machine trained on the same splits.
+The kernel values of the strategies include the search for the next example. For a curve in the paper, the program
+prints the paper's text below the table. By default these curves end early; --full runs them to their end.
 
 LIBSVM is scikit-learn's SVC, whose kernel values cannot be counted. The table also has the kernel values of hinged's
 SMO.
@@ -75,7 +75,7 @@ STEPS = (250, 500, 1000, 2000, 2500, 3000, 3500, 4000, 5000, 7000, 10_000, 15_00
 LABELS = (20, 50, 100, 200, 300, 500)
 MNIST = (0.005, 1000)
 NOISY_C = 10  # as for USPS+N: the paper prints no C for MNIST with noise, where C = 1000 gives errors above 10 %
-MEANINGFUL = 0.05  # smallest difference of mean errors that has a meaning, in %: section 4.4
+MEANINGFUL = 0.05  # smallest significant difference of mean errors, in %: section 4.4
 
 
 def of(folder, name):
@@ -224,7 +224,7 @@ def figure_4(options):
 
 
 def selection(one, strategy, steps, seed):
-    """Return (examples, measurement of the finished machine) at each of `steps`. Seconds exclude the measuring."""
+    """Return (examples, results of the finished machine) at each of `steps`. Seconds exclude the measurements."""
     solver, random = one.solver("lasvm"), np.array([seed], np.uint64)
     chosen = learn_selected(solver, one.rows, one.classes, random, strategy=strategy)
     found, seconds, searched, size = [], 0.0, 0, 0
@@ -247,9 +247,10 @@ def selection(one, strategy, steps, seed):
 
 
 def selections(name, title, whole, options, limit, goal=None):
-    """Print a table of all strategies, and where each becomes as good as `goal`, by default the batch machine.
+    """Print a table of all strategies, and the number of examples after which each strategy is as good as `goal`.
 
-    Return the batch machine's figures, for a single order if the test set is given.
+    Without `goal`, the strategies are compared with the batch machine. Return the results of the batch machine, from a
+    single run if the test set is given.
     """
     compile_all(whole, ("lasvm", "smo"))
     runs = [whole.shuffled(seed) for seed in range(options.runs)]

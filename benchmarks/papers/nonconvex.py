@@ -1,11 +1,11 @@
 """The experiments of Ertekin, Bottou and Giles, Nonconvex Online Support Vector Machines (TPAMI 33, 2011), as tables
-with the printed figures.
+that include the paper's numbers.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/nonconvex.py --data FOLDER [--table NAME ...] [--sets SET ...]
 
 --table, all but the sweep by default:
 
-    1       where examples of Adult fell on the ramp, and what became of them
+    1       numbers of Adult's examples by their place on the ramp, and by what happened to them later
 
     3       accuracy, support vectors, seconds, PRBEP, AUC, g-means and kernel values (tables 3 and 4)
 
@@ -13,15 +13,16 @@ with the printed figures.
 
     5       a sweep over s (figure 5)
 
-    sweep   defaults that the paper leaves open: CLEAN's m and its period, support vectors before the ramp counts
+    sweep   parameters whose values the paper does not state: CLEAN's m and period, and ramp_start
 
-C and gamma are from table 2, one epoch, s = -1, tau = 0.001, but C = 1000 on USPS. With the printed C = 1, no scale of
-the pixels gives the printed accuracy and support vectors. These belong to C = 1000 in Bordes et al. 2005. LASVM
-includes the finishing step. For each remaining solver, a line states what the finishing step would change; the paper
-has no such step. Figures are medians over --runs orders of the training examples, and over random splits of Banana and
-USPS. LIBSVM is scikit-learn's SVC, run once if the test set is given, as is FULL on MNIST. MNIST is divided by 255, and
-USPS has the scale in problems.py. Seconds are CPU time of one thread. Two of the printed figures are misprints: the
-accuracy of FULL on USPS-N (98.43), and the PRBEP of LASVM on USPS-N (95.48).
+C and gamma are from table 2, except that C = 1000 on USPS. Each solver does one epoch with s = -1 and tau = 0.001. With
+the printed C = 1, no scale of the pixels gives the printed accuracy and support vectors of USPS. The printed values
+match C = 1000, which Bordes et al. 2005 use. LASVM includes the finishing step. For each remaining solver, a line
+states what the finishing step would change; the paper has no such step. The results are medians over --runs orders of
+the training examples; for Banana and USPS, over random splits. LIBSVM is scikit-learn's SVC. It runs once if the test
+set is given, and so does FULL on MNIST. Pixels of MNIST are divided by 255, and problems.py explains the scale of USPS.
+Seconds are CPU time of one thread. Two of the printed numbers are misprints: the accuracy of FULL on USPS-N (98.43),
+and the PRBEP of LASVM on USPS-N (95.48).
 """
 
 from dataclasses import replace
@@ -118,8 +119,8 @@ SHOWN = {
     "g-means, %": lambda m: f"{m.g_means:.2f}",
     "kernel values, M": lambda m: "" if np.isnan(m.kernel_values) else f"{m.kernel_values:.3g}",
 }
-# Table 1: SV; examples admitted from the left and from the right of the ramp; examples of either side that were
-# cleaned.
+# Table 1: support vectors; examples learned from the left and from the right of the ramp; examples from the left and
+# from the right that CLEAN removed.
 PAPER_1 = {
     "full": (11831,),
     "lasvm-g": (11265, 1340, 20252, 1, 19562),

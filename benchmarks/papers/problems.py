@@ -1,4 +1,4 @@
-"""The papers' binary problems, code that trains solvers on them, and the measurements. Not a program."""
+"""The papers' binary problems, and functions that train and measure solvers on them. Not a program."""
 
 import os
 
@@ -124,7 +124,7 @@ class Measured(NamedTuple):
 
 
 def measure(scores, classes, support_vectors, kernel_values, seconds):
-    """Return the figures for decision values (m,) of a test set with classes (m,).
+    """Return the measurements for decision values (m,) of a test set with classes (m,).
 
     PRBEP: precision at the threshold at which as many examples are called positive as there are positives. There,
     precision equals recall.
@@ -173,10 +173,11 @@ def finish(solver):
 
 
 def own_values(name, problem):
-    """Return (own, all): kernel values of one pass and finishing, in millions.
+    """Return (own, all): millions of kernel values that a pass and the finishing step compute.
 
-    own: values of examples' own rows with the points at that time. The difference is the number of values that are
-    missing from a row when it is needed again. A cache that looks up K(i, j) as K(j, i) computes none of them.
+    own: only the values of each example's row with the points at that time. all: every value. The difference is the
+    number of values that are missing from a row when the row is needed again. A cache that looks up K(i, j) as K(j, i)
+    does not compute these values.
     """
     solver, own = problem.solver(name), 0
     for i in range(len(problem.rows)):
@@ -201,7 +202,7 @@ def libsvm(problem):
 
 
 def compile_all(problem, names):
-    """Run each solver on a few examples, so that no figure includes compiling."""
+    """Run each solver on a few examples, so that no measured time includes compiling."""
     for name in names:
         solver = problem.solver(name)
         part = problem.first(300)
@@ -220,13 +221,13 @@ def mean(measurements):
 
 
 def beside(mine, printed):
-    """Return a cell: our figure / the paper's figure, or only our figure."""
+    """Return a table cell: "our value / the paper's value", or only our value."""
     theirs = "" if printed is None else f"{printed:,}" if isinstance(printed, int) else f"{printed:g}"
     return f"{mine or '-'} / {theirs}" if theirs else mine
 
 
 def print_table(name, title, head, lines):
-    """Print a table and save it under a name. A line that is too short ends in empty cells."""
+    """Print a table and save it under a name. A line that is too short is padded with empty cells."""
     table = Table(*head, title=title)
     for line in lines:
         table.add(*line, *[None] * (len(head) - len(line)))

@@ -5,8 +5,8 @@
 
 Adult: C = 1, gamma = 0.005. MNIST, 8 against all: C = 1000, gamma = 0.005. Row cache of 512 MB (table 1 of the paper).
 Each run shuffles the training examples with its own seed, and means over the runs are printed. The gap is (P - D) / (C
-t) over the t examples seen. The paper prints curves; its only numbers are the fit of figure 4. --algorithms compares
-all four algorithms on Adult.
+t) over the t examples seen. The paper prints curves; the only numbers that it prints are the fit in figure 4.
+--algorithms compares all four algorithms on Adult.
 """
 
 import os
@@ -122,7 +122,10 @@ def mean(values):
 
 
 def smoothed_gaps(data, seeds, active, **parameters):
-    """Return for each section up to each of ADULT_AT the mean of the gaps, every EVERY time steps, and the runs."""
+    """Return the mean gap in each section of the stream; the sections end at the numbers in ADULT_AT.
+
+    The gap is measured at regular intervals, and the mean is over all measurements of all runs.
+    """
     gaps = {at: [] for at in ADULT_AT}
     for seed in seeds:
         solver = data.solver(seed=seed, **parameters)
@@ -237,7 +240,7 @@ class Counted:
         self.known[different] = ever
 
     def figures(self, solver):
-        """Return figures in millions: with and without a cache, and computed by this solver; then support vectors."""
+        """Return millions of kernel values (cached, uncached, computed by this solver), and support vectors."""
         computed = solver.cache.counters[VALUES]
         return self.cached / 1e6, self.plain / 1e6, computed / 1e6, int((solver.machine.held[: solver.slots] > 0).sum())
 
@@ -249,7 +252,7 @@ def draws(state, updates, n):
 
 
 def tracked(data, seed, active, K):
-    """Return figures and test errors of Algorithm 1 at each of MNIST_AT."""
+    """Return kernel value counts and test errors of Algorithm 1 after each number of examples in MNIST_AT."""
     solver = data.solver(seed=seed, algorithm=1, K=K)
     counted = Counted(len(data.rows))
     pools = [] if active else None
@@ -264,7 +267,7 @@ def tracked(data, seed, active, K):
 
 
 def batch(data, seed):
-    """Return the same for the batch counterpart at each of BATCH_AT."""
+    """Return the same for the batch counterpart, after each number of updates in BATCH_AT."""
     solver = data.solver(BatchCounterpart, seed=seed, algorithm="batch")
     n = len(data.rows)
     solver.learn(data.rows, data.classes, np.arange(n))

@@ -1,11 +1,11 @@
-"""Time of one client's predictions while the same model finishes, is retrained, forgets or writes a snapshot.
+"""Response time of predictions while the same model finishes, is retrained, forgets an example or writes a snapshot.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
 
 One client sends one prediction after another to a model of LASVM that has learned 10,000 examples of 20 numbers. The
-model is first idle, and then does each piece of work. The work is the finishing step of a fresh copy; a change of
-gamma, which retrains the model from its log; forgetting an example, which does the same; and a snapshot. The table has
-p50 and p99 in ms over all runs, and the ratio of the two p99.
+model is first idle, and then does one kind of work after another. The kinds of work are the finishing step of a fresh
+copy; a change of gamma, which retrains the model from its log; forgetting an example, which also retrains the model;
+and a snapshot. The table shows p50 and p99 in ms over all runs, idle and during the work, and the ratio of the two p99.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Model:
         self.copies = self.gamma = self.gone = 0
 
     def ask(self, method, path, **request):
-        """Return the answer. Raise unless it is a success."""
+        """Return the answer. Raise an error unless the answer is a success."""
         answer = self.http.request(method, path, **request)
         answer.raise_for_status()
         return answer

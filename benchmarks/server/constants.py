@@ -1,11 +1,11 @@
-"""The effect of each constant of the scheduler on a small model next to slow models, compared with a run without it.
+"""The effect of each constant of the scheduler on a small model, while slow models on the same server compute.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/constants.py [--rounds N] [--seconds S] [--only NAME=VALUE ...]
 
-In each round a server starts twice with the constants unchanged, and once with each change in OTHERS, in a random
-order. One client learns one example after another on a small model, then predicts, while 16 models learn with the exact
-solver (neighbours.py). The table has ratios to the unchanged server of the same round: median, least and most. The
-second unchanged server shows the noise of such a ratio.
+In each round a server starts twice with the constants unchanged, and once with each changed constant, in random order.
+One client learns one example after another on a small model, then predicts, while 16 models learn with the exact solver
+(neighbours.py). The table shows the times relative to the first unchanged server of the same round: median, minimum and
+maximum. The second unchanged server shows how noisy these ratios are.
 """
 
 import argparse

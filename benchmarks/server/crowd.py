@@ -2,11 +2,12 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/server/crowd.py [--clients N] [--examples N] [--models N ...]
 
-Each client sends ten examples of eight numbers, and sends the next ten after the answer. A request that is refused with
-429 is sent again at the time that the answer gives. Models are LASVM with at most 2,000 points, or the exact solver
-with a window of 500. With the exact solver, an example takes about twelve times as long. The table has the seconds from
-a request to its answer (200). It has the seconds since a refused request was first sent, and the number of refusals. It
-also has the smallest and the largest number of answers to a client.
+Each client sends ten examples of eight numbers, and sends the next ten examples after the answer. If a request is
+refused with 429, the client sends it again after the time that the answer states. Models are LASVM with at most 2,000
+points, or the exact solver with a window of 500. With the exact solver, an example takes about twelve times as long.
+The table shows the seconds from a request to its answer (200). For refused requests, it shows the seconds since the
+request was first sent, and the number of refusals. It also shows the smallest and the largest number of answers that a
+client got.
 """
 
 import argparse

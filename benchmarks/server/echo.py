@@ -1,4 +1,4 @@
-"""The baseline of predictions: an application on the same uvicorn that returns the request body. Argument: a port."""
+"""The baseline for predictions: an application that returns the request body, on the same uvicorn. Argument: a port."""
 
 import sys
 

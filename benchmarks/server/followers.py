@@ -1,9 +1,9 @@
-"""The effect of followers: predictions and learning with and without a follower, on servers measured in turns.
+"""The effect of followers: predictions and learning with and without a follower, measured alternately.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/followers.py
 
 Rows have 20 numbers, and the model has about 2,000 support vectors. Each measurement opens new connections, because a
-process keeps the connections that it accepted. Figures are medians over the turns.
+process keeps the connections that it accepted. Results are medians over the rounds.
 """
 
 import argparse

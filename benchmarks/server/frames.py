@@ -1,9 +1,9 @@
-"""WebSocket frames with one example each, sent without waiting, from prepared bytes and from the client's Stream.
+"""WebSocket frames with one example each, sent without waiting: prepared bytes, and frames from the client's Stream.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/frames.py [--frames 20000] [--turns 3]
 
-Rows have 20 numbers, and the model is BSCA with 100 points. A learned frame is answered when it is on disk. The table
-has CPU microseconds per frame for the server and for the sender, because both share the processors.
+Rows have 20 numbers, and the model is BSCA with 100 points. The server answers a frame when its example is on disk. The
+table shows CPU microseconds per frame separately for the server and for the sender, because both share the processors.
 """
 
 import argparse
@@ -39,7 +39,7 @@ OWN = "--as-client"
 
 
 class Found(NamedTuple):
-    """Figures of one run: frames per second, and CPU microseconds per frame for the server and for the sender."""
+    """The results of a run: frames per second, and CPU microseconds per frame for the server and for the sender."""
 
     rate: float
     server_us: float

@@ -1,7 +1,7 @@
 """Clients in a separate process that send prepared bytes and read only status and length. Not a program.
 
-One thread and one epoll serve all connections, each with one request at a time: about 30 us per request. So on a
-machine with two cores the server is the bottleneck (httpx takes 400 us per request).
+One thread with one epoll handles all connections, and each connection has one request at a time. A request takes the
+thread about 30 us. So on a machine with two cores the server is the bottleneck (httpx takes 400 us per request).
 """
 
 import heapq
@@ -16,10 +16,10 @@ import numpy as np
 
 
 class Loaded(NamedTuple):
-    """Number of answered requests, their duration in seconds, the latency of each, and the clients' CPU seconds.
+    """The result of a load: number of answers, total seconds, latency of each request, and the clients' CPU seconds.
 
-    waits: for a request that was refused before, the time since it was first sent. refused: number of refusals.
-    clients: the client of each request.
+    waits: for each request that was refused at first, the time from its first sending to its answer. refused: number of
+    refusals. clients: the client of each request.
     """
 
     requests: int
@@ -53,12 +53,12 @@ def request_bytes(method, path, body=b"", media_type="application/json"):
 
 
 class Load:
-    """Clients that start sending at once, until all requests are sent or `seconds` are over.
+    """Clients that all start to send at once, and stop when all requests are sent or `seconds` have passed.
 
-    `result` returns the figures.
+    `result` returns the measurements.
 
     requests: all requests. Any free connection sends the next request; with `seconds`, the list is repeated. patient: a
-    request that is refused with 429 is sent again at the time that the answer gives.
+    request that is refused with 429 is sent again after the time that the answer states.
     """
 
     def __init__(self, port, requests, connections=1, seconds=None, *, patient=False):
@@ -71,12 +71,12 @@ class Load:
         self._mine.send("go")
 
     def stop(self):
-        """Stop sending, and return the figures so far."""
+        """Stop sending, and return the measurements so far."""
         self._mine.send("stop")
         return self.result()
 
     def result(self):
-        """Return the figures. Raise RuntimeError for an answer that is not a success."""
+        """Return the measurements. Raise RuntimeError for an answer that is not a success."""
         found = self._mine.recv()
         self._process.join()
         if isinstance(found, Loaded):
@@ -85,7 +85,7 @@ class Load:
 
 
 def load(port, requests, connections=1, seconds=None, *, patient=False):
-    """Run one load and return its figures."""
+    """Run one load and return its measurements."""
     return Load(port, requests, connections, seconds, patient=patient).result()
 
 

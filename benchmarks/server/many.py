@@ -2,9 +2,10 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/server/many.py [--models N] [--runs N] [--solvers NAME ...]
 
-Models have 20 examples of two columns, and use the solvers in turn. The server is stopped once cleanly, which leaves a
-snapshot of each model, and once by kill -9, which leaves only the log. Seconds and CPU seconds are measured until
-/readyz, for a process that starts with a warm compile cache. Lists are medians, and the longest of 20.
+Each model has learned 20 examples of two columns. The given solvers are assigned to the models in rotation. The server
+is stopped once cleanly, which leaves a snapshot of each model, and once by kill -9, which leaves only the log. Seconds
+and CPU seconds are measured from the start of a process with a warm compile cache until /readyz answers. The times of
+lists are the median and the maximum of 20 requests.
 """
 
 import argparse

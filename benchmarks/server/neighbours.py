@@ -1,12 +1,12 @@
-"""Waiting times of small models next to models that compute all the time.
+"""Response times of small models while other models on the server compute all the time.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/neighbours.py [--slow N] [--seconds S] [--runs N]
 
-Each round is measured on an idle server and next to N slow models. Each slow model learns 120 examples at once with the
-exact solver and a polynomial kernel of degree 16. Meanwhile one client sends one request after another to a small
-model: learn one example, predict one, read the model's figures. The table has medians over the rounds, and the ratio of
-the two. As a baseline, the slow models are replaced by a process that has nothing to do with the server and only
-counts.
+In each round, a small model is measured on an idle server and while N slow models compute. Each slow model learns 120
+examples at once with the exact solver and a polynomial kernel of degree 16. Meanwhile one client sends one request
+after another to a small model: learn one example, predict one example, read the model's metrics. The table shows
+medians over the rounds, with and without slow models, and their ratio. As a baseline, an unrelated process computes
+instead of the slow models.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def examples(seed, n):
 
 
 class Slow:
-    """Slow models that learn until the end of the context."""
+    """Slow models that learn until the context ends."""
 
     def __init__(self, url, count, configuration):
         self._url = url

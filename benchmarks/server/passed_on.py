@@ -2,8 +2,9 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/server/passed_on.py
 
-Two servers share a Redis of their own. All are on this machine and are measured in turns; figures are medians. All
-processes share the processors. If these are busy, read the CPU time of each process.
+Two servers share a separate Redis. All processes run on this machine, and the two servers are measured alternately; the
+results are medians. All processes share the processors. If the processors are busy, compare the CPU times of the
+processes.
 """
 
 import argparse

@@ -2,11 +2,12 @@
 
     PYTHONPATH=.:benchmarks:benchmarks/server python benchmarks/server/processes.py --seconds 2
 
-Rows have 20 numbers and the models 100 points (BSCA). Two clients, each in its own process, make one model each learn
-over new connections ("kept"), or both models over each connection ("mixed"). A mixed connection is handed over whenever
-the next model belongs to another process. CPU seconds are measured for the server's processes and for the clients. Then
-one client asks a small model for predictions, one after another, in three situations: no other model is busy; a model
-of the other process learns with the exact solver; an unrelated process keeps a processor busy. Figures are medians.
+Rows have 20 numbers, and the models are BSCA with 100 points. Two clients, each in its own process, make one model each
+learn over new connections ("kept"), or both models over each connection ("mixed"). A mixed connection is handed over
+whenever the next model belongs to another process. CPU seconds are measured for the server's processes and for the
+clients. Then one client asks a small model for predictions, one after another, in three situations: no other model is
+busy; a model of the other process learns with the exact solver; an unrelated process keeps a processor busy. Results
+are medians.
 """
 
 import argparse

@@ -3,9 +3,9 @@
     PYTHONPATH=.:benchmarks python benchmarks/server/purge.py [--store redis] [--mb 100 500] [--turns 3]
 
 The store contains events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
-redacted. Before each turn a few events are trimmed from the front, so that Redis has to copy the rest of a log. One
-thread appends one event of 1 kB after another, each fsynced, during the purge. It then does the same for as long
-without a purge.
+redacted. Before each round a few events at the front of a log are trimmed, so that Redis has to copy the rest of the
+log. One thread appends one event of 1 kB after another, each fsynced, during the purge. Then it does the same without a
+purge, for the same time.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Measure the speed of the server. Each target and its peer run interleaved in one run; figures are medians.
+"""Measure the speed of the server. Each target and the program that it is compared with run alternately.
 
     PYTHONPATH=.:benchmarks python benchmarks/server/run.py --data FOLDER [--parts NAME ...] [--runs N]
 
 The program takes about six minutes. A separate process sends prepared bytes (load.py). wrk sends the predictions and
-the echo if it is installed, because it uses less of the shared processors. Besides seconds, which depend on other
-programs, the tables have CPU microseconds of the server's process.
+the echo if it is installed, because it uses less of the shared processors. Results are medians. Other programs on the
+machine influence the seconds; therefore the tables also show the CPU microseconds of the server's process.
 """
 
 import json
@@ -37,7 +37,7 @@ WRK = shutil.which("wrk")
 
 
 class Adult:
-    """The training examples, and requests that contain them."""
+    """The training examples of Adult, and requests that contain these examples."""
 
     def __init__(self, folder):
         self.X, y, _, _ = load_data(folder, "adult")
@@ -81,7 +81,7 @@ class Adult:
 
 
 class Served:
-    """A server on an empty folder."""
+    """A server that starts with an empty folder."""
 
     def __init__(self, running):
         self.running = running
@@ -305,8 +305,8 @@ def starting(options):
 def recovering(options):
     """Measure target 4: recovery with about 10,000 support vectors in the snapshot and 100,000 examples after it.
 
-    The server is killed and started again. The examples are Adult three times: BSCA keeps its 10,000 points, and LASVM
-    takes five times as many.
+    The server is killed and started again. The examples are Adult three times: BSCA stays at 10,000 points, and LASVM
+    stores five times as many.
     """
     adult = Adult(options.data)
     for solver, configuration, first in (

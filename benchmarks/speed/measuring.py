@@ -1,4 +1,4 @@
-"""Shared by the parts: programs run in turns, CPU and wall time, peak memory. Not a program."""
+"""Functions that the speed benchmarks share: run programs alternately, measure CPU and wall time and peak memory."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 # Use one thread, in this process (numpy may be loaded already) and in its children. A second thread of OpenBLAS spins
-# for a tenth of a second after a product, and its time would count in the next figure.
+# for a tenth of a second after a product, and this time would be added to the next measurement.
 threadpool_limits(1)
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 

@@ -1,19 +1,20 @@
-"""Training beside the kernel SVMs that people use instead: LIBSVM and oneDAL.
+"""Training compared with other kernel SVMs that people use: LIBSVM and oneDAL.
 
     pip install --editable '.[bench]'
     PYTHONPATH=.:benchmarks python benchmarks/speed/peers.py --data FOLDER [--sets adult ijcnn1] [--full] [--runs 3]
 
-LASVM learns in one pass and finishes. LIBSVM is scikit-learn's SVC; oneDAL is the SVC of scikit-learn-intelex, on one
-thread and on two. oneDAL gets dense float32 rows, LIBSVM and hinged sparse rows. If oneDAL is not installed, it is left
-out. All programs of a set run in turn in one process, on the same examples in the same order, with the same kernel, C
-and tolerance. Caches have 512 MB; LASVM and SMO have 256 MB on the small sets. LIBSVM runs once on each set. The quick
-programs run before and after it, --runs times or twice at least; medians are printed. --full adds MNIST, 8 against the
-rest; --without-libsvm saves nearly all the time. ThunderSVM's version for CPUs (0.3.3 of 2019) took ten times oneDAL's
-time on 8,000 rows.
+LASVM does one pass and the finishing step. LIBSVM is scikit-learn's SVC. oneDAL is the SVC of scikit-learn-intelex,
+once on one thread and once on two threads. oneDAL gets dense float32 rows; LIBSVM and hinged get sparse rows. If oneDAL
+is not installed, it is left out. All programs run one after another in one process, on the same examples in the same
+order, with the same kernel, C and tolerance. Row caches have 512 MB, except that LASVM and SMO have 256 MB on the small
+sets. LIBSVM runs once on each set. The fast programs run before and after LIBSVM, --runs times but at least twice, and
+the program prints medians. --full adds MNIST, 8 against the rest. Without LIBSVM (--without-libsvm) the program takes
+only a small fraction of the time. ThunderSVM's version for CPUs (0.3.3 of 2019) took ten times as long as oneDAL on
+8,000 rows.
 
-CPU seconds are of all threads. The dual objective W is computed from each program's support vectors and coefficients
-with float64 kernel values. The table has how far W is below the largest W of the set, as a part of it. A program fails
-here if its coefficients do not obey the constraints, within a thousandth.
+CPU seconds include all threads. The dual objective W is computed with float64 kernel values from each program's support
+vectors and coefficients. The table shows the difference between W and the largest W of the set, relative to the largest
+W. The benchmark stops with an error if the coefficients of a program violate the constraints by more than a thousandth.
 """
 
 import importlib
@@ -35,11 +36,11 @@ SETS = {"adult": (0.005, 100.0), "ijcnn1": (2.0, 32.0), "mnist": (0.005, 1000.0)
 FULL = ("mnist",)
 CACHE_MB, TOLERANCE = 512, 1e-3
 PACKAGES = ("scikit-learn-intelex", "daal")
-BOX_SLACK = 1e-3  # relative; oneDAL's float32 coefficients differ from the box by rounding
+BOX_SLACK = 1e-3  # relative; oneDAL's float32 coefficients may exceed the box because of rounding
 
 
 class Raced(NamedTuple):
-    """One run: CPU and wall seconds of training, accuracy on the test set in %, support vectors, dual objective."""
+    """The results of one run: CPU and wall seconds of training, accuracy in %, support vectors, dual objective."""
 
     seconds: float
     wall: float
@@ -49,13 +50,13 @@ class Raced(NamedTuple):
 
 
 def timed(act):
-    """(CPU seconds, wall seconds, result)."""
+    """Return (CPU seconds, wall seconds, result) of a call."""
     wall, (seconds, result) = measuring.wall(lambda: measuring.cpu(act))
     return seconds, wall, result
 
 
 def ours(whole, name, batch, run):
-    """A solver of this project: one pass in batches of this size, then the finishing step."""
+    """Run a solver of this project: one pass in batches of this size, then the finishing step."""
     one = whole.shuffled(run)
     solver = one.solver(name)
 
@@ -70,7 +71,7 @@ def ours(whole, name, batch, run):
 
 
 def peer(whole, make, form, run):
-    """A classifier with scikit-learn's interface. form: what the rows become, csr or dense."""
+    """Run a classifier with scikit-learn's interface. form: converts the rows, to CSR or to a dense array."""
     one = whole.shuffled(run)
     X, X_test = (form(csr_matrix((r.values, r.indices, r.indptr), (len(r), r.dim))) for r in (one.rows, one.test))
     machine = make(one)
@@ -82,7 +83,7 @@ def peer(whole, make, form, run):
 
 
 def objective(one, keys, alpha):
-    """The exact dual objective; ValueError where the coefficients do not obey the constraints."""
+    """Return the exact dual objective. Raise ValueError if the coefficients violate the constraints."""
     y = 2.0 * one.classes[keys] - 1.0
     if (alpha * y).min() < -BOX_SLACK * one.C or (alpha * y).max() > (1 + BOX_SLACK) * one.C:
         raise ValueError(f"alpha must be in [0, {one.C:g}], got {(alpha * y).min():g} to {(alpha * y).max():g}")
@@ -92,7 +93,7 @@ def objective(one, keys, alpha):
 
 
 def peers(whole):
-    """Name and program of each peer, if it is installed."""
+    """Yield the name and the program of each form of oneDAL, if oneDAL is installed."""
     try:
         kind = importlib.import_module("sklearnex.svm").SVC
     except (ImportError, OSError) as reason:
@@ -116,7 +117,7 @@ def libsvm(whole):
 
 
 def raced(name, options):
-    """The runs of each program on a set."""
+    """Return the results of all runs of each program on a set."""
     gamma, C = SETS[name]
     whole = problem(options.data, name, gamma, C)
     if name == "mnist":
@@ -141,14 +142,14 @@ def raced(name, options):
 
 
 def told(name, title, program, run):
-    """Run a program and tell how long it took: a set takes minutes."""
+    """Run a program and print how long it took, because a set takes minutes."""
     found = program(run)
     print(f"{name}: {title}, run {run}: {found.seconds:.2f} s", file=sys.stderr, flush=True)
     return found
 
 
 def peer_warm_up(program):
-    """Load the libraries and start the threads of a peer, on a few examples."""
+    """Train a peer on a few examples, so that its libraries are loaded and its threads started."""
     whole, *rest = program.args
     peer(whole.first(300), *rest, 0)
 
@@ -164,7 +165,7 @@ def main():
     for number, name in enumerate(chosen):
         table = Table("set", "program", "runs", *heads, head=number == 0)
         found = raced(name, options)
-        # Each run has an order of its own, and all orders have the same optimum.
+        # Each run has a different order of the examples, but the optimum is the same for all orders.
         largest = max(run.dual for runs in found.values() for run in runs)
         for title, runs in found.items():
             figures = [middle(runs, figure) for figure in Raced._fields]

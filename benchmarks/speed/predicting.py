@@ -4,9 +4,9 @@
         [--first N]
 
 Each solver learns the first N examples in one batch and does the finishing step. Then it predicts the test rows in one
-batch, in turn over all slots and in the view's own way. The program prints the least time of some runs. `exact` has
-float64 kernel values, and N is 1,500 for it. The medians of all solvers follow at the end of each set. The program
-takes about five minutes.
+batch, alternately over all slots and in the view's own way. The program prints the shortest time of several runs.
+`exact` uses float64 kernel values, and its N is 1,500. The medians of all solvers follow at the end of each set. The
+program takes about five minutes.
 """
 
 from dataclasses import replace

@@ -1,10 +1,9 @@
-"""Measure the speed of the solvers. Each target and its peer run interleaved, on one thread; figures are median CPU
-seconds.
+"""Measure the speed of the solvers. Each target and its peer run alternately; results are median CPU seconds.
 
     PYTHONPATH=.:benchmarks python benchmarks/speed/run.py --data FOLDER [--parts NAME ...] [--full] [--plot FILE]
 
-The program takes about six minutes, mostly for LIBSVM; --full adds MNIST. --plot writes the figure of the growth part
-as SVG (it needs matplotlib). On a shared machine, read the ratios.
+The program takes about six minutes, mostly for LIBSVM; --full adds MNIST. Programs run on one thread. --plot writes the
+plot of the part "growth" as SVG (needs matplotlib). On a shared machine, only the ratios are reliable.
 """
 
 from datasets import arguments

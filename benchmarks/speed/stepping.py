@@ -18,7 +18,7 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.warm import warm_up
 
 SINGLE = ("lasvm", "lasvm-nc", "bsca")
-FIRST = 300  # first examples, whose time is mostly the overhead of the call
+FIRST = 300  # number of first examples: their time is mostly the overhead of the call
 SUPPORT_VECTORS, PREDICTED = 11_000, 1_000
 
 
@@ -124,7 +124,7 @@ def growth(options):
     whole = problem(options.data, "adult", 0.005, 100).shuffled(0)
     compile_all(whole, ("lasvm",))
     grow(whole.first(BATCH))
-    # All runs do the same work, so time above the minimum is noise. A few batches move all points together.
+    # All runs do the same work, so time above the minimum is noise. A few batches also compact all points.
     least = np.min([grow(whole) for _ in range(options.runs)], axis=0)
     least = least[: len(least) // 8 * 8].reshape(-1, 8, 4)
     points, us, bound, held = np.median(least, axis=1).T

@@ -17,11 +17,11 @@ from hinged.solvers.budget.budget import BSCA
 from hinged.solvers.warm import warm_up_together
 
 BUDGET_TARGETS = {"adult": ("Adult", 8.0, 83.5), "ijcnn1": ("IJCNN", 3.0, 97.2)}  # us per example, accuracy
-PAPER_GAMMA = 4 * 0.005  # for ten digits on x / 255; the paper has pixels on x / 127.5
+PAPER_GAMMA = 4 * 0.005  # for ten digits on x / 255; the paper uses x / 127.5
 
 
 class Trained(NamedTuple):
-    """CPU seconds of the pass (in total for SVC) and of finishing, accuracies in %, sizes, exact dual objective."""
+    """CPU seconds of the pass (for SVC: in total) and of finishing, accuracies in %, sizes, exact dual objective."""
 
     learning: float
     finishing: float
@@ -37,7 +37,7 @@ class Trained(NamedTuple):
 
 
 def taught(whole, name, run):
-    """Train a solver: one pass over the examples, in an order of its own, and finishing."""
+    """Train a solver: one pass over the examples in a random order, and the finishing step."""
     one = whole.shuffled(run)
     solver = one.solver(name)
     learning, _ = learn(solver, one)

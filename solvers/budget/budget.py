@@ -19,7 +19,7 @@ from pass to pass, and BSGD's accuracy varies too. The first two differences can
 
 - At the t-th example, a step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long. If
   all kernel values are similar, a full step on one example changes f everywhere, long before C bounds it.
-- `smooth` predicts. It is a running average of beta over about `averaging` examples, and is merged and projected along
+- Predictions use `smooth`, a running average of beta over about `averaging` examples. It is merged and projected along
   with beta. The nearest points compensate for its loss in a merge (remainder.py). Until the window is full, its weights
   follow Shamir and Zhang, ICML 2013, section 4, with eta = 3. From then on its weights are exponential.
 - An example that equals a point of its class is added to the point's coefficient and does not become a new point.
@@ -88,9 +88,9 @@ class BudgetExpansion(CoefficientExpansion):
     budget: maximum number of points after any example, from 2 to points_max; at most 100,000, or 5,000 with projection.
     maintenance: how the number of points is limited: "merge" (rbf only), "project" or "remove"; None for "merge" with
     rbf, else "project". merging: how the place of a merged point is found, by "table" or "golden" section. averaging:
-    number of examples in the running average, > 0; the averaged coefficients predict. None: the present coefficients
-    predict. nearest: number of points, besides the merged point, that compensate for the average's loss in a merge,
-    from 1 to 200; above 3 the number is approximate. None: 19 with a budget of up to 200, else 3.
+    number of examples in the running average, > 0; predictions use the averaged coefficients. None: predictions use the
+    current coefficients. nearest: number of points, besides the merged point, that compensate for the average's loss in
+    a merge, from 1 to 200; above 3 the number is approximate. None: 19 with a budget of up to 200, else 3.
     """
 
     bounded = True
@@ -230,7 +230,7 @@ class BudgetExpansion(CoefficientExpansion):
 
         BSCA then makes some further steps on its points, and the average starts again. Otherwise the average would long
         include f from just after the removal. If a point was merged from two examples, the older example's part is
-        removed with the younger example.
+        removed with the newer example.
         """
         self.memory = mem.without(self.memory, np.asarray(keys, np.int64))
         super().drop(keys)
@@ -309,7 +309,8 @@ class BudgetExpansion(CoefficientExpansion):
             raise ValueError("factor must have a positive diagonal")
         degradation = checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)
         upkeep_counts = checked.take("upkeep_counts", np.int64, (2,), 0, COUNT_MAX)
-        # The memory grows while examples are learned, up to its limit. A loaded memory must not be smaller than that.
+        # The memory of examples grows with the number of examples, up to a limit. A loaded memory must have reached the
+        # limit, or have a place for each example learned.
         if memory.key.size < self.places_max and counts[LEARNED] > memory.key.size:
             raise ValueError(f"memory_key has {memory.key.size} places for {counts[LEARNED]} examples")
         if upkeep_counts[VISITED] < counts[LEARNED]:
@@ -381,7 +382,7 @@ class BSCA(BudgetExpansion):
         self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
 
     def check_weights(self, weights: Array, count: int) -> Array:
-        """Check the weights of `count` examples (Solver.check_weights). Extra steps do not know these weights."""
+        """Check the weights of `count` examples (Solver.check_weights). Extra steps do not use these weights."""
         if self.parameters.extra_steps:
             raise ValueError(
                 f"extra_steps must be 0 where examples have weights of their own, got {self.parameters.extra_steps}"

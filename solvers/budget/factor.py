@@ -16,7 +16,7 @@ from hinged.solvers.core.counts import NONE
 from hinged.solvers.jit.compiled import compiled
 
 RIDGES = {np.float32: 1e-5, np.float64: 1e-10}
-"""The ridge, relative to k(x, x), by the precision of kernel values: an upper bound of their summed rounding errors."""
+"""Ridge for each precision of kernel values, relative to k(x, x): an upper bound of their summed rounding errors."""
 
 
 @compiled

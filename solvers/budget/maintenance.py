@@ -83,7 +83,7 @@ def empty_upkeep(budget: int, maintenance: str, merging: str, nearest: int) -> U
 
 @compiled
 def smallest(points, machine, n, passed):
-    """Return (slot, size) with the least |alpha|^2 k(x, x), of slots 0..n without `passed`; or (NONE, inf).
+    """Return (slot, size) with the least |alpha|^2 k(x, x), of slots 0..n except `passed`; or (NONE, inf).
 
     |alpha|^2 is summed over the columns. Of equal sizes, the oldest point is selected: in BSGD all points that were
     never merged are equal up to rounding.
@@ -104,7 +104,7 @@ def smallest(points, machine, n, passed):
 
 @in_place
 def merged_key(i, j):
-    """Return the key of a merged point, from the keys of its parts: -2 - (the number of its younger example)."""
+    """Return the key of a merged point, from the keys of its parts: -2 - (the number of its newest example)."""
     return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
 
 
@@ -185,8 +185,8 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
             return merge(kernel, points, machine, upkeep, i, j, near[:m], row, spread)
         j = nearest_of_class(machine.class_of, row, n, i, near[:m])
         if j != NONE:
-            # A point without a partner of its sign is a step back. If merged, it would pull against all other points of
-            # its class.
+            # The coefficient of a point without a partner of its sign comes from a step back. If the point were merged,
+            # it would pull against all other points of its class.
             degradation = absorb(machine, i, j, float(row[j]))
             go(kernel, points, machine, upkeep, i, near[:m], row, spread)
             return degradation

@@ -1,6 +1,6 @@
-"""The memory of a dual solver with a budget, besides its points: the examples' own alpha, and the last rows.
+"""Data that a dual solver with a budget stores besides its points: the examples' own alpha, and the last rows.
 
-alpha by key: example number k has place k modulo T, and a younger example overwrites it. With consecutive numbers, the
+alpha by key: example number k has place k modulo T, and a newer example overwrites it. With consecutive numbers, the
 memory covers the last T examples. An example without a place has alpha = 0.
 key      (T,) int64       number of the example, NONE for an empty place.
 alpha    (K, T) float64   signed, within the box of the example's class.
@@ -112,7 +112,7 @@ def with_columns(memory: Memory, classes: int) -> Memory:
 
 
 def without(memory: Memory, keys: Array) -> Memory:
-    """Return the memory without anything of the examples with these numbers."""
+    """Return the memory after removing all data of the examples with these numbers."""
     at = keys % memory.key.size
     at = at[memory.key[at] == keys]
     memory.key[at], memory.alpha[:, at] = NONE, 0.0

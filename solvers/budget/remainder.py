@@ -1,8 +1,9 @@
 """Projects the average's loss in a merge onto the nearest points.
 
-The place of a merged point z is chosen for the coefficients alpha that learn (merging.py), and each merge changes f a
-little. For alpha, the next steps correct this error. The averaged coefficients, `smooth`, are not corrected and would
-in time represent a different function than the average of f. So the loss of `smooth` in a merge of x_i and x_j,
+The place of a merged point z is chosen for the coefficients alpha, which the steps change (merging.py), and each merge
+changes f a little. The next steps correct this error of alpha. The averaged coefficients, `smooth`, are not corrected
+and would in time represent a different function than the average of f. So the loss of `smooth` in a merge of x_i and
+x_j,
 
     r = s_i phi(x_i) + s_j phi(x_j) - s_z phi(z),      s_z = p s_i + q s_j,
 
@@ -34,7 +35,7 @@ budgets use FEW points, because a merge then changes the average less.
 NEAREST_MAX = 200
 
 FEW = 3  # up to this many nearest points are found exactly, in order
-HALVINGS = 24  # bisection steps to find a kernel value that about the required number of points exceeds
+HALVINGS = 24  # bisection steps that find a limit; about the required number of points have a larger kernel value
 
 WIDTH = 8  # rows of kernel values are rounded up to a multiple of this, so that they fill vectors
 RIDGE = 1e-3  # prevents large opposite coefficients of nearly coinciding points
@@ -42,7 +43,7 @@ RIDGE = 1e-3  # prevents large opposite coefficients of nearly coinciding points
 
 @in_place
 def nearest_points(class_of, row, n, i, near):
-    """Fill near (m,) with the slots of 0..n, except i, of the largest values in row (n,), in order; return how many."""
+    """Fill near (m,) with the slots of the largest values in row (n,), except slot i, in order; return how many."""
     count, enough = 0, row.dtype.type(-1.0)
     for s in range(n):
         if row[s] > enough and class_of[s] != NONE and s != i:
@@ -59,7 +60,7 @@ def nearest_points(class_of, row, n, i, near):
 
 @in_place
 def count_above(class_of, row, n, i, j, least):
-    """Return how many of the points 0..n without i and j have a value in row (n,) above `least`."""
+    """Return how many of the points 0..n, except i and j, have a kernel value in row (n,) above `least`."""
     count = 0
     for s in range(n):
         count += (row[s] > least) & (class_of[s] != NONE) & (s != i) & (s != j)
@@ -121,9 +122,9 @@ _less_twice = elementwise(lambda target, first, second, a, b: (target - first * 
 
 @in_place
 def tile_row(points, s, tile, norms, spread, inner, distances):
-    """Add the inner sums of point s with the points of a tile to `inner`, zeros, in the order of `kernel_row`.
+    """Compute the inner sums of point s with the points of a tile, in the order of `kernel_row`.
 
-    `distances` receives the squared distances without the inner sums.
+    `inner`, which must contain zeros, receives the sums. `distances` receives the squared distances without the sums.
     """
     size, norm = inner.shape[0], points.norm[s]
     for p in range(points.start[s], points.start[s] + points.length[s]):

@@ -77,7 +77,7 @@ class BudgetParameters(NamedTuple):
 
 @in_place
 def twin_of(points, machine, own, self_value, row, n):
-    """Return the point of class `own` at the same place as the example with this kernel row (n,), or NONE."""
+    """Return the point of class `own` that equals the example with this kernel row (n,), or NONE."""
     near = False
     for s in range(n):
         near |= row[s] >= self_value  # rarely true; a branch would prevent vector instructions
@@ -179,7 +179,7 @@ def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, rando
 
 @in_place
 def too_many_holes(points, machine, parameters):
-    """Return whether the points should be moved together."""
+    """Return whether there are so many holes that the points should be compacted."""
     return points.used[USED] - machine.counts[LIVE] > HOLES_MIN + parameters.budget // HOLES_PART
 
 

@@ -38,7 +38,7 @@ ROWS_LEAST = 4
 COLUMNS_BYTES_LEAST = 2**21
 """Minimum size of the feature-major columns, in bytes.
 
-The second-level cache can store smaller columns from row to row.
+Smaller columns stay in the second-level cache from one row to the next.
 """
 
 BEGIN, END, FILLED = range(3)
@@ -46,14 +46,14 @@ BEGIN, END, FILLED = range(3)
 
 @handed
 class Ahead(NamedTuple):
-    """rows (ROWS, width), or (0, 0). of (3,) int64: rows BEGIN..END of the batch, with the first FILLED points."""
+    """rows (ROWS, width), or (0, 0). of (3,) int64: BEGIN, END: the rows of the batch; FILLED: number of points."""
 
     rows: Array
     of: Array
 
 
 def nothing_ahead(dtype: type) -> Ahead:
-    """Return no rows, without room for rows."""
+    """Return an empty `Ahead`, which has no room for rows."""
     return Ahead(np.empty((0, 0), dtype), np.zeros(3, np.int64))
 
 

@@ -3,9 +3,9 @@
 cap = slots of the point store; K = number of columns.
 
 alpha     (K, cap) float64  signed dual coefficients.
-smooth    (K, cap) float64  averaged coefficients (they predict), another running sum of a solver, or zeros.
+smooth    (K, cap) float64  averaged coefficients (for predictions), another running sum of a solver, or zeros.
 class_of  (cap,) int32      class of the point, NONE for a hole.
-key       (cap,) int64      number of the example; for a merged point -2 - (number of its younger part).
+key       (cap,) int64      number of the example; for a merged point -2 - (number of its newest example).
 b         (K,) float64      bias; 0 in solvers without a bias.
 counts    (4,) int64        live points, steps, examples learned, kernel values computed.
 """
@@ -34,7 +34,7 @@ from hinged.solvers.jit.handed import handed
 Array = np.ndarray[Any, Any]
 
 VALUES = 3  # place of "kernel values computed" in `counts`, after the places that all solvers share (counts.py)
-EQUAL = 2e-9  # relative: squared coefficients this close differ by rounding alone; the coefficients differ by 1e-9
+EQUAL = 2e-9  # relative: squared coefficients that differ by less differ only by rounding
 
 
 @handed

@@ -28,7 +28,7 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 QUICKER = 10
-"""If points have columns, the kernel values of a row are this many times as fast as turns.py counts them."""
+"""If points have columns, kernel values are computed this many times as fast as turns.py assumes."""
 
 SLOT_WORK, HELD_WORK = 0.2, 2.0
 """Work (turns.py) per coefficient: in a sum over all slots, and in a sum over the non-zero coefficients only."""
@@ -100,7 +100,7 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class ExpansionView:
-    """The points at one moment, and a copy of the coefficients.
+    """The points at the time when the view was made, and a copy of the coefficients.
 
     Points are only added after slot `n` or moved to new arrays, so a view stays valid while learning continues. terms:
     coefficients of the columns with few points; None if no column has few points. alpha (K', n): coefficients of all

@@ -34,7 +34,7 @@ ROWS_FEWEST, ROWS_LEAST = 4, 16
 """Minimum number of rows worth making tiles for, and minimum number of rows per call, however long the call takes."""
 
 QUICKER = 16
-"""A multiplication and an addition in a tile are this many times as fast as turns.py counts them."""
+"""A multiplication and an addition in a tile are this many times as fast as turns.py assumes."""
 
 
 @in_place
@@ -125,7 +125,7 @@ class DenseRows(NamedTuple):
 
     tiles: room for the output of `_fill_tiles`. The tile's size depends on the processor for which the code was
     compiled, which for a wheel's code may differ from this processor. places (5, K): the columns without listed terms,
-    the listed columns, the listed columns with terms in the present block, and the beginning and end of those terms.
+    the listed columns, the listed columns with terms in the current block, and the beginning and end of those terms.
     """
 
     tiles: Array

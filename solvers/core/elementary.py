@@ -24,7 +24,7 @@ HALF_ROOT_BITS = np.int64(0x3FE6A09E667F3BCD)  # bits of the square root of 1/2
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # HIGH ends in zeros, so k HIGH is exact
 NEAR_ZERO = 0.34  # just below ln(2) / 2, the end of the range of exp's polynomial
-EXP_LEAST = -708.0  # below it the result of exp is not a normal float64
+EXP_LEAST = -708.0  # for smaller arguments the result of exp is not a normal float64
 
 E2, E3, E4, E5 = 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0
 E6, E7, E8, E9 = 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0

@@ -41,7 +41,7 @@ class Arrays(Protocol):
 
     @property
     def key(self) -> Array:
-        """(cap,) int64 number of the example; for a merged point -2 - (number of its younger part)."""
+        """(cap,) int64 number of the example; for a merged point -2 - (number of its newest example)."""
 
     @property
     def b(self) -> Array:
@@ -82,7 +82,7 @@ class Expansion(Solver):
         """Return the arrays for `classes` >= 3 classes (see Solver._add_columns)."""
 
     def _moved(self, slots: Array | None) -> None:
-        """Called after the points of `slots`, ascending, became all points.
+        """Update the subclass after compacting: the points of `slots`, in ascending order, are now all points.
 
         `slots` is None after a state was loaded.
         """
@@ -111,7 +111,7 @@ class Expansion(Solver):
         return VALUE_WORK + (GATHERED_WORK if gathered else 1) * features // max(slots, 1)
 
     def compact(self) -> None:
-        """Move the live points together, in their order."""
+        """Compact the slots: move the live points next to each other, in their order."""
         self._move(self._live_slots(), self.points.start.size, self.points.indices.size)
 
     def drop(self, keys: Array) -> None:
@@ -133,7 +133,7 @@ class Expansion(Solver):
         """Turn these slots, in ascending order, into holes, and let the remaining points compensate for them."""
 
     def _tidy(self) -> None:
-        """Called after points were dropped. Compacting costs as much as learning an example."""
+        """Compact after points were dropped, which costs as much as learning an example."""
         self.compact()
 
     def make_room(self, nnz: int) -> None:
@@ -145,9 +145,10 @@ class Expansion(Solver):
         self._move(np.arange(self.slots), cap, pool)
 
     def _cap_for(self, slots: int) -> int:
-        """Return the size of arrays for `slots` slots: the size for points_max and its holes, halved while that fits.
+        """Return the size of arrays for `slots` slots: the size for points_max and its holes, halved while they fit.
 
-        This rule avoids arrays larger than ever needed. A subclass with more holes gets a power of two.
+        This rule avoids arrays that are larger than will ever be needed. A subclass with more holes gets a power of
+        two.
         """
         cap = self.points_max + max(self.points_max // HOLES_PART, HOLES_MIN) + 1
         if slots > cap:
@@ -182,7 +183,7 @@ class Expansion(Solver):
         )  # fmt: skip
 
     def _predicting(self) -> Array:
-        """Return the coefficients that predict, (K, cap)."""
+        """Return the coefficients (K, cap) that predictions use."""
         alpha: Array = self.machine.alpha
         return alpha
 
@@ -193,7 +194,7 @@ class Expansion(Solver):
     def keys(self) -> Array:
         """Return the numbers of the points' examples, in slot order.
 
-        A merged point has the number of its younger part.
+        A merged point has the number of its newest example.
         """
         keys: Array = self.machine.key[self._live_slots()]
         return np.where(keys < NONE, -2 - keys, keys)
@@ -271,7 +272,7 @@ class Expansion(Solver):
         seen, weights = self._read_seen(checked)
         class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
         live = np.flatnonzero(class_of != NONE)
-        # The key of a merged point is -2 - (number of its younger part).
+        # The key of a merged point is -2 - (number of its newest example).
         key = checked.take("key", np.int64, class_of.shape, -2 - COUNT_MAX if self.merging else NONE, COUNT_MAX)
         if not np.array_equal(key == NONE, class_of == NONE):
             raise ValueError("key must be -1 where there is no point, and nowhere else")

@@ -9,11 +9,11 @@ For the Laplacian the inner sum is the overlap o(x, z) = sum_f min(|x_f|, |z_f|)
 the same sign. The distance is |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z). The overlap corresponds to the 1-norm as x.z
 corresponds to the 2-norm.
 
-Rows are computed with feature-major points ("columns"): one pass over contiguous memory per non-zero feature of the
-query, which the compiler turns into vector instructions. If the columns do not fit in memory, the query is expanded
-into a dense vector. Each sparse point then reads its numbers from that vector. ahead.py computes several rows at once.
-If every non-zero of query and points is 1, the inner sum of every kernel is the number of features in common. This
-number is counted in bytes and gives the same bits.
+Rows are computed with feature-major points ("columns"). Each non-zero feature of the query takes one pass over
+contiguous memory, which the compiler turns into vector instructions. If the columns do not fit in memory, the query is
+expanded into a dense vector. Each sparse point then reads its numbers from that vector. ahead.py computes several rows
+at once. If every non-zero of query and points is 1, the inner sum of every kernel is the number of features in common.
+This number is counted in bytes and gives the same bits.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ LOG2_E = float(np.float32(1.4426950408889634))
 LN2_HIGH, LN2_LOW = 0.693359375, float(np.float32(-2.12194440e-4))
 ROUNDER = 12582912.0  # 1.5 * 2^23: adding it rounds a float32 to an integer
 EXPONENT = 23  # first bit of a float32's exponent; the shift takes away the rounder's own high bits
-EXP_LEAST = -87.0  # below it the result of exp is not a normal float32
+EXP_LEAST = -87.0  # for smaller arguments the result of exp is not a normal float32
 POLYNOMIAL_OF_EXP = (
     1.9875691500e-4,
     1.3981999507e-3,

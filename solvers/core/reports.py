@@ -22,7 +22,7 @@ class Finish(NamedTuple):
 class Contributions(NamedTuple):
     """The contribution of each point to the decision values of one row.
 
-    keys (n,): numbers of the points' examples; for a merged point, the number of its younger part. merged (n,) bool.
+    keys (n,): numbers of the points' examples; for a merged point, the number of its newest example. merged (n,) bool.
     classes (n,). parts (K, n): the contributions. Their sum over the points, plus the bias, is the decision value.
     """
 
@@ -33,7 +33,7 @@ class Contributions(NamedTuple):
 
 
 class PointScores(NamedTuple):
-    """Decision values at all points: keys (n,), classes (n,), scores (n, K), aside (n,): dropped by the ramp."""
+    """Decision values at all points: keys (n,), classes (n,), scores (n, K); aside (n,): whether the ramp drops it."""
 
     keys: Array
     classes: Array

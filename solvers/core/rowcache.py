@@ -32,7 +32,10 @@ MOVED = 1024  # numbers of a line moved at once
 NEARLY = 8  # memory that lacks at most 1 / NEARLY of the allowed size is reused like memory of that size
 
 ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
-"""NumPy asks for huge pages from ADVISED_BYTES on. Lines below HUGE_BYTES in total get small pages instead."""
+"""NumPy requests huge pages for arrays of at least ADVISED_BYTES.
+
+If all lines together have less than HUGE_BYTES, the cache uses small pages instead.
+"""
 
 
 @handed
@@ -330,7 +333,7 @@ def drop_row(cache, slot):
 
 @in_place
 def forget_slot(cache, slot):
-    """Free the line of the newest slot, whose point was taken back, and end all other lines before it."""
+    """Free the line of the newest slot, whose point was removed again; shorten the other lines to the slots before."""
     drop_row(cache, slot)  # the next row reuses this line, whose memory is still cached
     for line in range(cache.filled.shape[0]):
         cache.filled[line] = min(cache.filled[line], slot)

@@ -48,9 +48,9 @@ class Solver(ABC):
 
     forgets: whether `drop` removes every effect of an example. In some solvers most examples do not become points but
     change the coefficients of other points; there `drop` removes only points. fades: whether `fade` is implemented.
-    fading: whether a state may have faded. weight: weight of the examples being learned. heaviest: the largest weight
-    of any example so far; 0 while every weight has been 1. seen (classes,): number of examples learned of each class,
-    without dropped examples; 0 if a drop left no point of the class.
+    fading: whether learned examples may have faded. weight: weight of the examples being learned. heaviest: the largest
+    weight of any example so far; 0 while every weight has been 1. seen (classes,): number of examples learned of each
+    class, without dropped examples; 0 if a drop left no point of the class.
     """
 
     forgets: ClassVar[bool] = True
@@ -171,7 +171,7 @@ class Solver(ABC):
     def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
         """Refuse a batch that does not fit this solver, before anything changes.
 
-        announced: number of classes when the batch will be learned; None for the present number.
+        announced: number of classes when the batch will be learned; None for the current number.
         """
         known = self.classes if announced is None else announced
         if rows.dim != self.dim:
@@ -266,12 +266,15 @@ class Solver(ABC):
     def drop(self, keys: Array) -> None:
         """Remove the points of these examples and re-optimise over the rest. Ignore keys without a point.
 
-        Many keys at once take less time than one by one. A merged point is removed with its younger part. No state
-        contains anything of a dropped example. The memory of its slots may still contain it until the next `compact`.
+        Many keys at once take less time than one by one. A merged point is removed if its newest example is among the
+        keys. No state contains anything of a dropped example. The memory of its slots may still contain it until the
+        next `compact`.
         """
 
     def fade(self, factor: float) -> None:
-        """Multiply the weight of everything learned so far by `factor`, 0 < factor <= 1. Only if `fades`.
+        """Multiply the weight of everything learned so far by `factor`, 0 < factor <= 1.
+
+        Allowed only if `fades` is true.
 
         The bound C of each example shrinks, and its coefficient shrinks with it. New examples get the full bound.
         """
@@ -287,7 +290,7 @@ class Solver(ABC):
         """Return the state in a form that predictions can read while learning continues."""
 
     def decision(self, rows: Rows) -> Array:
-        """Return the decision values (m, K) of a batch, with the present state."""
+        """Return the decision values (m, K) of a batch, with the current state."""
         return self.view().decision(rows)
 
     def keys(self) -> Array:
@@ -299,7 +302,7 @@ class Solver(ABC):
         return None
 
     def weight_of(self, key: int) -> float:  # noqa: ARG002  a solver with boxes reads it
-        """Return the example's own weight, without its class weight, if the solver still knows it; else 1."""
+        """Return the example's own weight, without its class weight, if the solver still stores it; else 1."""
         return 1.0
 
     def indices(self, keys: Array) -> Array:  # noqa: ARG002  a solver with points reads them

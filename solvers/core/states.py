@@ -57,7 +57,7 @@ def read_heaviest(checked: StateReader) -> float:
 def check_learned(seen: Array, learned: int) -> None:
     """Refuse class counts whose sum exceeds the number of examples learned.
 
-    A class of which a drop left no point counts from 1 again when a further epoch brings the class back.
+    If a drop left no point of a class, and a further epoch learns the class again, its count starts again at 1.
     """
     if sum(seen.tolist()) > learned + seen.size:
         raise ValueError(f"seen must be at most the {learned} examples learned, got {seen}")

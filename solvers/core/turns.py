@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 WORK_MAX = 6_000_000
-"""Maximum work of one compiled call: some milliseconds.
+"""Maximum work of one compiled call: a few milliseconds.
 
 A piece that cannot be cut, such as one kernel row, may be larger.
 """

@@ -1,7 +1,7 @@
 """Batch SMO as a solver: all examples are points, and each micro-batch ends at the optimum.
 
 See Bordes et al. 2005, section 3.1, with second-order selection and shrinking (smo.py). In a stream, each optimisation
-starts from the present coefficients. A new example starts at zero, so that sum(alpha) stays 0.
+starts from the current coefficients. A new example starts at zero, so that sum(alpha) stays 0.
 """
 
 from __future__ import annotations

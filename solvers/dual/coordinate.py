@@ -2,8 +2,8 @@
 
 In Ertekin et al. 2011, section 4.2, and in Tracking, a step moves only the largest violator. If all points are near
 each other, one move shifts all gradients, and the next move must undo that. Steps that move a pair reach the same
-optimum in a tenth of the steps (Steinwart, Hush and Scovel, JMLR 12, 2011). The pair is the largest gradient that may
-rise and the smallest gradient that may fall.
+optimum in a tenth of the steps (Steinwart, Hush and Scovel, JMLR 12, 2011). The pair consists of the point with the
+largest gradient whose alpha may rise, and the point with the smallest gradient whose alpha may fall.
 
 Maximises W(alpha) = alpha.y - 1/2 alpha.K.alpha with the box as the only constraint. Arrays as in direction.py. A point
 violates if its gradient says that it should move and the box allows the move: g > 0 in up, g < 0 in down.

@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 
 RESETTLE_STEPS = 20  # maximum steps of re-optimising after a point had to be removed
 EACH_STEPS = 5  # further steps per point when many points are removed together
-ROWS_SHARED_MAX = 16384  # up to this many points, columns are finished with shared rows; above, each is shrunk alone
+ROWS_SHARED_MAX = 16384  # up to this many points, all columns share rows in finishing; above, each is shrunk alone
 WIDER_PART = 8  # cache lines have room for 1 / WIDER_PART more slots than are in use
 ONES_BYTES = 2**27  # limit of cached rows with one column, if every non-zero is 1: such rows are fast to compute
 BESIDE_PART = 6  # finishing shortens the cache lines if more than 1 / BESIDE_PART of a line is unused
@@ -61,7 +61,7 @@ class DualExpansion(Expansion):
     widens_lines: ClassVar[bool] = False  # whether cache lines may be shorter than the slots, and grow later
     measures_degradation: ClassVar[bool] = True  # whether the cost of removing points at points_max is known
     parameters: Any  # the subclass's parameters for compiled code; they include `tol`
-    delta_min: float | None = None  # largest violation that learning leaves to finishing; None if it leaves none
+    delta_min: float | None = None  # largest violation that learning leaves to finishing; None: no violation is left
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
@@ -265,7 +265,7 @@ class DualExpansion(Expansion):
         self._settled()
 
     def _settled(self) -> None:
-        """Called when any coefficient may have changed."""
+        """Update what depends on the coefficients, any of which may have changed."""
 
     def fade(self, factor: float) -> None:
         """Reduce the weight of everything learned so far (Solver.fade), without computing any kernel value."""
@@ -321,7 +321,7 @@ class DualExpansion(Expansion):
         )
 
     def cache_figures(self) -> dict[str, int]:
-        """Return the figures of the row cache: rows found, rows computed, bytes reserved."""
+        """Return statistics of the row cache: rows found, rows computed, bytes reserved."""
         counters = self.cache.counters
         return {
             "hits": int(counters[HITS]),

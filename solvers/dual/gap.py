@@ -20,7 +20,7 @@ Differences from the paper:
 - A step moves two points together to their common optimum (coordinate.py). This needs 1/22 of the steps on Adult.
 - Gap and target are recomputed only after a move. An example that stays at its box within tau changes neither.
 - In the first epoch, tau is delta_min, because with many columns an example moves most columns only a little. Further
-  epochs and finishing use tol. The paper's algorithm: delta_min 0.
+  epochs and finishing use tol. The paper's algorithm has delta_min 0.
 """
 
 from __future__ import annotations

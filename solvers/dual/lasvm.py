@@ -7,16 +7,16 @@ Differences from the paper's listing:
 
 - REPROCESS also removes blatant non-support vectors when it finds no violating pair. The paper's REPROCESS ends before
   that step, so on a stream that the machine predicts well, S would grow by every example.
-- Points level with an extreme stay, up to seed_max points. The paper removes them. With that rule, a stream that begins
-  with the same point under both labels would never be learned.
+- Points whose gradient equals an extreme stay, up to seed_max points. The paper removes them. With that rule, a stream
+  that begins with the same point under both labels would never be learned.
 - While all examples belong to one class there is no pair to search, so nothing would ever be removed. In this phase S
   is a uniform sample of at most seed_max examples (reservoir sampling), and the decision is that class.
 - A point without a coefficient stays while there is room for it (idle_max), and REPROCESS is repeated until delta <=
   delta_max. With a large C, one REPROCESS per example leaves the machine far from its optimum. A point that is removed
   at that time is lost for ever. When there is no room, the idle points farthest beyond the extremes are removed.
 - In the first epoch, tau is delta_min. With many columns, an example moves most columns only a little, and a small step
-  costs as much as a useful step. Further epochs and finishing use tol. The paper's algorithm: delta_max None, delta_min
-  0, idle_max 0.
+  costs as much as a useful step. Further epochs and finishing use tol. The paper's algorithm has delta_max None,
+  delta_min 0 and idle_max 0.
 - Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps. It reaches the same optimum in
   half the steps (smo.py).
 """
@@ -97,7 +97,7 @@ REPROCESS_MAX = 1_000  # maximum number of REPROCESS repetitions for one example
 
 @handed
 class LASVMParameters(NamedTuple):
-    """Parameters of LASVM; tau is the paper's, which equals tol except in a first epoch.
+    """Parameters of LASVM. tau is the tau of the paper; it equals tol, except in a first epoch.
 
     delta_max: infinite for one REPROCESS per example. idle_max: total number of points up to which idle points stay.
     full_at: number of points at which a point must be removed before the next example.
@@ -146,7 +146,7 @@ def search(kernel, points, cache, machine, c, i, j):
 
 @in_place
 def partner(kernel, points, cache, machine, c, i, j):
-    """Return the partner of i that promises the largest gain, or j if float32 sees no gain.
+    """Return the partner of i that promises the largest gain, or j if every gain is 0 in float32.
 
     Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active Learning, Neural Computation 20, 2008.
     """
@@ -238,7 +238,7 @@ def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, 
     if is_ahead(ahead, r):
         begin_line(cache, k, ahead.rows[r - ahead.of[BEGIN]], ahead.of[FILLED])
     line = cached_line(kernel, points, cache, k, NONE)
-    cache.recent[line] = 0  # until it is asked for again
+    cache.recent[line] = 0  # until the row is requested again
     row = cache.lines[line, :n]
     for c in range(columns):
         f[c] = expansion_sum(machine, c, row)
@@ -333,10 +333,10 @@ class LASVM(DualExpansion):
     tol: the paper's tau, > 0. delta_max: repeat REPROCESS for each example until delta <= delta_max (section 3.5); None
     for one REPROCESS per example. delta_min: learning leaves violations up to the smaller of delta_min and delta_max to
     further epochs and to finishing (None: DELTA_MIN with several columns, 0 with one). seed_max: number of examples
-    stored while only one class has been seen; also the number of points above which points level with an extreme are
-    removed. second_order: choose the partner in REPROCESS by the promised gain. idle_max: number of points up to which
-    points without a coefficient stay; above it there is still room for idle_max / 8 of them. The paper's LASVM has
-    delta_max None, delta_min 0 and idle_max 0.
+    stored while only one class has been seen; also the number of points above which points whose gradient equals an
+    extreme are removed. second_order: choose the partner in REPROCESS by the promised gain. idle_max: number of points
+    up to which points without a coefficient stay; above it there is still room for idle_max / 8 of them. The paper's
+    LASVM has delta_max None, delta_min 0 and idle_max 0.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 
 IDLE = 3  # place in `counts` of the idle list's length, after the places that all solvers share (counts.py)
 
-MOVED = 1 << 16  # number of entries moved at once; half a megabyte needs no fresh memory each time
+MOVED = 1 << 16  # number of entries moved at once: their temporary copy, half a megabyte, is put into reused memory
 
 HINGE, RAMP, ASIDE = range(3)
 """Stance of an example in a column, which selects its box:
@@ -246,8 +246,8 @@ def set_bias(machine, c):
 def beyond_extremes(machine, s, enough):
     """Return how far idle slot s lies beyond the extremes, in the column where it is nearest to them.
 
-    The distance is positive for a point that is in no violating pair, and 0 for a point level with an extreme. A column
-    with an empty side gives no distance. If no column gives a distance, the function returns -inf.
+    The distance is positive for a point that is in no violating pair, and 0 for a point whose gradient equals an
+    extreme. A column with an empty side gives no distance. If no column gives a distance, the function returns -inf.
 
     If the distance is at most `enough`, the function may return any number from the distance to `enough`. The search
     starts with the column that was nearest last time (for a new point, the column of its class). It ends as soon as the

@@ -24,9 +24,9 @@ LOW, FREE, HIGH = -1, 0, 1
 DEPENDENT = 1e-10  # relative to its terms: a smaller curvature of a point, given the margin set, counts as 0
 MARGIN_MIN = 32
 BLOCK = 1024
-# A coefficient that is off its bound by less than this may be off because of rounding. The first limit is relative to
-# the sum of |alpha|, the second to the length of the terms of w. The first limit applies only if setting these
-# coefficients to their bounds changes no r by more than R_ROUNDING.
+# A coefficient that differs from its bound by less than this may differ only because of rounding. The first limit is
+# relative to the sum of |alpha|, the second to the length of the terms of w. The first limit applies only if setting
+# these coefficients to their bounds changes no r by more than R_ROUNDING.
 ON_BOUND = 1e-10, 1e-13
 R_ROUNDING = 1e-8
 ROUNDING = 1e-15  # precision of a gradient, relative to its terms

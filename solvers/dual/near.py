@@ -104,7 +104,7 @@ def fetch_near(kernel, points, cache, margin, near, begin, end):
 
 @in_place
 def _copy(rows, lines, near, members):
-    """Copy the entries of these cache lines to the rows of `members`. There are at least as many members as lines."""
+    """Copy the entries of these cache lines to the rows of `members`. `members` is at least as long as `lines`."""
     p, k = 0, near.slots.shape[0]
     while p + 4 <= lines.shape[0]:  # four at a time, so that the processor waits for their cache misses together
         r0, r1, r2, r3 = rows[lines[p]], rows[lines[p + 1]], rows[lines[p + 2]], rows[lines[p + 3]]

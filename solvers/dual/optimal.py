@@ -63,7 +63,7 @@ class OptimalExpansion(DualExpansion):
         new = int(self.machine.alpha.shape[0]) - len(old)
         self.margins = old + [empty_margin(self.points.start.size) for _ in range(new)]
         for margin in self.margins[len(old) :]:
-            margin.side[:] = HIGH  # all points are negatives at 0, their upper bound
+            margin.side[:] = HIGH  # every point is negative and at 0, its upper bound
 
     def _resized(self, slots: Array, cap: int) -> Any:
         place = np.full(self.machine.class_of.size, NONE, np.int64)
@@ -283,7 +283,7 @@ class OptimalExpansion(DualExpansion):
                 self.machine.b[c] = bias[c]
 
     def _rest(self, c: int) -> None:
-        """If all points have the same sign, the optimum is 0: remove the rounding errors of the path to it."""
+        """If all points have the same sign, the optimum is 0: remove the rounding errors of the path to 0."""
         n, machine, margin = self.slots, self.machine, self.margins[c]
         rises, falls = machine.upper[c, :n] > 0.0, machine.lower[c, :n] < 0.0
         if rises.any() and falls.any():

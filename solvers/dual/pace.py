@@ -57,7 +57,7 @@ REPROCESS_MAX = 10_000  # maximum number of steps per example
 
 @handed
 class PaceParameters(NamedTuple):
-    """tol of finishing; tau of the paper; loss code; s; ramp_start; m of CLEAN, and the period of CLEAN.
+    """The tol of finishing, the tau of the paper, the code of the loss, s, ramp_start, CLEAN's m, and CLEAN's period.
 
     tau equals tol except in a first epoch. s is the ramp's left end. ramp_start is the number of support vectors of a
     class before the ramp applies. full_at: number of points at which the least useful point is removed.

@@ -77,7 +77,10 @@ class PathState(NamedTuple):
 def new_path(
     lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int
 ) -> PathState:
-    """Return a path from these bounds (n,) to `goals`, on which q changes by dq. cap: room of the margin set."""
+    """Return a path from these bounds (n,) to `goals`, on which q changes by dq.
+
+    cap: the number of members for which the margin set has room.
+    """
     lines = np.zeros((9, lower.size))
     lines[L0], lines[U0] = lower, upper
     lines[LOWER], lines[UPPER] = goals
@@ -212,7 +215,7 @@ def _reach(margin, way, step):
 
 @in_place
 def _advance(margin, way, alpha, g, b, lower, upper, step, done):
-    """Move by `step` along the present rates; with `done`, move to the end of the path."""
+    """Move by `step` along the current rates; with `done`, move to the end of the path."""
     way.size[TAU] += step
     tau = way.size[TAU]
     add(g, step, way.lines[DG])
@@ -334,10 +337,10 @@ def _drive_near(kernel, points, cache, margin, near, way):
 def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, events_max, width, work_max):
     """Follow a path from where it stopped, for about work_max; return its status and the near points.
 
-    b: (1,) view of the bias. On return, the bounds are the bounds at the present place of the path. width: work of a
-    kernel value. Statuses: UNDER_WAY: not finished yet. CROWDED: the margin set needs a larger R. DONE: finished.
-    STUCK: the path cannot go on. STILL: nothing has changed, because neither q nor a bound at which a point lies moves.
-    An example is a new point for which only the opposite bound moves.
+    b: (1,) view of the bias. On return, the bounds are the bounds at the point of the path that was reached. width:
+    work of a kernel value. Statuses: UNDER_WAY: not finished yet. CROWDED: the margin set needs a larger R. DONE:
+    finished. STUCK: the path cannot go on. STILL: nothing has changed, because q does not move, and no bound moves at
+    which there is a point. For example, only the opposite bound of a new point moves.
     """
     n, at, size = g.shape[0], way.at, way.size
     dg, owed = way.lines[DG], way.lines[OWED]

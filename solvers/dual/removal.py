@@ -44,8 +44,8 @@ def remove_beyond(cache, machine, newest, bound, seed_max):
     """Remove idle points farther than `bound` beyond the extremes, except `newest`.
 
     Points exactly at `bound` are removed only if there are more than seed_max points. If one point has both labels and
-    is at the box, all other points are level with it. If they were removed, no later point would find a partner for a
-    pair.
+    both copies are at the box, the gradients of all other points equal an extreme. If these points were removed, no
+    later point would find a partner for a pair.
     """
     p = 0
     while p < machine.counts[IDLE]:

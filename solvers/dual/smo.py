@@ -110,7 +110,7 @@ def advance(
     biased: bool = True,
     value_work: int,
 ) -> tuple[int, int, int]:
-    """Take steps, in turns, until no violation exceeds tol or steps_max is reached. Return (steps, i, j).
+    """Take steps, with rests in between, until no violation exceeds tol or steps_max is reached. Return (steps, i, j).
 
     i, j: the extremes. value_work: work of a kernel value (turns.py).
     """
@@ -212,7 +212,7 @@ def _violation(part: Box, i: int, j: int, biased: bool) -> float:
 def _may_violate(part: Box, g_i: float, g_j: float) -> Array:
     """Return the points that can still be in a violating pair while the extremes are g_i and g_j.
 
-    Without a bias, return the points that can still violate while gradients change by less than the present violation.
+    Without a bias, return the points that can still violate while gradients change by less than the current violation.
     """
     rises_only = (part.up != 0) & (part.down == 0)
     falls_only = (part.down != 0) & (part.up == 0)

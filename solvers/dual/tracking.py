@@ -2,8 +2,8 @@
 
 Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box (0, C w_class) for y = +1, (-C w_class,
 0) for y = -1. There is no bias, so there is no equality constraint, and a step moves one coefficient. Each time step
-makes a fixed number K of updates at points drawn at random. The mean of the K iterates of that time step predicts.
-Arrays: as in machine.py, with b = 0 and delta = 0 and unused extremes, plus
+makes a fixed number K of updates at points drawn at random. Predictions use the mean of the K iterates of that time
+step. Arrays: as in machine.py, with b = 0 and delta = 0 and unused extremes, plus
 
 smooth  (columns, cap) float64  the averaged coefficients; they differ from alpha only in the points just updated.
 
@@ -23,7 +23,7 @@ Differences from the paper's listing:
 - One draw is used for all columns, so that a kernel row is computed once.
 - Each update draws several points and updates the point that gains most. Before the averaged updates, at most BEFORE
   extra updates are made, until none of the points drawn violates much. With a large C, K uniform updates per example
-  leave the machine far from its optimum. The paper's algorithm: draws 1, delta_max None.
+  leave the machine far from its optimum. The paper's algorithm has draws 1 and delta_max None.
 - The batch counterpart makes many more updates at a time than K, and predicts with its last iterate.
 - At points_max the least useful point is removed, and the updates of later time steps compensate for it.
 """

@@ -16,7 +16,7 @@ ROUNDING = 1e-12  # relative to the sum of |alpha|: no point needs to take over 
 
 @in_place
 def move_gradients(kernel, points, cache, machine, slots, by):
-    """Do g += by alpha_s K_s in every column, for the kernel rows K_s of these slots, one slot after the other."""
+    """Do g += by * alpha_s * K_s in every column, for the kernel rows K_s of these slots, one slot after the other."""
     n = points.used[USED]
     for s in slots:
         row = cache.lines[cached_line(kernel, points, cache, s, NONE), :n]

@@ -1,1 +1,1 @@
-"""The solvers as estimators of other libraries."""
+"""The solvers as estimators for scikit-learn and River, and their files."""

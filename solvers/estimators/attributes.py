@@ -22,7 +22,7 @@ class Fitted:
     """Attributes of a fitted estimator. With a scale, points and coef_ refer to the scaled columns.
 
     An attribute that the machine does not have raises an AttributeError with the reason. Examples: points of a solver
-    that stores none, and coef_ with a kernel that is not linear.
+    that stores no points, and coef_ with a kernel that is not linear.
     """
 
     classes_: Array
@@ -46,7 +46,8 @@ class Fitted:
     def support_(self) -> Array:
         """Rows of X (SV,) that are support vectors, the oldest first.
 
-        Rows of later calls are numbered after the rows of earlier calls. A point that was merged from several is -1.
+        Rows of later calls are numbered after the rows of earlier calls. A point that was merged from several points
+        has the number -1.
         """
         slots = self._support()[1]
         keys: Array = self._machine().key[slots]
@@ -92,7 +93,7 @@ class Fitted:
         return (solver.leader.machine if isinstance(solver, Race) else solver).machine
 
     def _support(self) -> tuple[Any, Array]:
-        """Return the view that predicts, and the slots of its support vectors."""
+        """Return the view that predictions use, and the slots of its support vectors."""
         view: Any = self.solver_.view()
         if not hasattr(view, "alpha"):
             raise AttributeError(f"{type(self).__name__} keeps no points, and so has no support vectors")

@@ -73,7 +73,7 @@ class PerceptronClassifier(EpochClassifier):
 
     See Also
     --------
-    AveragedPerceptronClassifier : Its average predicts.
+    AveragedPerceptronClassifier : Predicts with the average.
     RBPClassifier : With a budget.
 
     Examples

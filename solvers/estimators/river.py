@@ -55,8 +55,9 @@ class SVMClassifier(base.Classifier):
     coef0 : float, default 0.0
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None, default 'auto'
-        'auto' brings the features to a common scale, found from the first `warmup` examples. These are learned again
-        when 1, 2, 4, 8, ... of them have been seen. None uses numbers unchanged.
+        'auto' brings the features to a common scale, found from the first `warmup` examples. After 1, 2, 4,
+        8, ... of these examples, the scale is found again and the examples are learned again. None uses numbers
+        unchanged.
     warmup : int, default 1000
         Number of examples from which scales and gamma are found.
     class_weight : dict or None, default None
@@ -223,7 +224,7 @@ class SVMClassifier(base.Classifier):
         Returns
         -------
         dict
-            Decision value of each label; with two labels, half of one value, once with each sign.
+            Decision value of each label; with two labels, plus and minus half of the single decision value.
         """
         if not self._numbers:
             return {}
@@ -272,12 +273,12 @@ class SVMClassifier(base.Classifier):
         """
         scores, classes = self._learner.heard
         self._temperature_due = self._learner.numbered + 1
-        if len(classes) >= FEWEST:  # the decision values are for the present number of labels
+        if len(classes) >= FEWEST:  # the decision values are for the current number of labels
             self._inverse = inverse_temperature(scores, classes)
             self._temperature_due += self._learner.numbered // 10
 
     def _rows(self, indptr: Array, indices: Array, values: Array) -> Rows:
-        """Return a CSR batch in the present scale."""
+        """Return a CSR batch in the current scale."""
         if self._scale.form == DENSE:
             return self._learner.dense_rows(self._scale.matrix(matrix_of((indptr, indices, values), self.features_max)))
         return self._learner.sparse_rows(indptr, indices, values)

@@ -9,10 +9,10 @@ Dense columns, each by itself:
   which carries little information, whatever its standard deviation is.
 - A constant column: its size is the scale, or 1 if its size is 0.
 
-Sparse columns keep their zeros. They become v / the root mean square of the column's non-zero values. Values with a
-heavy tail are bent first (as above, with deviations from 0). So a column of 0 and 1 does not change. A column without a
-non-zero value in the first rows gets the root mean square of all values. Rows that all have the same length were
-normalised before, and do not change.
+Sparse columns keep their zeros. Each value v is divided by the root mean square of the column's non-zero values. Values
+with a heavy tail are bent first (as above, with deviations from 0). So a column of 0 and 1 does not change. A column
+without a non-zero value in the first rows gets the root mean square of all values. Rows that all have the same length
+were normalised before, and do not change.
 
 Scaled values are within -CLIP..CLIP. Multiplying columns by any positive factors does not change the result, except for
 rounding. Sums are exact (fsum) and bending uses only arithmetic, so that every processor finds the same bits.

@@ -180,7 +180,7 @@ class LASVMClassifier(OnlineClassifier):
     ----------
     C : float or 'auto', default 1.0
         Upper bound of a dual coefficient, > 0: the price of an error. 'auto' runs a race between
-        machines with different C and gamma; the most accurate predicts.
+        machines with different C and gamma; predictions use the most accurate machine.
     kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
         Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
         'poly'.
@@ -203,7 +203,7 @@ class LASVMClassifier(OnlineClassifier):
     second_order : bool, default False
         Whether REPROCESS chooses the partner by the promised gain (second-order selection).
     idle_max : int, default 2000
-        Total number of points up to which points without a coefficient stay. 0: none stay, as in the paper.
+        Total number of points up to which points without a coefficient stay. 0: no such point stays, as in the paper.
     seed_max : int, default 1000
         Number of examples stored while only one class has been seen.
     finish : bool, default True
@@ -453,7 +453,7 @@ class LASVMGClassifier(FullSVMClassifier):
 
     See Also
     --------
-    LASVMNCClassifier : The same with the ramp loss.
+    LASVMNCClassifier : The same algorithm with the ramp loss.
     FullSVMClassifier : Keeps all points.
 
     Examples
@@ -549,8 +549,8 @@ class LASVMNCClassifier(LASVMGClassifier):
 
     See Also
     --------
-    LASVMGClassifier : The same with the hinge loss.
-    LASVMIClassifier : Skips such examples when they come.
+    LASVMGClassifier : The same algorithm with the hinge loss.
+    LASVMIClassifier : Skips outliers when they arrive.
 
     Examples
     --------
@@ -662,8 +662,8 @@ class LASVMIClassifier(LASVMNCClassifier):
 class TrackingSVMClassifier(OnlineClassifier):
     """Averaged tracking SVM without a bias: an approximate optimum after every example.
 
-    Usunier, Bordes and Bottou, AISTATS 2010. With `finish` the optimum predicts after `fit`; without it the
-    average predicts. The paper's own settings are draws=1 and delta_max=None.
+    Usunier, Bordes and Bottou, AISTATS 2010. With `finish`, predictions after `fit` use the optimum; otherwise they use
+    the average. The paper's own settings are draws=1 and delta_max=None.
 
     Parameters
     ----------
@@ -690,8 +690,8 @@ class TrackingSVMClassifier(OnlineClassifier):
     draws : int, default 100
         Number of points drawn for an update; the point that gains most is updated. The paper uses 1.
     delta_max : float or None, default 1.0
-        Before the averaged updates, points are updated until no drawn point violates by more. None: no such updates,
-        as in the paper.
+        Before the averaged updates, points are updated until no drawn point violates by more than this. None: no such
+        updates, as in the paper.
     finish : bool, default True
         Whether `fit` ends with an optimisation over all points.
     epochs : int, default 1
@@ -820,15 +820,15 @@ class BSCAClassifier(MergingClassifier):
     reservoir : int, default 1000
         Number of recent examples stored for these steps.
     remembered : int, default 131072
-        Number of examples whose coefficients are still known in a further epoch.
+        Number of examples whose coefficients are still stored in a further epoch.
     maintenance : {'merge', 'project', 'remove'} or None, default None
         How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
         removed. None: 'merge' with rbf, else 'project'.
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000
-        Number of examples in the running average of the coefficients, which predicts. None: the present
-        coefficients predict, as in the paper.
+        Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
+        current coefficients, as in the paper.
     nearest : int or None, default None
         Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
         to 200, else 3.
@@ -921,8 +921,8 @@ class BSGDClassifier(MergingClassifier):
     merging : {'table', 'golden'}, default 'table'
         How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None, default 1000
-        Number of examples in the running average of the coefficients, which predicts. None: the present
-        coefficients predict, as in the paper.
+        Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
+        current coefficients, as in the paper.
     nearest : int or None, default None
         Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
         to 200, else 3.

@@ -135,7 +135,7 @@ class Cache(NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store a function for these types. A failure is harmless, because the function is compiled in any case."""
-        if data.library.has_dynamic_globals:  # it contains an address of this process
+        if data.library.has_dynamic_globals:  # the code contains an address of this process
             return
         try:
             _write(FOLDER / self._file(sig, data.codegen.magic_tuple()), dumps((sig, data._reduce())))  # noqa: SLF001

@@ -16,7 +16,7 @@ from hinged.solvers.jit.forms import Step
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-# `_nrt`, whether references are counted, must be set: a function inherits an option that is not set from its caller.
+# `_nrt` (whether references are counted) must be set, because a function inherits each unset option from its caller.
 OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": True}
 
 

@@ -47,7 +47,7 @@ def compile_beside(
 
 @contextmanager
 def _process(program: Sequence[str], *, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process with exactly the packages of this process, out of reach of Ctrl-C; kill it at the end."""
+    """Start a process that imports the same packages and is not interrupted by Ctrl-C; kill the process at the end."""
     colourless = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}  # nobody sees its messages
     process = subprocess.Popen(  # noqa: S603  ourselves
         [sys.executable, "-P", *program],

@@ -54,9 +54,10 @@ class Library(AsItIs):
 
 
 def place_environment(target: Any, fndesc: Any, env: Any) -> None:
-    """Give compiled code the place of a function's Python objects, which it needs to print and to raise exceptions.
+    """Let compiled code find the Python objects of a function, which are needed to print and to raise exceptions.
 
-    numba does so for code that it emits. For code that only callers emit, the place is emitted separately and shared.
+    Code finds the objects through a global variable. numba emits this variable with the code of a function. For code
+    that only callers emit, the variable is emitted here, separately, and the callers share it.
     """
     codegen = target.codegen()
     library = AsItIs(codegen, f"objects of {fndesc.env_name}")
@@ -73,7 +74,7 @@ class _Key:
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(NativeLowering):
-    """Lowering into a library that is not executed."""
+    """The pass that lowers a function into a library that is not executed."""
 
     _name = "lowering of what compiled code calls"
 
@@ -89,7 +90,7 @@ class _Lowering(NativeLowering):
 
 
 class _Compiler(CompilerBase):
-    """numba's own compiler passes, with another lowering."""
+    """The compiler with numba's own passes, except for a different lowering."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)

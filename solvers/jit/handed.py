@@ -63,7 +63,7 @@ class _Model(DataModel):
 
     def from_argument(self, builder: Any, value: Any) -> Any:  # noqa: ARG002
         for attribute in ATTRIBUTES:
-            set.add(value.attributes, attribute)  # llvmlite's own `add` does not know "readonly"
+            set.add(value.attributes, attribute)  # llvmlite's own `add` does not accept "readonly"
         return value
 
 

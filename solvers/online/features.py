@@ -54,7 +54,7 @@ DRAWS_MAX = 2**26
 
 
 TRANSFORMED = (RBF, LAPLACIAN)
-"""Kernels whose Fourier transform `draw_omega` knows."""
+"""Kernels from whose Fourier transform `draw_omega` can draw."""
 KERNELS_OF_FOGD = tuple(NAME_OF[code] for code in TRANSFORMED)
 
 

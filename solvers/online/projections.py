@@ -47,14 +47,14 @@ from hinged.solvers.online.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
 
-BUDGET_MAX = 2_000  # largest budget: `inverse` then needs 32 MB, and its decomposition some seconds
+BUDGET_MAX = 2_000  # largest budget: `inverse` then needs 32 MB, and its decomposition takes a few seconds
 INVERSE_TOL = 1e-2  # tolerance of `inverse` in `examine`: larger than its rounding errors
 NOVELTY_MIN = 0.01  # below it, rounding errors of float32 kernel values are as large as delta
 
 
 @handed
 class Projection(NamedTuple):
-    """The numbers in which these algorithms differ.
+    """The parameters in which these algorithms differ.
 
     margin: an example with y f(x) <= margin changes its column by eta y. novelty: minimum |delta| / |k(x, .)| of an
     example that becomes a point, as long as there are fewer than `budget` points. plus: learn from small margins too.

@@ -40,12 +40,12 @@ MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetr
 
 @handed
 class UpdateRule(NamedTuple):
-    """The numbers and the removal in which these algorithms differ.
+    """The parameters and the removal rule in which these algorithms differ.
 
     margin: an example with y f(x) <= margin changes its column. eta: the change, to be multiplied by y and the class
     weight. aggressive: the change is the passive-aggressive step instead. keep: 1 - eta lambda, the factor that each
-    example applies to every coefficient. averages: the average over all examples predicts. removal: which point is
-    removed.
+    example applies to every coefficient. averages: predictions use the average over all examples. removal: the rule
+    that selects the point to remove.
     """
 
     margin: float = 0.0
@@ -104,7 +104,7 @@ def forget(machine, tally, s, n, row, self_value):
 
 @compiled
 def weakest(points, machine, newest, removal, row):
-    """Return the point, not the newest, with the smallest loss summed over the columns; of equal points the oldest.
+    """Return the point with the smallest loss, summed over the columns, except the newest; of equal points the oldest.
 
     The loss depends on `removal`. SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same after projection on the
     newest point, whose kernel row is `row`. FORGETTING: no loss; the oldest point is returned.

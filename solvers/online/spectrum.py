@@ -28,7 +28,7 @@ from hinged.solvers.jit.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 EPSILON = 2.0**-52
-NOTHING = 1e-140  # relative to the largest entry: a smaller number becomes 0, because its square has no digits
+NOTHING = 1e-140  # relative to the largest entry: a smaller number becomes 0, because its square is not precise
 TRIES_MAX = 64  # maximum number of QL steps per eigenvalue; one or two are enough
 STRIP = 64  # number of eigenvectors rotated together, which stay in the second-level cache
 

@@ -69,7 +69,7 @@ RADIAL = (
 """The first arms for a kernel of a distance. The very first arm leads until answers have been counted."""
 
 OTHER = (Setting(1.0), Setting(0.01), Setting(0.1), Setting(10.0), Setting(3.0, half_life=1000))
-"""The first arms for any other kernel: for such a kernel the norms depend on gamma."""
+"""The first arms for any other kernel. Its norms depend on gamma, so all first arms have the same gamma."""
 
 
 def first_settings(kernel: Kernel) -> tuple[Setting, ...]:

@@ -1,12 +1,13 @@
-"""A race of solvers inside one model. The race finds C, gamma and the half-life while the model serves.
+"""A race of solvers inside one model. The race finds C, gamma and the half-life while the model is in use.
 
-Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm predicts before it sees the label.
-The race counts each arm's correct answers, weighted by example; old answers fade. By this count one arm leads, and its
-answers are the model's answers. The race removes an arm that is surely behind the leader. The allowed number of arms
-falls with time, so that a long stream costs only as much as a few solvers.
+Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm predicts every example before it
+learns the label. The race counts each arm's correct answers, weighted by example; old answers fade. By this count one
+arm leads, and its answers are the model's answers. The race removes an arm that is surely behind the leader. The
+allowed number of arms falls with time, so that a long stream costs only as much as a few solvers.
 
-The best arm that fades always stays. While it leads, the best arm that does not fade stays too. When the data begin to
-drift, or stop drifting, the other arm takes the lead. Nobody can know in advance when that will happen.
+The best arm that fades always stays. While an arm that fades leads, the best arm that does not fade stays too. When the
+data begin to drift, or stop drifting, the other kind of arm takes the lead, and nobody can know in advance when that
+will happen.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Race(Solver):
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Learn a batch in every arm (Solver.learn).
 
-        Return for each example the decision values of the arm that led then.
+        Return for each example the decision values of the arm that led at that time.
         """
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
@@ -271,7 +272,7 @@ class Race(Solver):
         return next((row for row in found if row is not None), None)
 
     def weight_of(self, key: int) -> float:
-        """Return the example's own weight, without its class weight; 1 if no arm without fading knows it."""
+        """Return the example's own weight, without its class weight; 1 if no arm without fading stores it."""
         return next((weight for machine in self.machines if (weight := machine.weight_of(key)) != 1.0), 1.0)
 
     def indices(self, keys: Array) -> Array:

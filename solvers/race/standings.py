@@ -123,7 +123,9 @@ def kept(standings: Standings, arms: Array) -> Standings:
 
 
 def joined_by(standings: Standings, newcomers: int) -> Standings:
-    """Return the standings with new arms. Each starts a little behind the leader's record and then has its own.
+    """Return the standings with new arms.
+
+    Each new arm starts a little behind the leader's record, and its own predictions count from then on.
 
     A new arm starts behind by at most the answers that the leader and every other arm both got right. So no arm is ever
     ahead of another by more than its own count of correct answers.

@@ -12,10 +12,10 @@ Networks, ICML 2017, section 4.2. Over the newest FITTED examples, in units of s
     a          minimises   -sum_i sum_c t_ic log p_ic + RIDGE s^2 a^2 / 2
     a_c, b_c   minimise    -sum_i sum_c t_ic log p_ic + sum_c (s^2 (a_c - a)^2 + b_c^2) / 2
 
-where t_i is the class of example i, smoothed by 1 part in n + 1 over all classes. Whenever the fits are due, they make
-one step: a Newton step for a, and for the pairs (a_c, b_c) the Newton step of a quadratic that is an upper bound of the
-loss. For any u (K,) the curvature is sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d (u_c -
-u_d)^2. The curvature is at most 2 sum_c p_c (1 - p_c) u_c^2. So the classes separate, with 2 x 2 matrices.
+where t_i is the class of example i, smoothed by 1 part in n + 1 over all classes. Whenever the fits are due, each fit
+takes one step: a Newton step for a, and for the pairs (a_c, b_c) the Newton step of a quadratic that is an upper bound
+of the loss. For any u (K,) the curvature is sum_c p_c u_c^2 - (sum_c p_c u_c)^2, which is the sum over pairs of p_c p_d
+(u_c - u_d)^2. The curvature is at most 2 sum_c p_c (1 - p_c) u_c^2. So the classes separate, with 2 x 2 matrices.
 
 The fits are due whenever BLOCK examples are new, or a tenth of the examples since there are three columns. Before each
 fit, all three calibrations are judged on the new examples, on which none of them was fitted. Their losses fade by
@@ -232,7 +232,7 @@ class Calibrations:
             contest.answers[0] = lost.argmin()
 
     def _fit(self, contest: Contest) -> None:
-        """Do a step of the temperature and of the vector, and copy the present sigmoids."""
+        """Take one step for the temperature and for the vector, and copy the current sigmoids."""
         scores, classes = self.sigmoid.newest(min(self.seen, FITTED))
         fits = contest.fits
         before = -float(fits[TEMPERATURE, 0, 0])
@@ -244,7 +244,7 @@ class Calibrations:
         fits[VECTOR, :, 0], fits[VECTOR, :, 1] = -slopes, -biases
 
     def calibration(self) -> Calibration:
-        """Return the present fit of the calibration that answers. Before the first example it is empty."""
+        """Return the current fit of the calibration that answers. Before the first example it is empty."""
         softmax = self._softmax()
         if softmax is None or not self.seen:
             return self.sigmoid.calibration()
@@ -309,7 +309,8 @@ def _begun(columns: int, seen: int) -> Contest:
         losses=np.zeros((len(NAMES), 2)),
         gaps=np.zeros((len(NAMES), columns, BINS)),
         weight=np.zeros(1),
-        # Sigmoids that were fitted with two classes are good at once. Without them, the temperature becomes good first.
+        # Sigmoids that were fitted with two classes give good probabilities at once. Without such sigmoids, the
+        # temperature is the first calibration that gives good probabilities.
         answers=np.full(1, SIGMOIDS if seen else TEMPERATURE, np.int64),
         since=count,
         judged=count.copy(),

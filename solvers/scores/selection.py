@@ -78,8 +78,8 @@ def margins(scores: Array, classes: Array) -> Array:
 def is_wanted(scores: Array, delta: Array) -> Array:
     """Return (m,) whether |f(x)| < 1 + delta / 2: then the example may become a support vector, whatever its label is.
 
-    See section 3.5, eq. 11, with the worse label. delta (K,) comes from the view: the bias is known to within delta /
-    2. With several columns, the deltas of the best and of the second best column count half each, as in |f(x)|.
+    See section 3.5, eq. 11, with the worse label. delta (K,) is the delta of the view: the bias is accurate to within
+    delta / 2. With several columns, the deltas of the best and of the second best column count half each, as in |f(x)|.
     """
     if scores.shape[1] == 0:
         return np.ones(scores.shape[0], bool)

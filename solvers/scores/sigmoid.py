@@ -80,7 +80,7 @@ def class_probabilities(fit, f, out):
     """
     columns = f.shape[0]
     if columns == 1:
-        second = min(fit.shape[0], 2) - 1  # the second class's present column
+        second = min(fit.shape[0], 2) - 1  # the second class's current column
         out[1], out[0] = positive_part(fit[second, 0], fit[second, 1], f[0])
         return
     total = 0.0
@@ -219,7 +219,7 @@ def softmax_of(fit, columns, out):
 
 
 class Calibration:
-    """A fit at one moment, which never changes."""
+    """A fit of A and B, which never changes after it is made."""
 
     def __init__(self, fit: Array, *, softmax: bool = False) -> None:
         """fit (K, 2): A and B of each column; K = 0 before the first example.
@@ -316,11 +316,11 @@ class Sigmoid:
 
     @property
     def fit(self) -> Array:
-        """The present A and B of each column (K, 2)."""
+        """The current A and B of each column (K, 2)."""
         return self._arrays.fit
 
     def calibration(self) -> Calibration:
-        """Return the present fit. Before the first example it is empty."""
+        """Return the current fit. Before the first example it is empty."""
         return Calibration(self._arrays.fit.copy() if self.seen else np.zeros((0, 2)))
 
     def state(self) -> State:

@@ -44,7 +44,7 @@ HERE_TOO = [name for name, (features, _, _) in PROCESSORS.items() if all(HOST.ge
 
 
 def computing(processor):
-    """Return the process that computes the digests as on another processor."""
+    """Start and return a process that computes the digests as if on another processor."""
     _, features, libraries = PROCESSORS[processor]
     target = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features, **libraries}
     env = {**os.environ, "PYTHONPATH": str(ROOT), **target}

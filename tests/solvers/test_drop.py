@@ -350,7 +350,7 @@ def test_a_merged_point_goes_with_its_younger_part_and_only_then():
     merged = solver.keys()[solver.machine.key[solver.machine.class_of != NONE] < NONE]
     assert merged.size > 5
     before = solver.state()
-    solver.drop(np.setdiff1d(np.arange(300), solver.keys()))  # older parts among them
+    solver.drop(np.setdiff1d(np.arange(300), solver.keys()))  # among them the older examples of merged points
     after = solver.state()
     assert not np.array_equal(before.pop("memory_key"), after.pop("memory_key"))
     assert not np.array_equal(before.pop("memory_alpha"), after.pop("memory_alpha"))

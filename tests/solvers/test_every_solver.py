@@ -178,7 +178,10 @@ def test_one_class_alone_is_predicted(name, first):
 )
 @pytest.mark.long
 def test_late_positives_are_learned(name, parameters):
-    """Learn 1,500 negatives, then 1 % positives: they must not count as outliers, nor keep all negatives as points."""
+    """Learn 1,500 negatives, then 1 % positives.
+
+    The positives must not count as outliers, and the solver must not keep all negatives as points.
+    """
     random = np.random.default_rng(3)
     y = np.where(random.random(4000) < 0.01, 1, 0)
     y[:1500] = 0

@@ -1,4 +1,4 @@
-"""Fading: the optimum is the optimum of weighted examples, and a solver adapts to a change."""
+"""Fading: a solver reaches the optimum of weighted examples, and adapts to a change of the stream."""
 
 import numpy as np
 import pytest

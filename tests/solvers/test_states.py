@@ -1,4 +1,7 @@
-"""From any state in a random history of learning, dropping and finishing, a solver continues to the bit."""
+"""A solver that is loaded from any state of a random history continues with the same bits.
+
+The history contains learning, dropping and finishing.
+"""
 
 import numpy as np
 import pytest

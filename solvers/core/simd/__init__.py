@@ -1,4 +1,4 @@
-"""Loops written in LLVM's instructions: a solver spends nearly all its time in them, and numba's loops are too slow.
+"""Loops written in LLVM IR, because solvers spend nearly all their time in them and numba's loops are too slow.
 
 vectors.py    the parts the loops share: a number or a vector of numbers (`Value`), `loop`, `elementwise`
 lanes.py      sums in a documented order

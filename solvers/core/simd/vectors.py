@@ -20,7 +20,10 @@ _CHOSEN = cast("Any", config).CPU_FEATURES
 _FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
 
 WIDE = "+avx512f" in _FEATURES
-"""Whether the processor has 32 registers of 512 bits. If not, it has sixteen of 256 bits, or pairs of 128."""
+"""Whether the processor has 32 registers of 512 bits.
+
+Otherwise it has sixteen registers of 256 bits, or pairs of registers of 128 bits.
+"""
 
 VECTOR_BYTES_MOST = 64
 VECTOR_BYTES = VECTOR_BYTES_MOST if WIDE else 32

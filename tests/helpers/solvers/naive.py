@@ -21,7 +21,7 @@ class NaiveTracking:
     """One column of averaged tracking as in the paper's listing; no K_ii is 0.
 
     slots: the example in each slot, None if it was removed. draw: (slots in use) -> a slot. alpha, average:
-    dictionaries from examples. draws, delta_max, before: extensions of the paper (tracking.py).
+    dictionaries from examples. draws, delta_max, before: extensions that the paper does not have (tracking.py).
     """
 
     def __init__(self, K, y, C, updates, algorithm, draw, draws=1, delta_max=None, before=1000):

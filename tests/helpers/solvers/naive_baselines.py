@@ -2,7 +2,7 @@
 
 Each loop takes K (n, n), Y (n, columns) of +-1 and w (n,), the class weight of each example. After each example t it
 yields three things: the values f(x_t) just before the example (columns,), the values at all n examples after it (n,
-columns), and the examples that are points. Coefficients are a dictionary from example to (columns,).
+columns), and the examples that are points. A dictionary maps each example to its coefficients (columns,).
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Merging: which points are merged, into which point, and how the average that predicts changes."""
+"""Merging: which points are merged, into which point, and how a merge changes the averaged coefficients."""
 
 import itertools
 import math

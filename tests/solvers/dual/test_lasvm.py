@@ -369,9 +369,9 @@ def test_a_view_stays_true_while_learning_goes_on(moons):
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_two_labels_of_the_first_point_do_not_prevent_learning(C, kernel):
-    """With two labels of one point, both coefficients move to the box and cancel.
+    """If one point has both labels, both coefficients move to the box and cancel.
 
-    Every later example is level with them.
+    The gradient of every later example then equals an extreme.
     """
     random = np.random.default_rng(3)
     classes = random.integers(0, 2, 400)

@@ -1,4 +1,4 @@
-"""Machines with many columns: the lists and memories that save work do not change results."""
+"""Machines with many columns: the lists and caches that avoid repeated work do not change results."""
 
 from copy import deepcopy
 from functools import partial
@@ -88,7 +88,10 @@ def test_a_list_that_is_too_short_is_given_up_and_made_again_where_it_has_room()
 
 
 def test_classes_that_come_one_by_one_have_the_columns_of_classes_that_come_together():
-    """The third class splits the only column. The arrays may have room for a later row or not: a copy has none."""
+    """When a third class is announced, one column becomes three.
+
+    The arrays may have room for the new rows; a copy's arrays have no room.
+    """
     X, classes = heaps()
     first = classes < 2
     stream = stream_of("lasvm", X[first], classes[first], announced=2).learn()

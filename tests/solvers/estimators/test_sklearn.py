@@ -90,7 +90,7 @@ def unpickled(model):
 
 
 def one_pass(Estimator, **parameters):
-    """Let the estimator learn each example once, in order, and do nothing else."""
+    """Let the estimator learn each example once, in the given order, without further epochs or finishing."""
     finish = {"finish": False} if "finish" in Estimator().get_params() else {}
     return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
 

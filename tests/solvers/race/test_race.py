@@ -410,7 +410,7 @@ def test_a_state_that_no_race_can_reach_is_refused_and_changes_nothing():
 
 
 SMALL = {"LOOK": 6, "MOST": ((12, 4), (24, 3), (48, 2)), "PATIENCE": 60, "PATIENCE_MAX": 240}
-"""A small race: arms are removed and join within some dozens of examples."""
+"""A small race, in which arms are removed and join within a few dozen examples."""
 
 
 @pytest.fixture

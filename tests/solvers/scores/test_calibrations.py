@@ -124,7 +124,7 @@ def test_with_scores_of_0_no_step_is_made():
 
 
 def plain(f, classes):
-    """Return the probabilities of a stream and the figures at its end, computed example by example."""
+    """Return the probabilities along a stream and the metrics at its end, computed example by example."""
     k, sigmoid = f.shape[1], Sigmoid()
     sigmoid.widen(k)
     fits = [sigmoid.calibration(), (np.zeros(k), np.zeros(k)), (np.zeros(k), np.zeros(k))]

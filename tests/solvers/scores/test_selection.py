@@ -210,7 +210,7 @@ def test_random_selection_makes_every_order_equally_likely(seeds):
             pass
         order = tuple(k for k, _ in solver.order)
         counts[order] = counts.get(order, 0) + 1
-    # One seed of each class leaves the orders that begin with both classes: 4 * 2 * 2 of 24.
+    # With one seed per class, an order begins with an example of each class: 4 * 2 * 2 of 24 orders.
     orders = 16 if seeds else 24
     assert len(counts) == orders
     assert max(abs(n - 4800 / orders) for n in counts.values()) < 5 * np.sqrt(4800 / orders)
