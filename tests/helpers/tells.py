@@ -11,12 +11,14 @@ import ast
 import io
 import random
 import re
-import subprocess
 import sys
 import tokenize
 
 from tests.helpers.server import ROOT
 
+FOLDERS = ("benchmarks", "docker", "docs", "hinged", "service", "solvers", "tests")
+PLACES = (*FOLDERS, *(path.name for path in (*ROOT.glob("*.md"), *ROOT.glob("*.py"))))
+"""Folders and files of the repository in which there is prose."""
 CODE = re.compile(r"[{}=<>\\]")
 """Signs that a text is code, which nobody reads as a sentence."""
 WORDS_MAX = 35
@@ -107,17 +109,14 @@ def _of_javascript(text):
             yield number, "".join(said)
 
 
-def files(places=(".",)):
-    """Yield the files of the repository that contain prose."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", *places], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    for name in listed.stdout.split():
-        path = ROOT / name
-        known = path.suffix in (".md", ".py", ".js") and "vendor" not in path.parts and not path.is_symlink()
-        # A decision that was replaced keeps its text.
-        if known and path.is_file() and "\nStatus: replaced" not in path.read_text():
-            yield path
+def files(places=PLACES):
+    """Yield the files below these places that contain prose."""
+    for place in map(ROOT.joinpath, places):
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            known = path.suffix in (".md", ".py", ".js") and "vendor" not in path.parts and not path.is_symlink()
+            # A decision that was replaced keeps its text.
+            if known and path.is_file() and "\nStatus: replaced" not in path.read_text():
+                yield path
 
 
 def tells(path):
@@ -145,7 +144,7 @@ if __name__ == "__main__":
         for path, line, sentence in sample(*map(int, sys.argv[2:4])):
             print(f"{path.relative_to(ROOT)}:{line}: {sentence}")
         sys.exit()
-    found = [(path, *tell) for path in files(sys.argv[1:] or ["."]) for tell in tells(path)]
+    found = [(path, *tell) for path in files(sys.argv[1:] or PLACES) for tell in tells(path)]
     for path, line, told, words in found:
         print(f"{path.relative_to(ROOT)}:{line}: {told}: {words[:120]}")
     sys.exit(bool(found))
