@@ -23,53 +23,12 @@ class PerceptronClassifier(EpochClassifier):
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    precision : {'float32', 'float64'}, default 'float32'
+    precision : {'float32', 'float64'}
         Precision of points and kernel values.
-    points_max : int, default 100000
+    points_max : int
         Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
+    when_full : {'refuse', 'remove'}
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -98,56 +57,6 @@ class AveragedPerceptronClassifier(PerceptronClassifier):
 
     Freund and Schapire, Machine Learning 37, 1999.
 
-    Parameters
-    ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
-
     See Also
     --------
     PerceptronClassifier : Without averaging.
@@ -173,57 +82,10 @@ class OGDClassifier(PerceptronClassifier):
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    eta : float, default 0.2
+    eta : float
         Learning rate, > 0.
-    lam : float, default 0.0
+    lam : float
         Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -254,53 +116,10 @@ class BudgetPerceptronClassifier(BudgetClassifier):
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    beta : float, default 0.0
+    beta : float
         Learn an example if y f(x) is at most this margin, >= 0; with 0, learn only misclassified examples.
-    budget : int, default 500
+    budget : int
         Maximum number of points; the least useful points are removed.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -328,51 +147,8 @@ class RBPClassifier(BudgetClassifier):
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    budget : int, default 500
+    budget : int
         Maximum number of points; then each new point replaces a random point.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -398,51 +174,8 @@ class ForgetronClassifier(BudgetClassifier):
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    budget : int, default 500
+    budget : int
         Maximum number of points; then each new point replaces the oldest point.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -469,54 +202,11 @@ class ProjectronClassifier(BudgetClassifier):
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    novelty : float, default 0.1
+    novelty : float
         An example becomes a point if more than this part of its length in feature space lies outside the span of the
         points; from 0.01, below 1 (the paper's eta).
-    budget : int, default 500
+    budget : int
         Maximum number of points, at most 2,000; later mistakes are projected onto their span.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -541,57 +231,6 @@ class ProjectronPlusPlusClassifier(ProjectronClassifier):
     """Projectron++, which also learns from examples within the margin.
 
     Orabona, Keshet and Caputo, JMLR 10, 2009.
-
-    Parameters
-    ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    novelty : float, default 0.1
-        An example becomes a point if more than this part of its length in feature space lies outside the span of the
-        points; from 0.01, below 1 (the paper's eta).
-    budget : int, default 500
-        Maximum number of points, at most 2,000; later mistakes are projected onto their span.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -618,52 +257,10 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
+    C : float
         Upper bound of a step, > 0: the price of an error.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    budget : int, default 500
+    budget : int
         Maximum number of points; the least useful points are removed.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -690,56 +287,14 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
+    C : float
         Upper bound of a coefficient, > 0 (the paper's gamma * eta).
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    eta : float, default 0.2
+    eta : float
         Learning rate, > 0.
-    lam : float, default 0.0
+    lam : float
         Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
-    budget : int, default 500
+    budget : int
         Maximum number of points; then each new point replaces a random point.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -769,35 +324,18 @@ class FOGDClassifier(EpochClassifier):
 
     Parameters
     ----------
-    kernel : {'rbf', 'laplacian'}, default 'rbf'
+    kernel : {'rbf', 'laplacian'}
         Kernel: exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1).
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
+    degree : int
         Not used.
-    coef0 : float, default 0.0
+    coef0 : float
         Not used.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    frequencies : int, default 1000
+    frequencies : int
         Number of random frequencies; each gives two features.
-    eta : float, default 0.2
+    eta : float
         Learning rate, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
+    precision : {'float32', 'float64'}
         Precision of the features.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
 
     Attributes
     ----------
@@ -841,55 +379,12 @@ class NOGDClassifier(BudgetClassifier):
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
-        only.
-    eta : float, default 0.2
+    eta : float
         Learning rate, > 0.
-    rank : int or None, default None
+    rank : int or None
         Number of features. None: a fifth of the budget.
-    budget : int, default 500
+    budget : int
         Maximum number of points, at most 2,000; later examples are learned in their span.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------

@@ -27,6 +27,7 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
+from hinged.solvers.estimators.docstrings import inherit
 from hinged.solvers.estimators.files import pack
 from hinged.solvers.estimators.parameters import RULES, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
@@ -65,17 +66,43 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, scale, class_weight, random_state, warm_start
-        As in LASVMClassifier.
+    kernel : {'linear', 'poly', 'rbf', 'laplacian'}
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
+        'poly'.
+    gamma : float, 'scale' or 'auto'
+        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
+        scale='auto' both are 1 / total variance of the scaled X.
+    degree : int
+        Degree of the polynomial kernel, from 1 to 16.
+    coef0 : float
+        Constant of the polynomial kernel, >= 0.
+    scale : 'auto' or None
+        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
+    class_weight : dict, 'balanced' or None
+        Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
+        only.
+    random_state : int, RandomState or None
+        Seed of the shuffling and of the solver's random draws.
+    warm_start : bool
+        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
+        examples.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, in the order of the columns of decision values.
+        Labels, in the order of the columns of decision values.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns of X, if all are strings.
+    solver_
+    n_iter_
+    support_
+    support_vectors_
+    n_support_
+    dual_coef_
+    intercept_
+    coef_
     """
 
     solver: ClassVar[str]
@@ -84,8 +111,9 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     """Rules of parameters that the solver does not declare, or for which the estimator's rule differs."""
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Derive the rules of the parameters from the solver."""
+        """Derive the rules of the parameters from the solver, and complete the docstring."""
         super().__init_subclass__(**more)
+        inherit(cls)
         if hasattr(cls, "solver"):
             cls.rules = {**RULES, **rules_of(SOLVERS[cls.solver].make), **cls.own_rules}
 
@@ -440,9 +468,20 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return probabilities(scores, inverse_temperature(*self._learner.heard))
 
 
+inherit(SolverClassifier)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundedClassifier(SolverClassifier):
-    """The base of estimators whose coefficients have a bound, C."""
+    """The base of estimators whose coefficients have a bound, C.
+
+    Parameters
+    ----------
+    C : float
+        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
+    class_weight : dict, 'balanced' or None
+        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
+    """
 
     C: float = 1.0
 

@@ -32,7 +32,21 @@ from hinged.solvers.estimators.parameters import RULES
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DualClassifier(BoundedClassifier):
-    """The base of solvers that store gradients, learn a whole data set at once, and optimise."""
+    """The base of solvers that store gradients, learn a whole data set at once, and optimise.
+
+    Parameters
+    ----------
+    tol : float
+        Largest violation of the optimality conditions that may remain, > 0.
+    precision : {'float32', 'float64'}
+        Precision of points and kernel values.
+    points_max : int
+        Maximum number of points.
+    when_full : {'refuse', 'remove'}
+        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
+    cache_size : float
+        Memory of cached kernel rows, in MiB.
+    """
 
     tol: float = 1e-3
     precision: str = "float32"
@@ -49,57 +63,6 @@ class SMOClassifier(DualClassifier):
 
     Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.1, with second-order selection (Fan, Chen and Lin, JMLR
     6, 2005) and shrinking. `partial_fit` solves the problem of all examples so far again.
-
-    Parameters
-    ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    tol : float, default 0.001
-        Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
-        Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -128,7 +91,15 @@ class SMOClassifier(DualClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EpochClassifier(SolverClassifier):
-    """The base of solvers that learn one example at a time."""
+    """The base of solvers that learn one example at a time.
+
+    Parameters
+    ----------
+    epochs : int
+        Number of passes of `fit` over the data.
+    shuffle : bool
+        Whether `fit` shuffles the data before each pass.
+    """
 
     epochs: int = 1
     shuffle: bool = True
@@ -161,7 +132,13 @@ class EpochClassifier(SolverClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineClassifier(EpochClassifier, DualClassifier):
-    """The base of online solvers that store gradients."""
+    """The base of online solvers that store gradients.
+
+    Parameters
+    ----------
+    finish : bool
+        Whether `fit` ends with an optimisation over all points.
+    """
 
     finish: bool = True
 
@@ -178,55 +155,20 @@ class LASVMClassifier(OnlineClassifier):
 
     Parameters
     ----------
-    C : float or 'auto', default 1.0
+    C : float or 'auto'
         Upper bound of a dual coefficient, > 0: the price of an error. 'auto' runs a race between
         machines with different C and gamma; predictions use the most accurate machine.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    delta_min : float or None, default None
+    delta_min : float or None
         Largest violation that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more
         classes, else 0, which is the paper's value.
-    delta_max : float or None, default 2.0
+    delta_max : float or None
         Repeat REPROCESS for each example until no pair violates by more than this. None: once, as in the paper.
-    second_order : bool, default False
+    second_order : bool
         Whether REPROCESS chooses the partner by the promised gain (second-order selection).
-    idle_max : int, default 2000
+    idle_max : int
         Total number of points up to which points without a coefficient stay. 0: no such point stays, as in the paper.
-    seed_max : int, default 1000
+    seed_max : int
         Number of examples stored while only one class has been seen.
-    finish : bool, default True
-        Whether `fit` ends with an optimisation over all points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    tol : float, default 0.001
-        Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
-        Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
 
     Attributes
     ----------
@@ -303,63 +245,9 @@ class FullSVMClassifier(OnlineClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    delta_min : float or None, default None
+    delta_min : float or None
         Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
         three or more classes, else 0, which is the paper's value.
-    finish : bool, default True
-        Whether `fit` ends with an optimisation over all points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    tol : float, default 0.001
-        Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
-        Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -389,67 +277,10 @@ class LASVMGClassifier(FullSVMClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    idle_max : int or None, default 1000
+    idle_max : int or None
         Number of points without a coefficient that CLEAN keeps (the paper's m). None: all.
-    clean_every : int, default 1000
+    clean_every : int
         Number of examples from one CLEAN to the next.
-    delta_min : float or None, default None
-        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
-        three or more classes, else 0, which is the paper's value.
-    finish : bool, default True
-        Whether `fit` ends with an optimisation over all points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    tol : float, default 0.001
-        Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
-        Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -481,71 +312,10 @@ class LASVMNCClassifier(LASVMGClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    ramp_s : float, default -1.0
+    ramp_s : float
         Margin y f(x) below which an example is an outlier, < 1 (section 5: s).
-    ramp_start : int, default 100
+    ramp_start : int
         Number of support vectors that a class must have before the ramp applies to it.
-    idle_max : int or None, default 1000
-        Number of points without a coefficient that CLEAN keeps (the paper's m). None: all.
-    clean_every : int, default 1000
-        Number of examples from one CLEAN to the next.
-    delta_min : float or None, default None
-        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
-        three or more classes, else 0, which is the paper's value.
-    finish : bool, default True
-        Whether `fit` ends with an optimisation over all points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    tol : float, default 0.001
-        Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
-        Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -573,74 +343,6 @@ class LASVMIClassifier(LASVMNCClassifier):
 
     Ertekin, Bottou and Giles, TPAMI 33, 2011, section 6.
 
-    Parameters
-    ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    ramp_s : float, default -1.0
-        Margin y f(x) below which an example is an outlier, < 1 (section 5: s).
-    ramp_start : int, default 100
-        Number of support vectors that a class must have before the ramp applies to it.
-    idle_max : int or None, default 1000
-        Number of points without a coefficient that CLEAN keeps (the paper's m). None: all.
-    clean_every : int, default 1000
-        Number of examples from one CLEAN to the next.
-    delta_min : float or None, default None
-        Largest violation of a point that the first epoch leaves to later epochs and to finishing. None: 0.25 with
-        three or more classes, else 0, which is the paper's value.
-    finish : bool, default True
-        Whether `fit` ends with an optimisation over all points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    tol : float, default 0.001
-        Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
-        Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
-
     See Also
     --------
     LASVMNCClassifier : With the ramp loss instead of the filter.
@@ -667,69 +369,15 @@ class TrackingSVMClassifier(OnlineClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    algorithm : {1, 2, 'cached', 'batch'}, default 2
+    algorithm : {1, 2, 'cached', 'batch'}
         Algorithm 1 or 2 of the paper, its cached variant (section 5.2), or its batch counterpart (section 6).
-    K : int, default 10
+    K : int
         Updates per example; with algorithm='batch', maximum number of rounds per batch.
-    draws : int, default 100
+    draws : int
         Number of points drawn for an update; the point that gains most is updated. The paper uses 1.
-    delta_max : float or None, default 1.0
+    delta_max : float or None
         Before the averaged updates, points are updated until no drawn point violates by more than this. None: no such
         updates, as in the paper.
-    finish : bool, default True
-        Whether `fit` ends with an optimisation over all points.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    tol : float, default 0.001
-        Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    points_max : int, default 100000
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
-        Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -768,7 +416,13 @@ class TrackingSVMClassifier(OnlineClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetClassifier(EpochClassifier):
-    """The base of solvers with at most `budget` points and no bias."""
+    """The base of solvers with at most `budget` points and no bias.
+
+    Parameters
+    ----------
+    precision : {'float32', 'float64'}
+        Precision of points and kernel values.
+    """
 
     budget: int = 500
     precision: str = "float32"
@@ -776,7 +430,24 @@ class BudgetClassifier(EpochClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MergingClassifier(BudgetClassifier, BoundedClassifier):
-    """The base of solvers that merge points."""
+    """The base of solvers that merge points.
+
+    Parameters
+    ----------
+    budget : int
+        Maximum number of points; the least useful points are merged or removed.
+    maintenance : {'merge', 'project', 'remove'} or None
+        How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
+        removed. None: 'merge' with rbf, else 'project'.
+    merging : {'table', 'golden'}
+        How the place of a merged point is found: by a table, or by golden section search.
+    averaging : int or None
+        Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
+        current coefficients, as in the paper.
+    nearest : int or None
+        Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
+        to 200, else 3.
+    """
 
     maintenance: str | None = None
     merging: str = "table"
@@ -793,75 +464,18 @@ class BSCAClassifier(MergingClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    step_max : float or None, default 2.0
+    step_max : float or None
         Initial bound of a step, in units of 1 / k(x, x). None: no bound, as in the paper.
-    step_decay : float, default 1000.0
+    step_decay : float
         Number of examples after which that bound has shrunk to 1 / sqrt(2).
-    step_least : float, default 0.25
+    step_least : float
         Lower limit of that bound.
-    extra_steps : int, default 0
+    extra_steps : int
         Number of further steps after each example, on recent examples.
-    reservoir : int, default 1000
+    reservoir : int
         Number of recent examples stored for these steps.
-    remembered : int, default 131072
+    remembered : int
         Number of examples whose coefficients are still stored in a further epoch.
-    maintenance : {'merge', 'project', 'remove'} or None, default None
-        How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
-        removed. None: 'merge' with rbf, else 'project'.
-    merging : {'table', 'golden'}, default 'table'
-        How the place of a merged point is found: by a table, or by golden section search.
-    averaging : int or None, default 1000
-        Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
-        current coefficients, as in the paper.
-    nearest : int or None, default None
-        Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
-        to 200, else 3.
-    budget : int, default 500
-        Maximum number of points; the least useful points are merged or removed.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -895,67 +509,12 @@ class BSGDClassifier(MergingClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
+    C : float
         Price of an error, > 0, through lambda = 1 / (C n); without effect if regularization is given.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    regularization : float or None, default None
+    regularization : float or None
         lambda of the objective, > 0. None: 1 / (C n).
-    examples : int or None, default None
+    examples : int or None
         n in lambda = 1 / (C n). None: the number of examples in `fit`, 10,000 in `partial_fit`.
-    maintenance : {'merge', 'project', 'remove'} or None, default None
-        How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
-        removed. None: 'merge' with rbf, else 'project'.
-    merging : {'table', 'golden'}, default 'table'
-        How the place of a merged point is found: by a table, or by golden section search.
-    averaging : int or None, default 1000
-        Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
-        current coefficients, as in the paper.
-    nearest : int or None, default None
-        Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
-        to 200, else 3.
-    budget : int, default 500
-        Maximum number of points; the least useful points are merged or removed.
-    precision : {'float32', 'float64'}, default 'float32'
-        Precision of points and kernel values.
-    epochs : int, default 1
-        Number of passes of `fit` over the data.
-    shuffle : bool, default True
-        Whether `fit` shuffles the data before each pass.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -990,50 +549,12 @@ class ExactSVMClassifier(BoundedClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Upper bound of a dual coefficient, > 0: the price of an error. Larger values fit the examples more closely.
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}, default 'rbf'
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto', default 'scale'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int, default 3
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float, default 0.0
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None, default None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-    class_weight : dict, 'balanced' or None, default None
-        Factor of C for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit` only.
-    points_max : int, default 100000
+    points_max : int
         Maximum number of points.
-    when_full : {'refuse', 'remove'}, default 'refuse'
+    when_full : {'refuse', 'remove'}
         At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float, default 256
+    cache_size : float
         Memory of cached kernel rows, in MiB.
-    random_state : int, RandomState or None, default None
-        Seed of the shuffling and of the solver's random draws.
-    warm_start : bool, default False
-        Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
-        examples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
