@@ -256,7 +256,7 @@ def _read(call: Call[Any], response: httpx.Response) -> Any:
 
 
 def unreachable(url: str, error: Exception | None) -> HingedError:
-    """Return the error for a call of which no try got an answer."""
+    """Return the error for a call that got no answer in any try."""
     raised = HingedError(f"no answer from {url}: {str(error) or type(error).__name__}", code="unreachable")
     raised.__cause__ = error
     return raised

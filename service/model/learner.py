@@ -282,7 +282,7 @@ class ModelLearner:
     def forget_strange_words(self, candidates: Inputs | None) -> None:
         """Forget the names and values of features that neither a point nor one of these candidates has.
 
-        Use this for a forgotten candidate of which nothing else is known any more.
+        Use this for a forgotten candidate if nothing else about it is known any more.
         """
         encoder = self.warmup.encoder
         if encoder is None or not encoder.HAS_WORDS or encoder.warming:

@@ -68,7 +68,7 @@ _number_of_server = lru_cache(maxsize=4096)(_number)
 
 
 def _mixed(number: int) -> int:
-    """Return a 64-bit number of which each bit depends on all bits of the argument (SplitMix64)."""
+    """Return a 64-bit number. Each of its bits depends on all bits of the argument (SplitMix64)."""
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
     number = (number ^ number >> 27) * 0x94D049BB133111EB & 2**64 - 1
     return number ^ number >> 31

@@ -318,7 +318,7 @@ class Solver(ABC):
         return None
 
     def known(self) -> Array:
-        """Return the numbers of all examples of which the solver stores anything, whether as a point or not."""
+        """Return the numbers of all examples that the solver stores, as points or otherwise."""
         return self.keys()
 
     @property

@@ -265,7 +265,7 @@ class DualExpansion(Expansion):
         self._settled()
 
     def _settled(self) -> None:
-        """Update what depends on the coefficients, any of which may have changed."""
+        """Update what depends on the coefficients. Any coefficient may have changed."""
 
     def fade(self, factor: float) -> None:
         """Reduce the weight of everything learned so far (Solver.fade), without computing any kernel value."""

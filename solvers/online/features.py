@@ -60,7 +60,7 @@ KERNELS_OF_FOGD = tuple(NAME_OF[code] for code in TRANSFORMED)
 
 @compiled
 def uniform(random):
-    """Return a uniform number in (0, 1), with 53 bits."""
+    """Return a uniform number in (0, 1), from 52 random bits."""
     return (np.float64(next_random(random) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 

@@ -11,7 +11,7 @@ network namespace (tests/helpers/networks.py). Then some faults cut a server off
 until other servers have its models. With --processes each server has several processes, and some faults kill a single
 process. At the end each log is read without a server. The results are:
 
-acknowledged   Number of examples of which clients know that they were learned.
+acknowledged   Number of examples that clients know were learned.
 lost           Number of acknowledged examples that are not in the log.
 invented       Number of examples in the log that were never sent.
 twice          Number of examples that are in the log more than once.

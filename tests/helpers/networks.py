@@ -102,7 +102,7 @@ class Apart(RunningServer):
 
 
 class NodesApart(Nodes):
-    """Nodes of which each server is in its own namespace."""
+    """Nodes, each in a network namespace of its own."""
 
     def __init__(self, folder, count, **settings):
         super().__init__(folder, count, **settings)

@@ -113,8 +113,9 @@ def _log_failure(task: asyncio.Task[list[str]]) -> None:
 
 
 async def take_in(worker: Worker, settings: Settings, inbox: Inbox, annotations: Iterable[Annotation]) -> list[str]:
-    """Learn, correct or forget annotations one by one, and return the outcomes. Skip annotations of which a later
-    change is already known.
+    """Learn, correct or forget annotations one by one, and return the outcomes.
+
+    An annotation is skipped if the model already knows a later change of it.
     """
     outcomes = []
     for annotation in annotations:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Change(Facts):
-    """A change of which followers get only the kind."""
+    """A change. Followers receive only its kind."""
 
     __slots__ = ()
 

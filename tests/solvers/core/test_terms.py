@@ -18,7 +18,7 @@ from hinged.solvers.core.terms import Terms, gathered, sum_of_terms
 
 
 def sparse(shape, part, seed):
-    """Return numbers of very different sizes, of which the fraction `part` is not 0."""
+    """Return numbers of very different sizes. The fraction `part` of them is not 0."""
     random = np.random.default_rng(seed)
     return np.where(
         random.random(shape) < part, random.standard_normal(shape) * 10.0 ** random.integers(-8, 9, shape), 0

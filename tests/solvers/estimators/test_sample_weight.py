@@ -33,7 +33,7 @@ def exactly(Estimator, **parameters):
 
 
 def some_weights(n, seed=0):
-    """Return weights from 0.1 to 10, of which a fifth are 0."""
+    """Return weights from 0.1 to 10, and 0 for a fifth of them."""
     random = np.random.default_rng(seed)
     return 10.0 ** random.uniform(-1, 1, n) * (random.random(n) > 0.2)
 
