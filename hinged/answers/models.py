@@ -57,11 +57,12 @@ class RunningJob(TypedDict):
 
 
 class RacingArm(TypedDict):
-    """A machine of a race. solver: the name of the same machine outside a race. accuracy: the fading mean accuracy of
+    """A machine of a race. solver, kernel: the names of the same machine outside a race. accuracy: the fading mean accuracy of
     its predictions, each made before its label was known. The accuracy is null before the first prediction.
     """
 
     solver: str
+    kernel: str
     C: float
     gamma: float | None
     half_life: int | None

@@ -134,6 +134,7 @@ class ExpansionView:
 
     def decision(self, rows: Rows) -> Array:
         """Return the decision values (m, K) of a batch."""
+        rows = rows.under(self.kernel)  # the leader of a race may have another kernel than the race
         scores = np.empty((len(rows), self.b.size))
         form = self._form(rows)
         if are_dense(self.kernel, form.points, rows):

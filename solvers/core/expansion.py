@@ -223,6 +223,7 @@ class Expansion(Solver):
 
     def contributions(self, rows: Rows) -> Contributions | None:
         """Return the contribution of each point to the decision values of a batch of one row."""
+        rows = rows.under(self.kernel)
         n, slots = self.slots, self._live_slots()
         row = np.empty(n, self.dtype)
         spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)

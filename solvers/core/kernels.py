@@ -66,6 +66,11 @@ def measure_of(kernel: Kernel) -> Kernel:
     return kernel._replace(gamma=1.0) if is_radial(kernel) else kernel
 
 
+def measures(measure: Kernel | None, kernel: Kernel) -> bool:
+    """Return whether norms and k(x, x) that were computed for `measure` are those of this kernel."""
+    return measure is not None and measure.code == kernel.code and (measure.code in RADIAL or measure == kernel)
+
+
 def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> Kernel:
     """Make a kernel with checked parameters. A ValueError says what was given and what is allowed."""
     if name not in KERNELS:

@@ -11,6 +11,7 @@ from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.kernels import (
     Kernel,
     measure_of,
+    measures,
     row_norms,
 )
 from hinged.solvers.jit.compiled import compiled
@@ -67,10 +68,16 @@ class Rows:
 
     def fits(self, kernel: Kernel, dtype: type) -> bool:
         """Return whether the rows were prepared for this kernel and precision."""
-        return self.measure == measure_of(kernel) and self.values.dtype == dtype
+        return measures(self.measure, kernel) and self.values.dtype == dtype
 
     def __len__(self) -> int:
         return int(self.norms.shape[0])
+
+    def under(self, kernel: Kernel) -> Rows:
+        """Return these rows with the norms and k(x, x) of this kernel. Raise BadRow as in `rows_from_csr`."""
+        if measures(self.measure, kernel):
+            return self
+        return _with_norms(self.indptr, self.indices, self.values, kernel, self.dim)
 
     def labelled(self, classes: Array, keys: Array, *, again: bool = False) -> LabelledRows:
         """Return these rows with their classes (m,) and keys (m,), both int64, for learning."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from hinged.solvers.core.elementary import exp
+from hinged.solvers.core.families import LAPLACIAN, RBF
 from hinged.solvers.core.kernels import Kernel, is_radial
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.dual.gap import GapSVM
@@ -32,31 +33,47 @@ ARMS_MAX = 16  # maximum number of arms at the same time
 C_LEAST, C_MOST = 1e-3, 100.0
 GAMMA_LEAST, GAMMA_MOST = 4.0**-4, 4.0**4
 HALF_LIFE_LEAST, HALF_LIFE_MOST = 250, 16_000
-STEEP = 10.0  # largest product of the factors C and gamma of an arm with the ramp; above it, an arm is slow
+FORMER_FIELDS = 4  # number of fields of a setting in the states of a race with rules 1 and 2
+STEEP, STEEP_LAPLACIAN = 10.0, 2.5
+"""Largest product of the factors C and gamma of an arm with the ramp. Above it, an arm is slow."""
+SLOW = 1000  # half-life from which an arm counts as one that forgets slowly
+OWN = -1  # code for the race's kernel
 
 
 class Setting(NamedTuple):
-    """The settings of an arm: C and gamma (as multiples of the race's C and gamma), the half-life and the loss.
+    """The settings of an arm: C and gamma (as multiples of the race's C and gamma), half-life, loss and kernel.
 
     half_life: number of examples after which an example counts half; 0 for no fading. ramp: True for the ramp loss
-    (LASVM-NC), which treats examples that contradict the machine as outliers; False for the hinge loss.
+    (LASVM-NC), which treats examples that contradict the machine as outliers; False for the hinge loss. kernel: the
+    code of the arm's kernel (families.py), or OWN for the race's kernel.
     """
 
     C: float
     gamma: float = 1.0
     half_life: int = 0
     ramp: bool = False
+    kernel: int = OWN
 
     @property
     def allowed(self) -> bool:
         """Whether a race may use this setting."""
         fading = self.half_life == 0 or HALF_LIFE_LEAST <= self.half_life <= HALF_LIFE_MOST
-        ramp = not self.ramp or (self.half_life == 0 and self.C * self.gamma <= STEEP)
-        return C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading and ramp
+        ramp = not self.ramp or (self.half_life == 0 and self.C * self.gamma <= self._steep)
+        known = self.kernel in {OWN, LAPLACIAN}
+        return known and C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading and ramp
 
     def of_gamma(self, gamma: float) -> Setting:
         """Return the setting with another gamma. The ramp is switched off if it is too steep for that gamma."""
-        return self._replace(gamma=gamma, ramp=self.ramp and self.C * gamma <= STEEP)
+        return self._replace(gamma=gamma, ramp=self.ramp and self.C * gamma <= self._steep)
+
+    @property
+    def _steep(self) -> float:
+        return STEEP_LAPLACIAN if self.kernel == LAPLACIAN else STEEP
+
+    @property
+    def forgets(self) -> Literal[0, 1, 2]:
+        """How fast an arm forgets: 0 for never, 1 for slowly, 2 for fast."""
+        return 0 if not self.half_life else 1 if self.half_life >= SLOW else 2
 
 
 RADIAL = (
@@ -68,33 +85,56 @@ RADIAL = (
 )
 """The first arms for a kernel of a distance. The very first arm leads until answers have been counted."""
 
+ABSOLUTE = tuple(
+    setting._replace(kernel=LAPLACIAN)
+    for setting in (
+        *(Setting(1.0), Setting(10.0, 4.0), Setting(10.0, 0.25, ramp=True)),
+        *(Setting(3.0, 1.0, half_life) for half_life in (1000, 250)),
+    )
+)
+BOTH = (*(setting for setting in RADIAL if setting not in {Setting(1.0, 4.0), Setting(10.0, 16.0)}), *ABSOLUTE)
+"""The first arms if Laplacian arms race beside RBF arms. They replace two RBF arms with a large gamma."""
+
 OTHER = (Setting(1.0), Setting(0.01), Setting(0.1), Setting(10.0), Setting(3.0, half_life=1000))
 """The first arms for any other kernel. Its norms depend on gamma, so all first arms have the same gamma."""
 
 
-def first_settings(kernel: Kernel) -> tuple[Setting, ...]:
-    """Return the settings of the arms with which a race begins."""
-    return RADIAL if is_radial(kernel) else OTHER
+def first_settings(kernel: Kernel, *, both: bool = True) -> tuple[Setting, ...]:
+    """Return the settings of the arms with which a race begins. both: whether Laplacian arms join RBF arms."""
+    if not is_radial(kernel):
+        return OTHER
+    return BOTH if both and kernel.code == RBF else RADIAL
 
 
-def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
-    """Read the settings of a state: (A, 4), or (A, 3) in older states. Raise ValueError if a race cannot reach them."""
-    if array.shape[1] not in {3, 4} or not np.isin(array[:, 3:], (0.0, 1.0)).all():
-        raise ValueError(f"a setting must be C, gamma, half-life and 0 or 1, got {array.tolist()}")
-    found = [Setting(C, gamma, int(half_life), any(ramp)) for C, gamma, half_life, *ramp in array.tolist()]
+def settings_of(array: Array) -> list[Setting]:
+    """Return the settings in an array (A, 5). Older states have fewer columns: (A, 4) or (A, 3)."""
+    if not 3 <= array.shape[1] <= len(Setting._fields) or not np.isin(array[:, 3:4], (0.0, 1.0)).all():
+        raise ValueError(f"a setting must be C, gamma, half-life, 0 or 1, and a kernel, got {array.tolist()}")
+    return [
+        Setting(C, gamma, int(half_life), any(more[:1]), *(int(code) for code in more[1:]))
+        for C, gamma, half_life, *more in array.tolist()
+    ]
+
+
+def read_settings(array: Array, kernel: Kernel, *, both: bool) -> list[Setting]:
+    """Read the settings of a state. Raise ValueError if a race with this kernel cannot reach them."""
+    found = settings_of(array)
     if not 0 < len(found) <= ARMS_MAX or len(set(found)) < len(found):
         raise ValueError(f"there must be 1 to {ARMS_MAX} different arms, got {found}")
-    wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not is_radial(kernel))]
+    radial, both = is_radial(kernel), both and kernel.code == RBF
+    wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not radial) or (s.kernel != OWN and not both)]
     if wrong:
         raise ValueError(f"a race has no arm of {wrong[0]}")
     return found
 
 
-def near(setting: Setting, kernel: Kernel) -> Iterator[Setting]:
+def near(setting: Setting, kernel: Kernel, *, both: bool = True) -> Iterator[Setting]:
     """Yield the settings that are one step away from a setting, the most promising first."""
-    C, gamma, half_life, _ = setting
+    C, gamma, half_life = setting[:3]
     if is_radial(kernel):
         yield from (setting._replace(ramp=True), setting.of_gamma(4.0 * gamma), setting.of_gamma(gamma / 4.0))
+    if both and kernel.code == RBF:
+        yield setting._replace(kernel=OWN) if setting.kernel == LAPLACIAN else setting._replace(kernel=LAPLACIAN)
     if half_life:
         yield from (setting._replace(half_life=half_life * 4), setting._replace(half_life=half_life // 4))
     if not is_radial(kernel):
@@ -115,7 +155,8 @@ class Arm:
 
     def __init__(self, setting: Setting, kernel: Kernel, dim: int, C: float, **shared: Any) -> None:
         self.setting = setting
-        own = kernel._replace(gamma=kernel.gamma * setting.gamma)
+        code = kernel.code if setting.kernel == OWN else setting.kernel
+        own = kernel._replace(code=code, gamma=kernel.gamma * setting.gamma)
         idle_max = min(shared.pop("idle_max", IDLE), IDLE_FADING if self.fades else IDLE)
         if setting.ramp:
             taken = {name: shared[name] for name in RAMPED if name in shared}
@@ -153,7 +194,7 @@ class Arm:
     def learn_from(self, other: Arm) -> None:
         """Learn the points of another arm, in that arm's order."""
         held = other.machine
-        known = held.held_rows(), held.held_classes(), held.keys()
+        known = held.held_rows().under(self.machine.kernel), held.held_classes(), held.keys()
         if held.heaviest and not other.fades:
             self.machine.learn_weighted(*known, held.held_weights())
         else:

@@ -25,7 +25,7 @@ from hinged.solvers.core.solver import CACHE_BYTES, Solver, class_numbers, seen_
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader, check_learned
 from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
-from hinged.solvers.race.arms import C_MOST, Arm, Setting, first_settings, near, read_settings
+from hinged.solvers.race.arms import C_MOST, FORMER_FIELDS, Arm, Setting, first_settings, near, read_settings
 from hinged.solvers.race.standings import (
     accuracies,
     by_rank,
@@ -42,8 +42,9 @@ Array = np.ndarray[Any, Any]
 
 LOOK = 250  # examples between two decisions about which arms to remove
 LEAST = 2  # number of arms that stay even if they are surely behind
-MOST = ((500, 6), (1_000, 3), (3_000, 2))
+MOST = ((500, 8), (1_000, 4), (3_000, 3))
 """(examples, arms): after this many examples since the race was opened, at most this many arms stay."""
+FORMER_MOST = ((500, 6), (1_000, 3), (3_000, 2))  # MOST with rules 1 and 2
 PATIENCE = 5_000  # examples until the race is opened again; doubled if the same arm still leads
 PATIENCE_MAX = 80_000
 NEWCOMERS = 2  # number of arms that join at an opening, with settings near the leader's
@@ -56,9 +57,10 @@ class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
-    version of the race's rules. With 2, answers count by weight, and arms that fade learn only in the first epoch: in a
-    further epoch, faded examples would regain their full weight. With 1, all answers count the same, and all arms learn
-    in further epochs. Other parameters: as in LASVM; an arm may use a smaller idle_max.
+    version of the race's rules. With 3, Laplacian arms race beside the arms of an RBF kernel, and the best arm that
+    forgets fast, slowly and never stays. With 2, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded
+    examples would regain their full weight. With 1, all answers count the same, and all arms learn in further epochs.
+    Other parameters: as in LASVM; an arm may use a smaller idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -71,22 +73,22 @@ class Race(Solver):
         C: float = 1.0,
         cache_bytes: int = CACHE_BYTES,
         rules: Annotated[
-            Literal[1, 2],
+            Literal[1, 2, 3],
             Since(1),
-            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count the "
-            "same, and all arms learn in further epochs",
-        ] = 2,
+            "3: Laplacian arms race beside the arms of an RBF kernel; 2: answers count by weight, and arms that fade learn in "
+            "the first epoch only; 1: all answers count the same, and all arms learn in further epochs",
+        ] = 3,
         **parameters: Any,
     ) -> None:
         own = {name: parameters[name] for name in SHARED if name in parameters}
         super().__init__(kernel, dim, C=C, cache_bytes=cache_bytes, **own)
-        self.rules = rules
+        self.rules, self.both = rules, rules > 2
         self.shared = {**parameters, "cache_bytes": cache_bytes // CACHES}
         self.learned = 0
         self.opened = 0  # examples learned when the race was last opened
         self.openings = 0
         self.patience = PATIENCE  # examples from one opening to the next
-        self.arms = [self._new_arm(setting) for setting in first_settings(kernel)]
+        self.arms = [self._new_arm(setting) for setting in first_settings(kernel, both=self.both)]
         self.standings = new_standings(len(self.arms))
         self.led = self.arms[0].setting  # the leader's setting at the last opening
 
@@ -137,8 +139,9 @@ class Race(Solver):
     def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
         """Refuse a batch that does not fit every arm (Solver.check_batch)."""
         super().check_batch(rows, classes, keys, announced)
-        for machine in self.machines if self.when_full == "refuse" else ():
-            machine.check_batch(rows, classes, keys, announced)
+        known = self._known(rows) if self.when_full == "refuse" else {}
+        for machine in self.machines if known else ():
+            machine.check_batch(known[machine.kernel.code], classes, keys, announced)
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Learn a batch in every arm (Solver.learn).
@@ -159,7 +162,8 @@ class Race(Solver):
         return found
 
     def _learn_part(self, rows: Rows, classes: Array, keys: Array) -> Array:
-        scores = np.stack([arm.learn(rows, classes, keys, self.learned) for arm in self.arms])
+        known = self._known(rows)
+        scores = np.stack([arm.learn(known[arm.machine.kernel.code], classes, keys, self.learned) for arm in self.arms])
         right = (class_numbers(scores, self.classes) == classes).T
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
         leaders = count(self.standings, right, weights, self.learned)
@@ -171,13 +175,21 @@ class Race(Solver):
         answers: Array = scores[leaders, np.arange(len(rows))]
         return answers
 
+    def _known(self, rows: Rows) -> dict[int, Rows]:
+        """Return the rows for the kernel of each arm, by the kernel's code."""
+        kernels = {arm.machine.kernel.code: arm.machine.kernel for arm in self.arms}
+        return {code: rows.under(kernel) for code, kernel in kernels.items()}
+
     def _learn_again(self, rows: Rows, classes: Array, keys: Array) -> Array:
         """Learn a batch of a further epoch.
 
         Answers are not counted: on known examples they do not show which arm is best.
         """
         learning = [arm for arm in self.arms if not (arm.fades and self.rules > 1)]
-        scores = {id(arm): arm.machine.learn(rows, classes, keys, again=True) for arm in learning}
+        known = self._known(rows)
+        scores = {
+            id(arm): arm.machine.learn(known[arm.machine.kernel.code], classes, keys, again=True) for arm in learning
+        }
         return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
 
     def _count_seen(self, classes: Array, *, again: bool) -> None:
@@ -187,15 +199,18 @@ class Race(Solver):
     def _send_off(self) -> None:
         """Remove the arms that are surely behind, and then the worst arms if there are still too many.
 
-        The best arm that differs from the leader in whether it fades always stays.
+        Of the arms that forget fast, slowly and never, the best always stays. With rules 1 and 2, the best arm that
+        fades and the best that does not fade always stay.
         """
         arms, since = len(self.arms), self.learned - self.opened
-        most = min([arms, *(most for examples, most in MOST if since >= examples)])
+        most = min([arms, *(most for examples, most in (MOST if self.both else FORMER_MOST) if since >= examples)])
         order, behind = by_rank(self.standings), surely_behind(self.standings)
-        stay = [a for rank, a in enumerate(order) if rank < LEAST or (rank < most and not behind[a])]
-        other = next((a for a in order if self.arms[a].fades != self.leader.fades), None)
-        if other is not None and other not in stay:
-            stay = [*stay[: max(1, most - 1)], other]
+        best: dict[int, int] = {}
+        for a in order:
+            best.setdefault(self.arms[a].setting.forgets if self.both else int(self.arms[a].fades), a)
+        stay = list(best.values())
+        good = [a for rank, a in enumerate(order) if rank < LEAST or (rank < most and not behind[a])]
+        stay += [a for a in good if a not in stay][: max(0, most - len(stay))]
         if len(stay) < arms:
             places = np.sort(np.array(stay, np.int64))
             self.standings = kept(self.standings, places)
@@ -207,7 +222,7 @@ class Race(Solver):
         They learn the leader's points and start with the leader's record.
         """
         there = {arm.setting for arm in self.arms}
-        steps = list(near(self.leader.setting, self.kernel))
+        steps = list(near(self.leader.setting, self.kernel, both=self.both))
         first = NEWCOMERS * self.openings
         turn = [steps[(first + k) % len(steps)] for k in range(len(steps))]
         coming = [step for step in turn if step.allowed and step not in there][:NEWCOMERS]
@@ -269,7 +284,7 @@ class Race(Solver):
     def row_of(self, key: int) -> Rows | None:
         """Return the point of an example as a batch of one row, or None if no arm has the point."""
         found = (machine.row_of(key) for machine in self.machines)
-        return next((row for row in found if row is not None), None)
+        return next((row.under(self.kernel) for row in found if row is not None), None)
 
     def weight_of(self, key: int) -> float:
         """Return the example's own weight, without its class weight; 1 if no arm without fading stores it."""
@@ -298,6 +313,7 @@ class Race(Solver):
         return [
             {
                 "solver": arm.solver,
+                "kernel": NAME_OF[arm.machine.kernel.code],
                 "C": arm.machine.C,
                 "gamma": arm.machine.kernel.gamma if gammas else None,
                 "half_life": arm.setting.half_life or None,
@@ -316,9 +332,10 @@ class Race(Solver):
 
     def state(self) -> State:
         """Return the standings and the states of all arms."""
+        fields = len(Setting._fields) if self.both else FORMER_FIELDS
         found = {
-            "settings": np.array([arm.setting for arm in self.arms], np.float64),
-            "led": np.array(self.led, np.float64),
+            "settings": np.array([arm.setting for arm in self.arms], np.float64)[:, :fields],
+            "led": np.array(self.led, np.float64)[:fields],
             "counts": np.array([self.learned, self.opened, self.openings, self.patience]),
             "seen": self.seen.copy(),
             "weights": self.weights.copy(),
@@ -334,8 +351,10 @@ class Race(Solver):
         Raise ValueError if an array does not fit the rest or this configuration.
         """
         checked = StateReader(state)
-        settings = read_settings(checked.take("settings", np.float64, (None, None), 0.0, COUNT_MAX), self.kernel)
-        (led,) = read_settings(checked.take("led", np.float64, (None,), 0.0, COUNT_MAX)[None, :], self.kernel)
+        settings = read_settings(checked.take("settings", np.float64, (None, None), -1.0, COUNT_MAX), self.kernel, both=self.both)
+        (led,) = read_settings(
+            checked.take("led", np.float64, (None,), -1.0, COUNT_MAX)[None, :], self.kernel, both=self.both
+        )
         learned, opened, openings, patience = checked.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
         patient = PATIENCE <= patience <= PATIENCE_MAX
         if not (patient and PATIENCE * openings <= opened <= learned < opened + patience + LOOK):
