@@ -88,7 +88,7 @@ RADIAL = (
 ABSOLUTE = tuple(
     setting._replace(kernel=LAPLACIAN)
     for setting in (
-        *(Setting(1.0), Setting(10.0, 4.0), Setting(10.0, 0.25, ramp=True)),
+        *(Setting(1.0), Setting(10.0), Setting(10.0, 4.0), Setting(10.0, 0.25, ramp=True)),
         *(Setting(3.0, 1.0, half_life) for half_life in (1000, 250)),
     )
 )

@@ -26,6 +26,7 @@ from hinged.solvers.core.states import COUNT_MAX, State, StateReader, check_lear
 from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, FORMER_FIELDS, Arm, Setting, first_settings, near, read_settings
+from hinged.solvers.race.evidence import evidence_of
 from hinged.solvers.race.standings import (
     accuracies,
     by_rank,
@@ -40,12 +41,12 @@ from hinged.solvers.race.standings import (
 
 Array = np.ndarray[Any, Any]
 
-LOOK = 250  # examples between two decisions about which arms to remove
+LOOK = 250  # evidence between two decisions about which arms to remove
 LEAST = 2  # number of arms that stay even if they are surely behind
 MOST = ((500, 8), (1_000, 4), (3_000, 3))
-"""(examples, arms): after this many examples since the race was opened, at most this many arms stay."""
+"""(evidence, arms): after this much evidence since the race was opened, at most this many arms stay."""
 FORMER_MOST = ((500, 6), (1_000, 3), (3_000, 2))  # MOST with rules 1 and 2
-PATIENCE = 5_000  # examples until the race is opened again; doubled if the same arm still leads
+PATIENCE = 5_000  # evidence until the race is opened again; doubled if the same arm still leads
 PATIENCE_MAX = 80_000
 NEWCOMERS = 2  # number of arms that join at an opening, with settings near the leader's
 CACHES = 3  # each arm gets 1 / CACHES of the memory for kernel rows
@@ -57,8 +58,8 @@ class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
-    version of the race's rules. With 3, Laplacian arms race beside the arms of an RBF kernel, and the best arm that
-    forgets fast, slowly and never stays. With 2, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded
+    version of the race's rules. With 3, Laplacian arms race beside the arms of an RBF kernel, the best arm that
+    forgets fast, slowly and never stays, and where one class is rare the race takes more examples to decide. With 2, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded
     examples would regain their full weight. With 1, all answers count the same, and all arms learn in further epochs.
     Other parameters: as in LASVM; an arm may use a smaller idle_max.
     """
@@ -85,9 +86,11 @@ class Race(Solver):
         self.rules, self.both = rules, rules > 2
         self.shared = {**parameters, "cache_bytes": cache_bytes // CACHES}
         self.learned = 0
-        self.opened = 0  # examples learned when the race was last opened
+        self.evidence = 0.0  # evidence of the examples learned (evidence.py)
+        self.looked = 0.0  # evidence when the race last decided which arms to remove
+        self.opened = 0.0  # evidence when the race was last opened
         self.openings = 0
-        self.patience = PATIENCE  # examples from one opening to the next
+        self.patience = PATIENCE  # evidence from one opening to the next
         self.arms = [self._new_arm(setting) for setting in first_settings(kernel, both=self.both)]
         self.standings = new_standings(len(self.arms))
         self.led = self.arms[0].setting  # the leader's setting at the last opening
@@ -150,8 +153,8 @@ class Race(Solver):
         """
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
-        self._count_seen(classes, again=again)
         if again:
+            self.seen = self.seen + np.where(self.seen == 0, np.bincount(classes, minlength=self.classes) > 0, 0)
             return self._learn_again(rows, classes, keys)
         found, begin, m = np.empty((len(rows), self.columns)), 0, len(rows)
         while begin < m:
@@ -166,11 +169,16 @@ class Race(Solver):
         scores = np.stack([arm.learn(known[arm.machine.kernel.code], classes, keys, self.learned) for arm in self.arms])
         right = (class_numbers(scores, self.classes) == classes).T
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
-        leaders = count(self.standings, right, weights, self.learned)
+        evidence = evidence_of(self.seen, classes) if self.both else np.ones(len(rows))
+        leaders = count(self.standings, right, weights, evidence, self.learned)
+        self.seen = self.seen + np.bincount(classes, minlength=self.classes)
         self.learned += len(rows)
-        if self.learned % LOOK == 0:
+        for each in evidence.tolist():
+            self.evidence += each
+        if self.learned % LOOK == 0 and self.evidence - self.looked > LOOK / 2:
+            self.looked = self.evidence
             self._send_off()
-            if self.learned - self.opened >= self.patience:
+            if self.evidence - self.opened >= self.patience:
                 self._open()
         answers: Array = scores[leaders, np.arange(len(rows))]
         return answers
@@ -192,18 +200,14 @@ class Race(Solver):
         }
         return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
 
-    def _count_seen(self, classes: Array, *, again: bool) -> None:
-        counts = np.bincount(classes, minlength=self.classes)
-        self.seen = self.seen + (np.where(self.seen == 0, np.minimum(counts, 1), 0) if again else counts)
-
     def _send_off(self) -> None:
         """Remove the arms that are surely behind, and then the worst arms if there are still too many.
 
         Of the arms that forget fast, slowly and never, the best always stays. With rules 1 and 2, the best arm that
         fades and the best that does not fade always stay.
         """
-        arms, since = len(self.arms), self.learned - self.opened
-        most = min([arms, *(most for examples, most in (MOST if self.both else FORMER_MOST) if since >= examples)])
+        arms, since = len(self.arms), self.evidence - self.opened + LOOK / 2
+        most = min([arms, *(most for evidence, most in (MOST if self.both else FORMER_MOST) if since > evidence)])
         order, behind = by_rank(self.standings), surely_behind(self.standings)
         best: dict[int, int] = {}
         for a in order:
@@ -232,7 +236,7 @@ class Race(Solver):
             arm.machine.weigh(self.weight)
             self.arms.append(arm)
         self.standings = joined_by(self.standings, len(coming))
-        self.opened, self.openings = self.learned, self.openings + 1
+        self.opened, self.openings = self.evidence, self.openings + 1
         same = self.leader.setting == self.led
         self.patience = min(2 * self.patience, PATIENCE_MAX) if same else PATIENCE
         self.led = self.leader.setting
@@ -336,11 +340,13 @@ class Race(Solver):
         found = {
             "settings": np.array([arm.setting for arm in self.arms], np.float64)[:, :fields],
             "led": np.array(self.led, np.float64)[:fields],
-            "counts": np.array([self.learned, self.opened, self.openings, self.patience]),
+            "counts": np.array([self.learned, int(self.opened), self.openings, self.patience]),
             "seen": self.seen.copy(),
             "weights": self.weights.copy(),
             **state_of(self.standings),
         }
+        if self.both:
+            found["evidence"] = np.array([self.opened, self.looked, self.evidence])
         for a, machine in enumerate(self.machines):
             found |= {f"{a}.{name}": array for name, array in machine.state().items()}
         return found
@@ -356,9 +362,13 @@ class Race(Solver):
             checked.take("led", np.float64, (None,), -1.0, COUNT_MAX)[None, :], self.kernel, both=self.both
         )
         learned, opened, openings, patience = checked.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
-        patient = PATIENCE <= patience <= PATIENCE_MAX
-        if not (patient and PATIENCE * openings <= opened <= learned < opened + patience + LOOK):
-            raise ValueError(f"of {learned} examples the race cannot have been opened at {opened}")
+        evidence = np.array([opened, learned // LOOK * LOOK, learned], np.float64)
+        if self.both:
+            evidence = checked.take("evidence", np.float64, (3,), 0.0, learned)
+        last, looked, now = evidence.tolist()
+        patient = PATIENCE <= patience <= PATIENCE_MAX and PATIENCE * openings <= last < opened + 1
+        if not (patient and opened <= last <= looked <= now < min(looked + 2 * LOOK, last + patience + 2 * LOOK)):
+            raise ValueError(f"of {learned} examples the race cannot have been opened at {opened}, got {evidence}")
         standings = read_standings(checked, len(settings), learned)
         seen, weights = self._read_seen(checked)
         check_learned(seen, learned)
@@ -370,7 +380,8 @@ class Race(Solver):
                 raise ValueError("all arms must have the race's weights of the classes")
         self.arms, self.standings = arms, standings
         self.seen, self.weights = seen, weights
-        self.learned, self.opened, self.openings = learned, opened, openings
+        self.learned, self.openings = learned, openings
+        self.opened, self.looked, self.evidence = last, looked, now
         self.patience, self.led = patience, led
 
     def examine(self) -> None:

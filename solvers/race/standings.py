@@ -1,6 +1,7 @@
 """The standings of a race, from fading counts of correct predictions: the leader, and the arms surely behind it.
 
-Each prediction is made before its label is known, and counts by the weight of its example. The value of one correct
+Each prediction is made before its label is known, and counts by the weight of its example. The counts fade by the
+evidence of each example (evidence.py). The value of one correct
 answer is a mean weight in which each answer is itself weighted: sum w^2 / sum w (L. Kish, Survey Sampling, 1965). In
 this unit the limits below hold for any weights. If all weights are 1, no multiplication is done.
 """
@@ -19,7 +20,7 @@ from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
 
-FADING = 0.999  # factor by which the counts shrink per example
+FADING = 0.999  # factor by which the counts shrink per unit of evidence
 LOG_FADING = -0.0010005003335835344
 ROUNDING = 1e-3  # tolerance, larger than the rounding errors of a count
 LIGHTEST, HEAVIEST = 1e-60, 1e60  # limits of the weight of an answer: outside these limits, squares are not finite
@@ -53,40 +54,41 @@ def new_standings(arms: int) -> Standings:
 
 
 @compiled
-def add(standings, right, weights, weighted, leaders):
-    """Count the answers of a batch: see `count`. weighted: whether any answer so far has a weight other than 1."""
+def add(standings, right, weights, evidence, weighted, leaders):
+    """Count the answers of a batch: see `count`. weighted: whether a weight or an evidence so far was other than 1."""
     correct, ahead, leader, weighed = standings
     arms, answer = correct.shape[0], 1.0
     for r in range(right.shape[0]):
         leaders[r] = leader[0]
         weight = weights[r]
+        fading = FADING if evidence[r] == 1.0 else exp(LOG_FADING * evidence[r])
         if weighted:
-            weighed[0] = FADING * weighed[0] + weight
-            weighed[1] = FADING * weighed[1] + weight * weight
+            weighed[0] = fading * weighed[0] + weight
+            weighed[1] = fading * weighed[1] + weight * weight
             answer = weighed[1] / weighed[0]
         for a in range(arms):
-            correct[a] = FADING * correct[a] + (weight if right[r, a] else 0.0)
+            correct[a] = fading * correct[a] + (weight if right[r, a] else 0.0)
             for b in range(arms):
-                ahead[a, b] = FADING * ahead[a, b] + (weight if right[r, a] and not right[r, b] else 0.0)
+                ahead[a, b] = fading * ahead[a, b] + (weight if right[r, a] and not right[r, b] else 0.0)
         for a in range(arms):
             apart = (ahead[a, leader[0]] + ahead[leader[0], a]) * answer
             if correct[a] > correct[leader[0]] + LEAD * answer + min(DOUBT * math.sqrt(apart), DOUBT_MAX * answer):
                 leader[0] = a
 
 
-def count(standings: Standings, right: Array, weights: Array, examples: int) -> Array:
-    """Count the answers of a batch: right (m, A) bool, with weights (m,). Return the leader before each example (m,).
+def count(standings: Standings, right: Array, weights: Array, evidence: Array, examples: int) -> Array:
+    """Count the answers of a batch: right (m, A) bool, with weights (m,) and evidence (m,).
 
-    examples: number of examples counted before.
+    Return the leader before each example (m,). examples: number of examples counted before.
     """
     right, weights = np.ascontiguousarray(right), np.clip(weights, LIGHTEST, HEAVIEST)
     leaders, first = np.empty(len(right), np.int64), 0
     if not standings.weighed.any():
-        first = int(np.argmax(np.append(weights != 1.0, True)))
-        add(standings, right[:first], weights[:first], False, leaders[:first])
+        first = int(np.argmax(np.append((weights != 1.0) | (evidence != 1.0), True)))
+        add(standings, right[:first], weights[:first], evidence[:first], False, leaders[:first])
         if first < len(right):
             standings.weighed[:] = total_of(examples + first)
-    add(standings, right[first:], weights[first:], True, leaders[first:])
+    add(standings, right[first:], weights[first:], evidence[first:], True, leaders[first:])
     return leaders
 
 
@@ -158,6 +160,7 @@ def read_standings(checked: StateReader, arms: int, examples: int) -> Standings:
     most, weighed = total_of(examples) + ROUNDING, np.zeros(2)
     rounding = ROUNDING
     if "weighed" in checked.state:
+        most = examples + ROUNDING  # where evidence is little, counts hardly fade
         weighed = checked.take("weighed", np.float64, (2,), LIGHTEST**2, HEAVIEST**2 * most)
         weight, square = weighed.tolist()
         # The mean square is at least the square of the mean, and at most the heaviest weight times the mean.

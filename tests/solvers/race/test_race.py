@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.families import LAPLACIAN
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
@@ -13,6 +14,7 @@ from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race import arms, race
 from hinged.solvers.race.arms import Arm, Setting, first_settings, near, read_settings
+from hinged.solvers.race.evidence import ENOUGH, evidence_of
 from hinged.solvers.race.race import LOOK, MOST, NEWCOMERS, PATIENCE
 from hinged.solvers.race.standings import (
     BEHIND,
@@ -22,6 +24,7 @@ from hinged.solvers.race.standings import (
     HEAVIEST,
     LEAD,
     LIGHTEST,
+    LOG_FADING,
     SURELY,
     accuracies,
     count,
@@ -49,21 +52,23 @@ def raced(X, classes, batch=40, **parameters):
     return stream_of("auto", X, classes, kernel=RBF, batch=batch, **{"C": 1.0, "announced": 2, **parameters})
 
 
-def led(right, weights):
-    """Compute the standings by a plain loop over the rows of right (m, A) and their weights (m,).
+def led(right, weights, evidence=None):
+    """Compute the standings by a plain loop over the rows of right (m, A), their weights (m,) and evidence (m,).
 
     Return the leader before each answer; at the end correct, ahead and leader; the value of an answer; and sum w.
     """
     arms, leaders = right.shape[1], []
     correct, ahead, leader, total, squares = np.zeros(arms), np.zeros((arms, arms)), 0, 0.0, 0.0
-    answer, first = 1.0, np.argmax(np.append(weights != 1.0, True))
+    evidence = np.ones(len(right)) if evidence is None else evidence
+    answer, first = 1.0, np.argmax(np.append((weights != 1.0) | (evidence != 1.0), True))
     for r, (row, weight) in enumerate(zip(right, weights, strict=True)):
         leaders.append(leader)
-        correct = FADING * correct + weight * row
-        ahead = FADING * ahead + weight * (row[:, None] & ~row)
+        fading = FADING if evidence[r] == 1.0 else float(exp(LOG_FADING * evidence[r]))
+        correct = fading * correct + weight * row
+        ahead = fading * ahead + weight * (row[:, None] & ~row)
         if r == first:
             total = squares = total_of(r)
-        total, squares = FADING * total + weight, FADING * squares + weight**2
+        total, squares = fading * total + weight, fading * squares + weight**2
         answer = squares / total if r >= first else 1.0
         for a in range(arms):
             apart = answer * (ahead[a, leader] + ahead[leader, a])
@@ -242,8 +247,40 @@ def test_a_state_from_before_arms_had_a_loss_goes_on():
     same(second.solver.state(), state)
 
 
+@given(classes=st.lists(st.integers(0, 2), max_size=80), before=st.lists(st.integers(0, 500), min_size=3, max_size=3))
+def test_evidence_falls_with_the_share_of_examples_outside_the_most_frequent_class(classes, before):
+    expected, seen = [], list(before)
+    for number in classes:
+        share = (sum(seen) - max(seen) + 1) / (sum(seen) + 2)
+        expected.append(min(1.0, ENOUGH * share))
+        seen[number] += 1
+    found = evidence_of(np.array(before), np.array(classes, np.int64))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert (found == 1.0).all() or min(sum(before) - max(before), 1) <= 0.1 * (sum(before) + len(classes) + 2)
+
+
+def test_where_one_class_is_rare_arms_stay_until_enough_of_it_has_been_seen():
+    X, _ = wavy(3000, noise=0.0)
+    classes = (np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 1.95).astype(int)
+    assert 10 < classes.sum() < 60
+    rare = raced(X, classes, batch=50).learn()
+    assert len(rare.solver.arms) > MOST[1][1]
+    assert rare.solver.evidence < 0.5 * rare.solver.learned
+    former = raced(X, classes, batch=50, rules=2).learn()
+    assert len(former.solver.arms) <= 3
+    half = raced(X, classes, batch=17)
+    half.learn(0, 1000)
+    again = raced(X, classes, batch=50)
+    again.learn(0, 1000)
+    same(half.solver.state(), again.solver.state())
+
+
 ANSWERS = st.lists(
-    st.tuples(st.lists(st.booleans(), min_size=4, max_size=4), st.sampled_from([1.0, 1.0, 0.25, 3.0, 49.0])),
+    st.tuples(
+        st.lists(st.booleans(), min_size=4, max_size=4),
+        st.sampled_from([1.0, 1.0, 0.25, 3.0, 49.0]),
+        st.sampled_from([1.0, 1.0, 0.3, 0.002]),
+    ),
     max_size=60,
 )
 
@@ -251,15 +288,17 @@ ANSWERS = st.lists(
 @given(answers=ANSWERS, alike=st.booleans(), some=st.sets(st.integers(0, 3), min_size=1), cut=st.integers(0, 60))
 @settings(deadline=None)
 def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut):
-    right = np.array([row for row, _ in answers], bool).reshape(-1, 4)
-    weights = np.array([1.0 if alike else weight for _, weight in answers])
+    right = np.array([row for row, _, _ in answers], bool).reshape(-1, 4)
+    weights = np.array([1.0 if alike else weight for _, weight, _ in answers])
+    evidence = np.array([1.0 if alike else each for _, _, each in answers])
     standings, whole = new_standings(4), new_standings(4)
-    parts = (right[:cut], weights[:cut], 0), (right[cut:], weights[cut:], min(cut, len(right)))
+    arrays = right, weights, evidence
+    parts = (*(a[:cut] for a in arrays), 0), (*(a[cut:] for a in arrays), min(cut, len(right)))
     leaders = np.concatenate([count(standings, *part) for part in parts])
-    assert np.array_equal(count(whole, right, weights, 0), leaders)
+    assert np.array_equal(count(whole, right, weights, evidence, 0), leaders)
     same(state_of(whole), state_of(standings))
-    assert ("weighed" in state_of(standings)) == bool((weights != 1.0).any())
-    expected, (correct, ahead, leader), answer, total = led(right, weights)
+    assert ("weighed" in state_of(standings)) == bool(((weights != 1.0) | (evidence != 1.0)).any())
+    expected, (correct, ahead, leader), answer, total = led(right, weights, evidence)
     assert np.array_equal(leaders, expected)
     assert standings.leader[0] == leader
     assert np.array_equal(standings.correct, correct)
@@ -291,7 +330,7 @@ def test_any_weights_keep_counts_that_a_state_can_hold(weights, right):
     rows = np.array([right[r % len(right) :] + right[: r % len(right)] for r in range(len(weights))], bool)[:, :3]
     standings = new_standings(3)
     with np.errstate(all="raise"):
-        count(standings, rows, np.array(weights), 0)
+        count(standings, rows, np.array(weights), np.ones(len(rows)), 0)
         more = joined_by(standings, 1)
         for found in (standings, more):
             read_standings(StateReader(state_of(found)), found.correct.size, len(weights))
@@ -303,7 +342,7 @@ def test_chance_removes_hardly_any_of_equal_arms_at_first():
     for _ in range(100):
         right = (random.random((LOOK, 1)) < 0.8) ^ (random.random((LOOK, arms)) < 0.06)
         standings = new_standings(arms)
-        count(standings, right, np.ones(LOOK), 0)
+        count(standings, right, np.ones(LOOK), np.ones(LOOK), 0)
         behind.append(surely_behind(standings).sum())
     assert np.mean(behind) < 0.05 * arms
 
@@ -312,7 +351,7 @@ def test_two_answers_more_take_no_lead_where_arms_disagree_much_and_three_do():
     standings = new_standings(2)
     first = np.array([[True, False], [False, True]] * 4)
     for rows, leader in ((first, 0), ([[False, True]] * 2, 0), ([[False, True]], 1)):
-        count(standings, np.array(rows), np.ones(len(rows)), 0)
+        count(standings, np.array(rows), np.ones(len(rows)), np.ones(len(rows)), 0)
         assert standings.leader[0] == leader
 
 
@@ -422,8 +461,11 @@ def damaged(state):
     yield "ahead", state["ahead"] + np.eye(len(state["ahead"]), k=1)
     yield "leader", np.array([len(state["correct"])])
     yield "counts", np.array([600, 601, 0, PATIENCE])
-    yield "counts", np.array([2**60, 0, 0, PATIENCE])
+    yield "counts", np.array([-1, 0, 0, PATIENCE])
     yield "counts", np.array([600, 0, 0, 7])
+    yield "evidence", np.array([0.0, 500.0, 601.0])
+    yield "evidence", np.array([600.0, 500.0, 600.0])
+    yield "evidence", np.array([0.0, 0.0, 600.0])
     yield "weighed", np.array([100.0, 9.0])
     yield "weighed", np.array([1.0, 1e70])
     yield "weighed", np.array([1.0, 1.0])
@@ -513,9 +555,9 @@ def test_after_any_history_it_is_consistent_and_goes_on_to_the_bit_from_its_stat
         assert not dropped & set(first.solver.known().tolist())
         assert all(machine.live <= points_max for machine in first.solver.machines)
         solver, look = first.solver, SMALL["LOOK"]
-        assert solver.learned - solver.opened < solver.patience + look
-        since = solver.learned // look * look - solver.opened
-        assert len(solver.arms) <= min((most for least, most in SMALL["MOST"] if since >= least), default=arms.ARMS_MAX)
+        assert solver.evidence - solver.opened < solver.patience + 2 * look
+        since = solver.looked - solver.opened + look / 2
+        assert len(solver.arms) <= min((most for least, most in SMALL["MOST"] if since > least), default=arms.ARMS_MAX)
         assert {arm.fades for arm in solver.arms} == {False, True}
         if learned:
             assert np.isfinite(first.decision(X[:20])).all()
