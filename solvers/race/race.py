@@ -43,7 +43,7 @@ Array = np.ndarray[Any, Any]
 
 LOOK = 250  # evidence between two decisions about which arms to remove
 LEAST = 2  # number of arms that stay even if they are surely behind
-MOST = ((500, 8), (1_000, 4), (3_000, 3))
+MOST = ((250, 8), (500, 6), (1_000, 4), (3_000, 3))
 """(evidence, arms): after this much evidence since the race was opened, at most this many arms stay."""
 FORMER_MOST = ((500, 6), (1_000, 3), (3_000, 2))  # MOST with rules 1 and 2
 PATIENCE = 5_000  # evidence until the race is opened again; doubled if the same arm still leads

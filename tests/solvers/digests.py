@@ -36,6 +36,7 @@ EVERY = {"delta_min": 0}
 RAMP_EVERY = RAMP | EVERY
 PAPER_TRACKING = {"draws": 1, "delta_max": None}
 FORMER = {"nearest": 3}
+FORMER_RACE = {"rules": 2}
 VARIANTS = [
     *((name, RAMP if name in ("lasvm-nc", "lasvm-i") else {}) for name in SOLVERS),
     ("lasvm", PAPER),
@@ -53,6 +54,7 @@ VARIANTS = [
     ("bsca", {"merging": "golden"}),
     ("bsca", {"merging": "golden", **FORMER}),
     ("bsgd", {"maintenance": "remove"}),
+    ("auto", FORMER_RACE),
 ]
 
 
@@ -112,10 +114,10 @@ def put_all(digest, state):
 def of_solver(name, parameters):
     digest = hashlib.sha256()
     names = ONLY.get(name, list(KERNELS))
-    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING, FORMER) else ["rbf"]:
+    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING, FORMER, FORMER_RACE) else ["rbf"]:
         learned(digest, name, parameters, KERNELS[kernel], "dense")
     if (
-        parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER) and name != "fogd"
+        parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER, FORMER_RACE) and name != "fogd"
     ):  # one frequency has as many numbers as a row
         learned(digest, name, parameters, KERNELS["rbf"], "ones")
         learned(digest, name, parameters, KERNELS[names[-1]], "sparse")

@@ -102,9 +102,9 @@ export function Model({ model }) {
 
 function Race({ arms }) {
   return html`<section class="card"><h2>Race</h2><div class="scroll" tabindex="0" role="group" aria-label="Arms of the race"><table>
-    <thead><tr><th>solver</th><th>C</th><th>gamma</th><th>half-life</th><th>accuracy (fading)</th><th>points</th><td></td></tr></thead>
+    <thead><tr><th>solver</th><th>kernel</th><th>C</th><th>gamma</th><th>half-life</th><th>accuracy (fading)</th><th>points</th><td></td></tr></thead>
     <tbody>${arms.map((arm) => html`<tr>
-      <td>${arm.solver}</td><td class="number">${figure(arm.C)}</td><td class="number">${arm.gamma === null ? "" : figure(arm.gamma)}</td>
+      <td>${arm.solver}</td><td>${arm.kernel}</td><td class="number">${figure(arm.C)}</td><td class="number">${arm.gamma === null ? "" : figure(arm.gamma)}</td>
       <td class="number">${arm.half_life === null ? "none" : count(arm.half_life)}</td>
       <td class="number">${percent(arm.accuracy)}</td><td class="number">${count(arm.points)}</td>
       <td>${arm.leads ? "leads" : ""}</td></tr>`)}</tbody></table></div></section>`;
