@@ -67,7 +67,7 @@ def measure_of(kernel: Kernel) -> Kernel:
 
 
 def measures(measure: Kernel | None, kernel: Kernel) -> bool:
-    """Return whether norms and k(x, x) that were computed for `measure` are those of this kernel."""
+    """Return whether norms and k(x, x) that were computed for `measure` hold for this kernel."""
     return measure is not None and measure.code == kernel.code and (measure.code in RADIAL or measure == kernel)
 
 
