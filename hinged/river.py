@@ -1,8 +1,9 @@
-"""The solvers as a classifier of River: pip install "hinged[river]"."""
+"""The solvers as classifiers of River: pip install "hinged[river]"."""
 
 from hinged.extras import needed
 
 with needed("river", "hinged.river"):
+    from hinged.local.river import HingedClassifier
     from hinged.solvers.estimators.river import SVMClassifier
 
-__all__ = ["SVMClassifier"]
+__all__ = ["HingedClassifier", "SVMClassifier"]

@@ -3,6 +3,8 @@
 from hinged.extras import needed
 
 with needed("sklearn", "hinged.sklearn"):
+    from hinged.local.classifier import HingedClassifier
+    from hinged.local.loading import load
     from hinged.solvers.estimators.baselines import (
         AveragedPerceptronClassifier,
         BOGDClassifier,
@@ -17,7 +19,6 @@ with needed("sklearn", "hinged.sklearn"):
         ProjectronPlusPlusClassifier,
         RBPClassifier,
     )
-    from hinged.solvers.estimators.loading import load
     from hinged.solvers.estimators.sklearn import (
         BSCAClassifier,
         BSGDClassifier,
@@ -42,6 +43,7 @@ __all__ = [
     "FOGDClassifier",
     "ForgetronClassifier",
     "FullSVMClassifier",
+    "HingedClassifier",
     "LASVMClassifier",
     "LASVMGClassifier",
     "LASVMIClassifier",

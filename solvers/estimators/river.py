@@ -24,6 +24,8 @@ Array = np.ndarray[Any, Any]
 
 RIVER_S = {
     **RULES,
+    "solver": NONE | one_of(*SOLVERS),
+    "C": NONE | RULES["C"],
     "kernel": one_of(*KERNELS),
     "precision": NONE | RULES["precision"],
     "warmup": integer(1),
@@ -32,20 +34,25 @@ RIVER_S = {
 }
 """Rules of the classifier's own parameters."""
 
+OF_ALL = frozenset({"points_max", "when_full"})
+"""Parameters that every solver has, and that do not decide between 'auto' and 'lasvm'."""
+
 WEIGHT = {"w": number(least=0.0)}
 
 
 class SVMClassifier(base.Classifier):
-    """An online kernel SVM for features that may appear and disappear; a feature that an example lacks is 0.
+    """An online kernel SVM for numbers by name; features may appear and disappear, and a missing feature is 0.
 
     New labels and features may appear at any time. The order of a dictionary's features does not affect the model.
 
     Parameters
     ----------
-    solver : str, default 'lasvm'
+    solver : str or None, default None
         Name of the solver, for example 'lasvm', 'lasvm-g', 'bsca', 'bsgd', 'tracking-2', 'exact' or 'auto' (a race).
-    C : float, default 1.0
-        Upper bound of a dual coefficient: the price of an error. Larger values fit the examples more closely.
+        None is a server's rule: 'lasvm' if C, a number for gamma or a parameter of LASVM is given, else 'auto'.
+    C : float or None, default None
+        Upper bound of a dual coefficient: the price of an error. Larger values fit the examples more closely. None: 1,
+        or found by the race.
     kernel : {'linear', 'polynomial', 'rbf', 'laplacian'}, default 'rbf'
         Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1).
     gamma : float or 'scale', default 'scale'
@@ -73,6 +80,7 @@ class SVMClassifier(base.Classifier):
 
     See Also
     --------
+    HingedClassifier : Takes strings, dates and None, and finds its settings.
     hinged.sklearn.LASVMClassifier : The same solvers for scikit-learn.
 
     Examples
@@ -87,8 +95,8 @@ class SVMClassifier(base.Classifier):
 
     def __init__(
         self,
-        solver: str = "lasvm",
-        C: float = 1.0,
+        solver: str | None = None,
+        C: float | None = None,
         kernel: str = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -115,7 +123,9 @@ class SVMClassifier(base.Classifier):
         self.seed = seed
         self.parameters = parameters
         own = {name: getattr(self, name) for name in RIVER_S.keys() & vars(self).keys()}
-        of_solver = rules_of(SOLVERS[solver].make) if solver in SOLVERS else {}
+        found = C is None and isinstance(gamma, str) and parameters.keys() <= OF_ALL
+        self._solver = solver if solver is not None else "auto" if found else "lasvm"
+        of_solver = rules_of(SOLVERS[self._solver].make) if self._solver in SOLVERS else {}
         check({**own, **parameters}, {**of_solver, **RIVER_S})
         self._places: dict[Hashable, int] = {}
         self._numbers: dict[base.typing.ClfTarget, int] = {}
@@ -238,11 +248,11 @@ class SVMClassifier(base.Classifier):
         """Return a solver without examples. gamma: the value of "scale"."""
         given = gamma if isinstance(self.gamma, str) else self.gamma
         return Learner(
-            self.solver,
+            self._solver,
             make_kernel(self.kernel, given, self.degree, self.coef0),
             self.features_max,
             precision=self.precision,
-            C=self.C,
+            **({} if self.C is None else {"C": self.C}),
             seed=self.seed,
             **self.parameters,
         )
@@ -294,7 +304,10 @@ class SVMClassifier(base.Classifier):
         values = np.array(list(x.values())) if x else np.zeros(0)
         if values.ndim != 1 or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
             name, value = next((n, v) for n, v in x.items() if not _is_number(v))
-            raise ValueError(f"features must be finite numbers, {name!r} is {value!r}")
+            raise ValueError(
+                f"features must be finite numbers, {name!r} is {value!r}; hinged.river.HingedClassifier takes strings "
+                "and None"
+            )
         if self.scale and values.size and np.abs(values.astype(np.float64)).max() > LARGEST:
             raise ValueError(
                 f"features must be within {LARGEST:g} of 0, got {np.abs(values.astype(np.float64)).max():g}"

@@ -1,0 +1,178 @@
+"""Reads the x of estimators: matrices, data frames, texts and dictionaries.
+
+A data frame is any table with `columns` whose columns have `to_list`, for example of pandas or polars. Neither library
+is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from hinged.local.model import as_value_errors
+from hinged.service.data.features.named import RecordFeatures
+from hinged.service.data.features.rows import dense_rows, sparse_rows
+from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.parts import Configuration
+from hinged.solvers.core.rows import BadRow
+
+Array = np.ndarray[Any, Any]
+
+NUMBERS = "biuf"
+"""NumPy's kinds of types that are numbers or booleans."""
+ABSENT = frozenset({"NoneType", "NAType", "NaTType"})
+"""Types of a missing value: None, and two types of pandas."""
+PLAIN = frozenset({str, int, float, bool})
+DENSE, SPARSE, NAMED, TEXT = "dense", "sparse", "named", "text"
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a table whose columns have names."""
+    return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, Mapping)
+
+
+def taken(X: Any) -> Any:
+    """Return X as a sparse matrix, a data frame, an array, or a list of texts or dictionaries."""
+    if sparse.issparse(X) or is_frame(X):
+        return X
+    if isinstance(X, list | tuple) or getattr(X, "ndim", 1) == 1:
+        values = _listed(X) if hasattr(X, "__len__") else []
+        if values and isinstance(values[0], str | Mapping):
+            return values
+    array = np.asarray(X)
+    if array.dtype.kind == "O":  # numbers among objects, for example of a data frame that became an array
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError):
+            return array
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def form_of(X: Any) -> str:
+    """Return the kind of features for an X: 'dense', 'sparse', 'named' or 'text'."""
+    if sparse.issparse(X):
+        return SPARSE
+    if is_frame(X):
+        columns = [_numbers(X[name]) for name in X.columns]
+        return DENSE if columns and all(c is not None and not np.isnan(c).any() for c in columns) else NAMED
+    if isinstance(X, list) and X and isinstance(X[0], str):
+        return TEXT
+    if isinstance(X, list) and X and isinstance(X[0], Mapping):
+        return NAMED
+    return NAMED if X.dtype.kind not in NUMBERS or np.isnan(X).any() else DENSE
+
+
+def width_of(X: Any) -> int:
+    """Return the number of columns of a matrix or data frame."""
+    return len(X.columns) if is_frame(X) else int(X.shape[1])
+
+
+def inputs_of(X: Any, configuration: Configuration) -> Inputs:
+    """Return X in the form of the model's features. Raise ValueError if X does not have this form."""
+    features = configuration.features
+    if isinstance(features, RecordFeatures):
+        found = _records(X, features.type)
+        with as_value_errors():
+            return Records(tuple(features.record_of(x, index) for index, x in enumerate(found)))
+    try:
+        if sparse.issparse(X):
+            X = sparse.csr_array(X)
+            return sparse_rows(X.indptr, X.indices, X.data, configuration)
+        X = _matrix(X)
+        return dense_rows(X, configuration)
+    except BadRow as error:
+        raise ValueError(
+            f"row {error.row} of X: {error.reason}; a model whose first X has a missing value, or with "
+            "features='named', takes missing values"
+        ) from None
+
+
+def _records(X: Any, form: str) -> Iterable[Mapping[str, Any]]:
+    """Yield each row of X as names and values."""
+    if sparse.issparse(X):
+        X = X.toarray()
+    if is_frame(X):
+        names = [str(name) for name in X.columns]
+        columns = [_values(X[name]) for name in X.columns]
+    elif isinstance(X, list):
+        if form == TEXT:
+            return ({TEXT: str(text)} for text in X)
+        return ({str(name): value_of(name, value) for name, value in x.items()} for x in X)
+    else:
+        X = np.asarray(X)
+        names = [f"x{k}" for k in range(X.shape[1])]
+        columns = [_values(column) for column in X.T]
+    if form == TEXT:
+        if len(columns) != 1:
+            raise ValueError(f"a model of texts takes a list of texts or one column, got {len(columns)} columns")
+        names = [TEXT]
+    return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def _values(column: Any) -> list[Any]:
+    """Return the values of a column as numbers, texts, booleans and None."""
+    categories, name = str(getattr(column, "dtype", "")) == "category", getattr(column, "name", "")
+    values = [value_of(name, value) for value in _listed(column)]
+    # A category is a name, even if it looks like a number.
+    return [v if v is None or isinstance(v, str) else str(v) for v in values] if categories else values
+
+
+def value_of(name: object, value: Any) -> Any:
+    """Return a value as a number, a text, a boolean or None."""
+    if type(value) in PLAIN and value == value:  # noqa: PLR0124  NaN differs from itself
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value).__name__ in ABSENT or (isinstance(value, float) and np.isnan(value)):
+        return None
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(
+        f"column {name!r}: argument must be a string, a number, a boolean, a date or missing, got {value!r:.80}"
+    )
+
+
+def _matrix(X: Any) -> Array:
+    """Return the numbers of a data frame or matrix. Raise ValueError if a column has other values."""
+    if not is_frame(X):
+        return np.asarray(X)
+    columns: list[Array] = []
+    for name in X.columns:
+        column = _numbers(X[name])
+        if column is None:
+            raise ValueError(f"column {name!r} must have numbers only, as in the first X; features='named' takes texts")
+        columns.append(column)
+    return np.column_stack(columns)
+
+
+def _numbers(column: Any) -> Array | None:
+    """Return a column as float64, NaN where a value is missing. Return None if a value is not a number."""
+    if str(getattr(column, "dtype", "")) == "category":
+        return None
+    array = np.asarray(column)
+    if array.dtype.kind == "O":
+        values = [np.nan if type(value).__name__ in ABSENT else value for value in _listed(column)]
+        if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values):
+            return None
+        array = np.array(values, np.float64)
+    return array.astype(np.float64) if array.dtype.kind in NUMBERS else None
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return a column, an array or a sequence as a list."""
+    for method in ("to_list", "tolist"):
+        if hasattr(values, method):
+            found = getattr(values, method)()
+            return found if isinstance(found, list) else [found]
+    return list(values)

@@ -1,0 +1,57 @@
+"""Turns the parameters of an estimator into parts of a server's configuration, and labels into a server's labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hinged.service.data.classes import Label
+from hinged.solvers.estimators.files import plain
+
+
+def parts_of(
+    features: Mapping[str, Any],
+    *,
+    solver: str | None,
+    C: float | None,
+    kernel: str,
+    gamma: float | str | None,
+    columns: Mapping[str, str] | None,
+    half_life: int | None,
+    seed: int,
+    configuration: Mapping[str, Any] | None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the parts of a configuration. A parameter that is None is left out, so that the server's rules decide.
+
+    features: the kind of features and its width. more: further parts. configuration: parts as a server takes them.
+    """
+    kinds = {} if columns is None else {"columns": {name: {"type": kind} for name, kind in columns.items()}}
+    said = {} if gamma is None else {"gamma": plain("gamma", gamma)}
+    parts = {
+        "solver": solver,
+        "C": plain("C", C),
+        "kernel": {"type": "polynomial" if kernel == "poly" else kernel, **said},
+        "features": {**features, **kinds},
+        "half_life": None if half_life is None else {"examples": plain("half_life", half_life)},
+        "seed": seed,
+        **more,
+    }
+    return {name: value for name, value in parts.items() if value is not None} | dict(configuration or {})
+
+
+def label_of(label: Any) -> Label:
+    """Return a label in the form that a server stores: a whole number becomes an integer. Raise ValueError."""
+    label = label.item() if isinstance(label, np.generic) else label
+    if isinstance(label, float) and label.is_integer():
+        return int(label)
+    if not isinstance(label, bool | int | str):
+        raise ValueError(f"labels must be texts, whole numbers or booleans, got {label!r:.80}")  # noqa: TRY004
+    return label
+
+
+def labels_of(labels: Iterable[Any]) -> list[Label]:
+    """Return labels in the form that a server stores. Raise ValueError."""
+    return [label_of(label) for label in labels]
