@@ -383,7 +383,12 @@ class Person:
                 score = number(max(now["scores"].values(), default=None))
                 words.append(f", now it says {plain(shown_label(now['prediction']))} ({score})")
         described = self.session.client.model(self.session.model)
-        self.classes = described["classes"]
+        # The model learns a class with the last label of an example. Until then the labels given here are the classes.
+        given = [answer.label for answer in self.given if isinstance(answer, Answered)]
+        self.classes = list(described["classes"])
+        for each in given:
+            if not any(same(each, known) for known in self.classes):
+                self.classes.append(each)
         change = described["support_vectors"] - self.support_vectors
         self.support_vectors = described["support_vectors"]
         self.screen.print(words)

@@ -27,7 +27,7 @@ def gamma_of(text: str) -> float | str:
 gamma_of.__name__ = "number"
 
 
-@click.command(epilog="Example: hinged create spam --features dense --dim 57 --kernel rbf --set C=10")
+@click.command(epilog="Example: hinged create spam --features dense --dim 57 --C 10")
 @click.argument("model")
 @click.option("--config", type=FILE, help="A configuration as a JSON file; options override it.")
 @click.option("--features", type=click.Choice(["dense", "sparse", "named", "text"]), help="The form of x.")
@@ -39,6 +39,7 @@ gamma_of.__name__ = "number"
 )
 @click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
 @click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")
+@click.option("--C", "C", type=positive, metavar="NUMBER", help="Cost of an error.  [the server's choice]")
 @PARTS
 @as_lines
 @asks
@@ -52,6 +53,7 @@ def create(
     kernel: str | None,
     gamma: float | str | None,
     solver: str | None,
+    C: float | None,
     parts: tuple[tuple[str, Any], ...],
     as_json: bool,
 ) -> None:
@@ -59,18 +61,18 @@ def create(
 
     The server chooses every part that you leave out.
     """
-    usual = "linear" if features == "text" else "rbf"
-    wanted: dict[str, Any] = {"kernel": {"type": usual}} if config is None else read_configuration(config)
+    wanted: dict[str, Any] = {} if config is None else read_configuration(config)
     for name, options in (
         ("features", {"type": features, "dim": dim}),
         ("kernel", {"type": kernel, "gamma": gamma}),
     ):
         given = {key: value for key, value in options.items() if value is not None}
         if given:
+            if "gamma" in given and "kernel" not in wanted:
+                given = {"type": "rbf", **given}
             former = wanted.get(name)
             wanted[name] = {**(former if isinstance(former, dict) else {}), **given}
-    if solver is not None:
-        wanted["solver"] = solver
+    wanted |= {key: value for key, value in (("solver", solver), ("C", C)) if value is not None}
     made = client.create_model(model, **{**wanted, **dict(parts)})
     has = made["configuration"]
     later = "; it answers once its solver is compiled" if "state" in made else ""

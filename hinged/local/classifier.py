@@ -46,8 +46,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         given, else 'auto'.
     C : float or None, default None
         Upper bound of a dual coefficient: the price of an error. None: found by the race, or the solver's default.
-    kernel : {'rbf', 'laplacian', 'linear', 'polynomial'}, default 'rbf'
-        Kernel.
+    kernel : {'rbf', 'laplacian', 'linear', 'polynomial'} or None, default None
+        Kernel. None: 'rbf', or 'linear' for texts.
     gamma : float, 'scale' or None, default None
         Factor of the kernel, > 0. 'scale' and None: found from the first 1,000 examples. With a number, a matrix is
         not scaled.
@@ -111,7 +111,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         *,
         solver: str | None = None,
         C: float | None = None,
-        kernel: str = "rbf",
+        kernel: str | None = None,
         gamma: float | str | None = None,
         features: str | None = None,
         columns: Mapping[str, str] | None = None,

@@ -16,7 +16,7 @@ def parts_of(
     *,
     solver: str | None,
     C: float | None,
-    kernel: str,
+    kernel: str | None,
     gamma: float | str | None,
     columns: Mapping[str, str] | None,
     half_life: int | None,
@@ -29,11 +29,12 @@ def parts_of(
     features: the kind of features and its width. more: further parts. configuration: parts as a server takes them.
     """
     kinds = {} if columns is None else {"columns": {name: {"type": kind} for name, kind in columns.items()}}
+    kernel = "polynomial" if kernel == "poly" else kernel or (None if gamma is None else "rbf")
     said = {} if gamma is None else {"gamma": plain("gamma", gamma)}
     parts = {
         "solver": solver,
         "C": plain("C", C),
-        "kernel": {"type": "polynomial" if kernel == "poly" else kernel, **said},
+        "kernel": None if kernel is None else {"type": kernel, **said},
         "features": {**features, **kinds},
         "half_life": None if half_life is None else {"examples": plain("half_life", half_life)},
         "seed": seed,

@@ -31,8 +31,8 @@ class HingedClassifier(base.Classifier):
         else 'auto'.
     C : float or None, default None
         Upper bound of a dual coefficient: the price of an error. None: found by the race, or the solver's default.
-    kernel : {'rbf', 'laplacian', 'linear', 'polynomial'}, default 'rbf'
-        Kernel.
+    kernel : {'rbf', 'laplacian', 'linear', 'polynomial'} or None, default None
+        Kernel. None: 'rbf', or 'linear' for texts.
     gamma : float, 'scale' or None, default None
         Factor of the kernel, > 0. 'scale' and None: found from the first 1,000 examples.
     columns : dict or None, default None
@@ -66,7 +66,7 @@ class HingedClassifier(base.Classifier):
         self,
         solver: str | None = None,
         C: float | None = None,
-        kernel: str = "rbf",
+        kernel: str | None = None,
         gamma: float | str | None = None,
         columns: dict[str, str] | None = None,
         class_weight: dict[base.typing.ClfTarget, float] | None = None,

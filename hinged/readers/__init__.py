@@ -78,6 +78,12 @@ def open_source(
 
         return CsvSource(path, choice, delimiter=delimiter or ("\t" if file_format == "tsv" else None), like=table)
     if file_format == "jsonl":
+        from hinged.readers.lines import ExampleLines, holds_examples  # noqa: PLC0415
+
+        if choice.label is None and holds_examples(path):
+            if choice.named_columns():
+                raise ReadError(f"{path} has an x of its own on each line; options for columns are for tables")
+            return ExampleLines(path, labelled=choice.labelled)
         from hinged.readers.text import JsonLinesSource  # noqa: PLC0415
 
         return JsonLinesSource(path, choice, like=table)

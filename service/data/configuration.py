@@ -18,7 +18,7 @@ from hinged.service.data.parameters import (
     WITHOUT_ANY,
 )
 from hinged.service.data.part import AUTO, SCALE, Part
-from hinged.service.data.parts import LIVES, POINTS, Configuration
+from hinged.service.data.parts import LIVES, POINTS, Configuration, usual_kernel
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
@@ -91,14 +91,18 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
     was got and what is allowed.
 
     Features are scaled, with two exceptions: gamma is a number (which refers to unscaled x), or too many columns would
-    be centred. Candidates count as examples of the warm-up. gamma "auto" becomes "scale".
+    be centred. Candidates count as examples of the warm-up. gamma "auto" becomes "scale". A body without a kernel means
+    rbf, or linear if x is a text.
     """
     configuration = _read(body)
+    if "kernel" not in configuration.model_fields_set:  # `found_again` needs to know this
+        facts = {**dict(configuration), "kernel": usual_kernel(configuration.features.type)}
+        configuration = type(configuration).model_construct(configuration.model_fields_set, **facts)
     gamma, features = configuration.gamma, configuration.features
     said = features.model_fields_set
     # `found_again` needs to know which parts the client gave.
-    facts = {**features.of_new_model(gamma)} | {name: getattr(features, name) for name in said}
-    parts: dict[str, Any] = {"features": type(features).model_construct(said, **facts)}
+    of_features = {**features.of_new_model(gamma)} | {name: getattr(features, name) for name in said}
+    parts: dict[str, Any] = {"features": type(features).model_construct(said, **of_features)}
     if gamma == AUTO:
         parts["kernel"] = configuration.kernel.model_copy(update={"gamma": SCALE})
     return _checked(configuration.model_copy(update=parts), settings)
@@ -145,7 +149,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
     if asked.solver == "auto" and there.solver == "lasvm" and "solver" not in asked.model_fields_set:
         shared = {name: getattr(asked, name) for name in Configuration.SHARED - {"solver"}}
         asked = CONFIGURATION_OF["lasvm"].model_construct(asked.model_fields_set, **shared)
-    late = {"points_max", "when_full", *WITHOUT_ANY, *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
+    late = {"kernel", "points_max", "when_full", *WITHOUT_ANY, *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
     parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
     for name in SPANS:
         span, held = getattr(asked, name), getattr(there, name)

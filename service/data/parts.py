@@ -14,6 +14,7 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
+    TypeAdapter,
     ValidationError,
     WrapValidator,
     create_model,
@@ -118,6 +119,12 @@ if TYPE_CHECKING:
     KernelPart = ModelKernel
 else:
     KernelPart = Annotated[reduce(or_, _kernel_parts()), Field(discriminator="type")]
+
+
+def usual_kernel(features: str) -> ModelKernel:
+    """Return the kernel of a new model that names none. features: the type of its features."""
+    kernel: ModelKernel = TypeAdapter(KernelPart).validate_python({"type": "linear" if features == "text" else "rbf"})
+    return kernel
 
 
 class Labelling(Part):
@@ -232,7 +239,7 @@ class Configuration(Part):
     SHARED: ClassVar[frozenset[str]]
 
     solver: str
-    kernel: KernelPart
+    kernel: KernelPart = Field(usual_kernel(""), description="k(x, z); by default rbf, or linear if x is a text")
     features: FeaturesPart
     classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
         None, description="the labels that may come; null: they are discovered"

@@ -139,7 +139,6 @@ def _prediction(found: dict[str, Any] | None, control: Control, version: str) ->
 @group.serves(
     Operation("POST", "/labelstudio/models/{model}/webhook", role="writer", basic=True),
     HEARD,
-    Conflict,
     QueueFull,
     StoreUnavailable,
     takes=WEBHOOK_BODY,

@@ -122,6 +122,23 @@ def test_a_class_without_a_key_is_typed_and_then_gets_a_key(client, model, label
     assert client.model(model)["classes"] == ["ham", "spam", 7, "7"]
 
 
+def test_labels_given_have_keys_while_a_candidate_still_needs_another_annotator(client, label):
+    client.create_model("double", features={"type": "dense", "dim": 1}, labels={"overlap": 2, **ALWAYS})
+    client.offer("double", [{"id": f"c{k}", "x": [float(k)]} for k in range(3)])
+    terminal = label(name="double")
+    terminal.expect("q quit")
+    terminal.send("n")
+    terminal.expect("label: ")
+    terminal.send("ham\n")
+    terminal.expect("label 1 of 2")
+    assert "1 ham" in terminal.expect("q quit")
+    terminal.send("1")
+    terminal.expect("2 labelled")
+    terminal.expect("q quit")
+    terminal.send("q")
+    assert terminal.wait() == 0
+
+
 def test_undo_takes_a_skip_back(client, model, label):
     terminal = label("--prefetch", "0")
     terminal.expect("q quit")

@@ -189,3 +189,20 @@ def test_times_give_the_time_since_only_if_asked_but_always_in_older_models():
 def test_since_may_only_name_times(features, kind):
     with pytest.raises(Invalid, match=rf"features.since: 'when' must be a name of times, got a name of kind {kind}"):
         named(since=["when"], **features)
+
+
+@pytest.mark.parametrize(
+    ("features", "kernel"), [("named", {"type": "rbf", "gamma": "scale"}), ("text", {"type": "linear"})]
+)
+def test_a_new_model_without_a_kernel_has_the_kernel_of_its_features(features, kernel):
+    body = {"features": {"type": features}}
+    there = new_configuration(json.dumps(body), Settings())
+    assert shown_configuration(there)["kernel"] == kernel
+    assert there.solver == "auto"
+    assert found_again(new_configuration(json.dumps(body), Settings()), there) == there
+
+
+def test_a_body_without_a_kernel_finds_a_model_that_was_made_with_one():
+    made = new_configuration(json.dumps({"kernel": {"type": "laplacian"}, "features": {"type": "named"}}), Settings())
+    asked = new_configuration(json.dumps({"features": {"type": "named"}}), Settings())
+    assert found_again(asked, made) == made

@@ -369,10 +369,10 @@ def test_settings_that_contradict_several_processes_are_refused_in_a_sentence(tm
 
 
 def test_a_refusal_to_start_of_a_process_ends_the_server(tmp_path):
-    server = RunningServer(tmp_path / "data", processes=2, default_model="{}")
+    server = RunningServer(tmp_path / "data", processes=2, default_model='{"kernel": {}}')
     code, words = server.run()
     assert code == 1
-    assert re.search(r"process [12]: .* it cannot begin: configuration: kernel is missing", words)
+    assert re.search(r"process [12]: .* it cannot begin: configuration: kernel.type is missing", words)
 
 
 def test_a_body_that_takes_too_long_is_refused_like_by_its_owner(tmp_path):
