@@ -6,7 +6,7 @@ Each method is an exchange without I/O. `Client` returns the answer, `AsyncClien
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -36,7 +36,15 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
     """
 
     @route
-    def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
+    def learn_rows(
+        self,
+        model: str,
+        X: Any,
+        y: Sequence[Any],
+        ids: Sequence[str] | None = None,
+        *,
+        progress: Callable[[int], object] | None = None,
+    ) -> Exchange[Learned]:
         """Learn rows of numbers. The client sends the rows as bytes, which the server reads much faster than JSON.
 
         The client sends any number of rows, in order, in as many requests as necessary. If the server refuses a later
@@ -49,11 +57,12 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         X : array or SciPy sparse matrix, shape (m, dim)
         y : m labels
         ids : m strings; random ids if None
+        progress : called after each request, with the number of rows that are learned so far
         """
         if ids is None:
             name = uuid.uuid4().hex
             ids = [f"{name}-{row}" for row in range(len(y))]
-        return self._ask_rows(ExampleOperations.learn.path_for(model=model), X, y, ids)
+        return self._ask_rows(ExampleOperations.learn.path_for(model=model), X, y, ids, progress=progress)
 
     @route
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
@@ -108,6 +117,8 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         y: Sequence[Any] | None,
         ids: Sequence[str | None] | None,
         shows: Sequence[Any] | None = None,
+        *,
+        progress: Callable[[int], object] | None = None,
     ) -> Exchange[Any]:
         """Send rows in order, in as many requests as necessary, and return their answers as one answer.
 
@@ -130,6 +141,8 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
                     raise (_behind(error, begin) if begin else error) from None
             else:
                 begin = end
+                if progress is not None:
+                    progress(begin)
         return _as_one(answers)
 
 

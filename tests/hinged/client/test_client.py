@@ -127,6 +127,15 @@ def test_each_method_of_the_server_sends_the_request_of_its_route(server, client
     assert server.requests == [(*request, None) for request in paths]
 
 
+def test_learned_rows_are_told_after_each_request_even_if_the_server_takes_fewer(server, client):
+    refused = {"error": {"code": "too_large", "message": "the body is too large"}}
+    server.script[:] = [(413, refused, {}), *[(200, {"results": [{}, {}]}, {})] * 2]
+    told = []
+    answer = client.learn_rows("m", [[1.0], [2.0], [3.0], [4.0]], ["a", "b", "a", "b"], progress=told.append)
+    assert told == [2, 4]
+    assert len(answer["results"]) == 4
+
+
 def test_wait_returns_when_the_job_of_a_change_has_ended(server, client):
     job = {"job": "/jobs/m.6", "state": "running", "progress": 0.5}
     server.script[:] = [
