@@ -38,7 +38,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def handle_request(self):
         length = int(self.headers.get("content-length", 0))
         raw = self.rfile.read(length)
-        body = json.loads(raw) if raw else None
+        is_batch = self.headers.get("content-type") == "application/vnd.hinged.batch"
+        body = json.loads(raw) if raw and not is_batch else raw or None
         self.server.requests.append((self.command, self.path, body))
         self.server.heard(self.headers)
         step = self.server.script.pop(0) if self.server.script else None
