@@ -3,7 +3,7 @@
 from hinged.extras import needed
 
 with needed("river", "hinged.river"):
-    from hinged.local.river import HingedClassifier
+    from hinged.local.river import RiverClassifier as HingedClassifier
     from hinged.solvers.estimators.river import SVMClassifier
 
 __all__ = ["HingedClassifier", "SVMClassifier"]

@@ -23,6 +23,7 @@ import httpx
 from hinged.client.client import URL
 from hinged.commands.options import DIRECTORY
 from hinged.commands.writing import write
+from hinged.extras import needed
 from hinged.version import __version__
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "fastapi", "pydantic", "uvicorn", "redis", "scikit-learn", "river")
 WRITES, WRITE_BYTES = 20, 4096
-"""Number of writes whose fsync is timed, and their size. The median is the time that one learn request waits for."""
+"""Number of writes whose fsync is timed, and their size. A learn request waits for such a write."""
 ANSWER_S = 3.0  # seconds that the server may take
 SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|KEY$")
 
@@ -69,7 +70,7 @@ def _looks(url: str, data_dir: Path) -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def _tried(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the lines of a part, or the error that prevented it. One broken part must not hide the others."""
+    """Return the lines of a part, or the error that prevented it. A broken part must not hide the rest."""
     try:
         return look()
     except Exception as error:  # noqa: BLE001  a page for a bug report tells what is broken
@@ -97,7 +98,8 @@ def _machine() -> dict[str, Any]:
 
 
 def _compiled() -> dict[str, Any]:
-    from hinged.solvers.jit import cache  # noqa: PLC0415  only this part imports numba
+    with needed("solvers", "the folder of compiled code"):
+        from hinged.solvers.jit import cache  # noqa: PLC0415  only this part imports numba
 
     folder = cache.FOLDER
     return {

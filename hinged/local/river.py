@@ -18,7 +18,7 @@ X = dict[base.typing.FeatureName, Any] | str
 """An x: values by name, or a text."""
 
 
-class HingedClassifier(base.Classifier):
+class RiverClassifier(base.Classifier):
     """A classifier that finds its settings itself, with the same result as a server's model without settings.
 
     x is a dictionary of numbers, strings, booleans, dates and None, or a text. Names and labels may appear at any time.

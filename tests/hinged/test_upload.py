@@ -18,7 +18,7 @@ from tests.helpers.fixtures import server_with, speaking
 
 pytestmark = pytest.mark.server
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # those of a solver
+ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # only estimators of a solver have rules
 
 
 server = server_with()
