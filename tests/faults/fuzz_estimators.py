@@ -17,7 +17,7 @@ from hinged.solvers.warm import warm_up
 from tests.faults.fuzz_damage import ODD, OF_AN_ARRAY, changes, damage_array, damage_facts, inside, narrowed, places
 from tests.faults.fuzz_scenes import DIM
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # only estimators of a solver have rules
+ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
 TYPES = ("<U1", "<i8", "|O", "|b1", "<f2", "V9", "a", "S3", "<c16", "M8[D]", "f8,f8", "<U99999999", "(9,9)i4", "")
 """Types of labels. A fit uses only the first five."""
 LABELS = (["n", "p"], ["n", "p", "q"], [0, 1, 2], [-1.0, 1.0], [False, True])

@@ -18,7 +18,7 @@ from tests.helpers.fixtures import server_with, speaking
 
 pytestmark = pytest.mark.server
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # only estimators of a solver have rules
+ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
 
 
 server = server_with()

@@ -14,7 +14,7 @@ from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
 
 DECLARED = [(name, each) for name, entry in SOLVERS.items() for each in entry.parameters.values()]
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # only estimators of a solver have rules
+ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
 ESTIMATOR_OF = {estimator.solver: estimator for estimator in ESTIMATORS}
 EDGES = [0, 1, 2, 1_000, 10_000, 2**24, 2**30, 2**31, 2**53, 0.01, 1e3, 1e6, 1e15]
 VALUES = st.one_of(

@@ -13,7 +13,7 @@ from hinged.frames import decode, encode
 from hinged.sklearn import BSCAClassifier, FOGDClassifier, LASVMClassifier, TrackingSVMClassifier, load
 from hinged.solvers.estimators.files import KIND
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # only estimators of a solver have rules
+ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
 
 
 def blobs(n=150, classes=3, seed=0):

@@ -9,7 +9,7 @@ import hinged.sklearn
 from hinged.river import SVMClassifier
 from hinged.solvers.core.parameters import check
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # only estimators of a solver have rules
+ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
 X, y = make_blobs(60, centers=2, random_state=0)
 
 

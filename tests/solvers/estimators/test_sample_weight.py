@@ -21,7 +21,7 @@ from hinged.sklearn import (
 )
 from tests.helpers.solvers.streams import three_classes, two_moons
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # only estimators of a solver have rules
+ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
 estimators = pytest.mark.parametrize("Estimator", ESTIMATORS)
 WITH_BIAS = [SMOClassifier, LASVMClassifier, ExactSVMClassifier]
 
