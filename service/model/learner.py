@@ -17,8 +17,8 @@ from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.model.decisions import numbers_of, together
 from hinged.service.model.metrics import UNKNOWN, Prequential
+from hinged.service.model.predictions import numbers_of, together
 from hinged.service.model.warmup import WarmUp
 from hinged.service.model.window import Ages, Left
 from hinged.solvers.core.reports import Finish

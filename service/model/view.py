@@ -11,7 +11,7 @@ from hinged.service.data.classes import Label
 from hinged.service.data.features.reader import AS_THEY_CAME, Outside, Reader
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.model.decisions import numbers_of
+from hinged.service.model.predictions import numbers_of
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.solvers.core.kernels import Kernel
