@@ -36,7 +36,14 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
     """
 
     @route
-    def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
+    def learn_rows(
+        self,
+        model: str,
+        X: Any,
+        y: Sequence[Any],
+        ids: Sequence[str] | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> Exchange[Learned]:
         """Learn rows of numbers. The client sends the rows as bytes, which the server reads much faster than JSON.
 
         The client sends any number of rows, in order, in as many requests as necessary. If the server refuses a later
@@ -49,11 +56,12 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         X : array or SciPy sparse matrix, shape (m, dim)
         y : m labels
         ids : m strings; random ids if None
+        weights : m numbers > 0, which multiply C for their examples; 1 if None
         """
         if ids is None:
             name = uuid.uuid4().hex
             ids = [f"{name}-{row}" for row in range(len(y))]
-        return self._ask_rows(ExampleOperations.learn.path_for(model=model), X, y, ids)
+        return self._ask_rows(ExampleOperations.learn.path_for(model=model), X, y, ids, weights=weights)
 
     @route
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
@@ -108,6 +116,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         y: Sequence[Any] | None,
         ids: Sequence[str | None] | None,
         shows: Sequence[Any] | None = None,
+        weights: Sequence[float] | None = None,
     ) -> Exchange[Any]:
         """Send rows in order, in as many requests as necessary, and return their answers as one answer.
 
@@ -117,7 +126,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         with needed("files", "a batch of rows"):
             from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, RowsSent  # noqa: PLC0415  needs NumPy
 
-        batch, answers, begin, rows_max = RowsSent(X, y, ids, shows), list[dict[str, Any]](), 0, ROWS_MAX
+        batch, answers, begin, rows_max = RowsSent(X, y, ids, shows, weights), list[dict[str, Any]](), 0, ROWS_MAX
         while begin < len(batch) or not answers:
             end = batch.end(begin, rows_max) if len(batch) else 0
             body = batch.packed(begin, end)

@@ -18,9 +18,9 @@ class ExampleOperations:
     def learn(self, model: str, examples: Examples) -> Call[Learned]:
         """Learn examples {"x", "y", "id"}, in order; an example without an id gets a random id.
 
-        An example in the model's pool, or of a prediction with an id, needs no x: {"id", "y"}. If a
-        query asked for the label, add the "lease" of the query. Each result contains the prediction that was made just
-        before its example was learned.
+        An example in the model's pool, or of a prediction with an id, needs no x: {"id", "y"}. If a query asked for the
+        label, add the "lease" of the query. A "weight" multiplies C for its example. Each result contains the
+        prediction that was made just before its example was learned.
         """
         return Call({"examples": with_ids(examples)})
 

@@ -46,6 +46,8 @@ XT = TypeVar("XT", default=XInRows)
 
 Y = StrictBool | StrictInt | StrictStr
 Strategy = Literal["random", "gradient", "active", "autoactive"]
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""An example's own factor of C. The model's solver determines the bounds (ModelLearner.check_weights)."""
 
 
 @with_config(STRICT)
@@ -57,6 +59,7 @@ class LabelledExample(TypedDict, Generic[XT]):
     id: NotRequired[str | None]
     lease: NotRequired[str | None]
 
+    weight: NotRequired[Weight | None]
 
 @with_config(STRICT)
 class UnlabelledExample(TypedDict, Generic[XT]):
@@ -76,6 +79,7 @@ class LearnBody(TypedDict, Generic[XT]):
     id: NotRequired[str | None]
     lease: NotRequired[str | None]
 
+    weight: NotRequired[Weight | None]
 
 @with_config(STRICT)
 class PredictBody(TypedDict, Generic[XT]):
