@@ -31,13 +31,14 @@ class ExampleOperations:
         examples: Examples,
         *,
         explain: int | None = None,
-        probabilities: bool | None = None,
+        probabilities: bool | list[str] | None = None,
         min_position: int | None = None,
     ) -> Call[Predicted]:
         """Predict examples {"x", "id"}. The server keeps an example with an id until its label comes.
 
         explain: number of support vectors to return for each prediction. The vectors that contribute most are returned.
-        probabilities: whether each result lists the probabilities of all classes.
+        probabilities: the names of the classes whose probabilities each result lists, as in `scores`; True for all
+        classes.
         min_position: a position of the log, as returned by learn. The prediction uses a state at or after this
         position.
         """

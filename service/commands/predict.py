@@ -25,6 +25,7 @@ from hinged.service.data.features.reader import Outside
 from hinged.service.data.inputs import Inputs, sizes_of, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.data.slices import Slices, sliced
+from hinged.service.errors import Invalid
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
@@ -114,7 +115,7 @@ class Decisions:
             [None if math.isnan(chance) else chance for chance in chances],
             published.scores(decided),
             None if self.wishes is None else self.wishes[begin:end],
-            published.probabilities(decided) if self.details.probabilities else None,
+            published.probabilities(decided, self.details.probabilities) if self.details.probabilities else None,
             None if self.support_vectors is None else self.support_vectors[begin:end],
             decided.outside,
         )
@@ -135,6 +136,7 @@ async def make_decisions(
     between two changes. Raise Invalid for a solver without support vectors.
     """
     because = None
+    _check_classes(published, details)
     if details.explain:
         published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
     else:
@@ -147,6 +149,16 @@ async def make_decisions(
         await _keep(serving, published, inputs, ids, decided, wishes)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
     return Decisions(published, decided, wishes, details, because)
+
+
+def _check_classes(published: Published, details: Details) -> None:
+    """Refuse the name of a class that can never come. A class that may still come has an unknown probability."""
+    if isinstance(details.probabilities, bool) or published.configuration.classes is None:
+        return
+    for name in details.probabilities:
+        if name not in published.names:
+            known = ", ".join(published.names)
+            raise Invalid(f"probabilities: the model's declared classes are {known}, got {name[:80]}")
 
 
 def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -> Slices[list[Wish]]:

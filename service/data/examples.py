@@ -33,6 +33,7 @@ from hinged.service.data.inputs import Inputs, contents_of, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
 from hinged.service.errors import Invalid
+from hinged.solvers.core.solver import CLASSES_MAX
 
 SERVER_ID = "@"
 """Prefix of the ids that the server gives. The number of the example follows. These ids are stored in logs."""
@@ -45,9 +46,9 @@ XT = TypeVar("XT", default=XInRows)
 """The type of x that the model's features accept."""
 
 Y = StrictBool | StrictInt | StrictStr
-Strategy = Literal["random", "gradient", "active", "autoactive"]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """An example's own factor of C. The model's solver determines the bounds (ModelLearner.check_weights)."""
+Strategy = Literal["random", "gradient", "active", "autoactive"]
 
 
 @with_config(STRICT)
@@ -58,8 +59,8 @@ class LabelledExample(TypedDict, Generic[XT]):
     y: Y
     id: NotRequired[str | None]
     lease: NotRequired[str | None]
-
     weight: NotRequired[Weight | None]
+
 
 @with_config(STRICT)
 class UnlabelledExample(TypedDict, Generic[XT]):
@@ -78,8 +79,8 @@ class LearnBody(TypedDict, Generic[XT]):
     y: NotRequired[Y]
     id: NotRequired[str | None]
     lease: NotRequired[str | None]
-
     weight: NotRequired[Weight | None]
+
 
 @with_config(STRICT)
 class PredictBody(TypedDict, Generic[XT]):
@@ -89,16 +90,18 @@ class PredictBody(TypedDict, Generic[XT]):
     x: NotRequired[XT]
     id: NotRequired[str | None]
     explain: NotRequired[Annotated[int, Field(ge=0)] | None]
-    probabilities: NotRequired[bool | None]
+    probabilities: NotRequired[
+        StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)] | None
+    ]
 
 
 class Details(NamedTuple):
-    """Further contents of each result. explain: the number of support vectors. probabilities: whether to list all
-    classes.
+    """Further contents of each result. explain: the number of support vectors. probabilities: the names of the classes
+    whose probabilities are listed, as in `scores`; True for all classes.
     """
 
     explain: int = 0
-    probabilities: bool = False
+    probabilities: bool | tuple[str, ...] = False
 
 
 @with_config(STRICT)
@@ -165,7 +168,8 @@ def parse_learn(body: Body, examples_max: int, features: Features) -> list[Label
 def parse_predict(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
     """Return the examples of a body, and the further contents of each result."""
     parsed = _parsed(_PREDICT[type(features)], body)
-    details = Details(parsed.pop("explain", None) or 0, bool(parsed.pop("probabilities", None)))
+    wanted = parsed.pop("probabilities", None) or False
+    details = Details(parsed.pop("explain", None) or 0, tuple(wanted) if isinstance(wanted, list) else wanted)
     return _examples(parsed, ("x",), examples_max), details
 
 
