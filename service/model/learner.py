@@ -62,6 +62,7 @@ class ModelLearner:
         self.solver = configuration.build_solver(cache_bytes, gamma)
         self.labels = Labels() if labels is None else labels
         self.metrics = Prequential(choosing=configuration.chooses)
+        self.metrics.configure(configuration, self.labels.names)
         self.ages = Ages(configuration.window, configuration.half_life)
         self.stopped: str | None = None  # why a challenger no longer learns
         if labels is None:
@@ -72,7 +73,7 @@ class ModelLearner:
         """Add a class for a new label."""
         self.labels.add(label)
         self.solver.add_class(self.configuration.weight_of(label))
-        self.metrics.add_class()
+        self.metrics.add_class(self.labels.names[-1])
 
     @property
     def room(self) -> int:
@@ -322,7 +323,7 @@ class ModelLearner:
             if C != self.solver.C or weights != self.solver.weights.tolist():
                 self.solver.change_C(C, weights)
         self.configuration = configuration
-        self.metrics.choose(choosing=configuration.chooses)
+        self.metrics.configure(configuration, self.labels.names)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 

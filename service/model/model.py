@@ -124,7 +124,7 @@ class Model(State):
             self.shadows[shadow] = taught
             return
         taught.metrics = deepcopy(self.metrics)
-        taught.metrics.choose(choosing=taught.configuration.chooses)
+        taught.metrics.configure(taught.configuration, taught.labels.names)
         self.learner = taught
         self.configure_waiting()
 

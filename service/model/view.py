@@ -12,6 +12,8 @@ from hinged.service.data.classes import Label
 from hinged.service.data.features.reader import AS_THEY_CAME, Outside, Reader
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
+from hinged.service.model.decisions.costs import CostTable
+from hinged.service.model.decisions.memory import Chances
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.predictions import numbers_of
@@ -47,7 +49,10 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The state that predictions read. A published state never changes; learning publishes a new state."""
+    """The state that predictions read. A published state never changes; learning publishes a new state.
+
+    costs, chances: what decisions cost, and the probabilities by the long memory (decisions/); None without them.
+    """
 
     view: View
     reader: Reader[Any]
@@ -59,6 +64,8 @@ class Published:
     calibration: Calibration
     position: int
     examples: int
+    costs: CostTable | None = None
+    chances: Chances | None = None
 
     def rows(self, inputs: Inputs) -> Rows:
         """Return a batch as rows for the view. Each x is encoded by itself."""
@@ -140,6 +147,7 @@ class Published:
         examples learned so far.
         """
         encoder, metrics = learner.warmup.encoder, learner.metrics
+        memory = metrics.memory
         return cls(
             view=learner.solver.view(),
             reader=encoder.reader() if encoder is not None else AS_THEY_CAME,
@@ -152,4 +160,6 @@ class Published:
             calibration=metrics.calibration() if metrics.predicted >= CALIBRATED_MIN else UNCALIBRATED,
             position=position,
             examples=examples,
+            costs=memory.table if memory is not None else None,
+            chances=memory.chances() if memory is not None else None,
         )
