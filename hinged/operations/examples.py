@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from hinged.answers import Changed, Learned, ListedExamples, Predicted, Ranked, ShownExample, Suspects
+from hinged.answers import (
+    Changed,
+    ExampleDecisions,
+    Learned,
+    ListedExamples,
+    Predicted,
+    Ranked,
+    ShownExample,
+    Suspects,
+)
 from hinged.operations.base import DEFAULT, LONG_S, Call, Operation, Strategy
 from hinged.operations.values import Examples, given, plain, with_ids
 
@@ -44,6 +53,20 @@ class ExampleOperations:
         """
         body = given(examples=plain(examples), explain=explain, probabilities=probabilities)
         return Call(body, query=given(min_position=min_position))
+
+    @Operation("POST", "/models/{model}/decide", role="writer", frame="decide", small=True).asked
+    def decide(
+        self, model: str, examples: Examples, *, probabilities: bool | list[str] | None = None
+    ) -> Call[ExampleDecisions]:
+        """Decide about examples {"x", "id"} by the `costs` of the model's configuration.
+
+        Each result contains the decision with the lowest expected cost: a class, or "ask". If the decision is "ask",
+        the example is in the model's pool as a question. Like a prediction, an example with an id waits for its label.
+
+        probabilities: the names of the classes whose probabilities each result lists, as in `scores`; True for all
+        classes.
+        """
+        return Call(given(examples=plain(examples), probabilities=probabilities))
 
     @Operation("POST", "/models/{model}/rank", role="reader", replicas=True).asked
     def rank(

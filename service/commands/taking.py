@@ -165,7 +165,9 @@ class _Taking:
         _check_free(self.model, given, index)
         # If a prediction under this id has a different x, it does not belong to this example.
         meant = prediction is not None and content == content_of(prediction.digest, label)
-        source = candidate.source if candidate else prediction.source if prediction and meant else 0
+        # A question of `decide` is in the pool without a lease, and its prediction says that it was asked for.
+        leased = candidate.source if candidate else 0
+        source = leased or (prediction.source if prediction and meant else 0)
         annotator = None
         if self.request.elsewhere:
             annotator, source, _ = self.request.elsewhere[index]

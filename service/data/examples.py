@@ -95,6 +95,18 @@ class PredictBody(TypedDict, Generic[XT]):
     ]
 
 
+@with_config(STRICT)
+class DecideBody(TypedDict, Generic[XT]):
+    """Several examples under `examples`, or the parts of a single example."""
+
+    examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
+    x: NotRequired[XT]
+    id: NotRequired[str | None]
+    probabilities: NotRequired[
+        StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)] | None
+    ]
+
+
 class Details(NamedTuple):
     """Further contents of each result. explain: the number of support vectors. probabilities: the names of the classes
     whose probabilities are listed, as in `scores`; True for all classes.
@@ -146,7 +158,8 @@ def _of_kinds(body: Any) -> dict[type[Features], TypeAdapter[Any]]:
     return {kind: TypeAdapter(body[kind.X]) for kind in KINDS}
 
 
-_LEARN, _PREDICT, _POOL, _RANK = map(_of_kinds, (LearnBody, PredictBody, PoolBody, RankBody))
+_LEARN, _PREDICT, _DECIDE = map(_of_kinds, (LearnBody, PredictBody, DecideBody))
+_POOL, _RANK = map(_of_kinds, (PoolBody, RankBody))
 
 
 Raw = bytes | bytearray
@@ -167,7 +180,15 @@ def parse_learn(body: Body, examples_max: int, features: Features) -> list[Label
 
 def parse_predict(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
     """Return the examples of a body, and the further contents of each result."""
-    parsed = _parsed(_PREDICT[type(features)], body)
+    return _with_details(_parsed(_PREDICT[type(features)], body), examples_max)
+
+
+def parse_decide(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
+    """Return the examples of a body to decide, and the further contents of each result."""
+    return _with_details(_parsed(_DECIDE[type(features)], body), examples_max)
+
+
+def _with_details(parsed: dict[str, Any], examples_max: int) -> tuple[list[UnlabelledExample], Details]:
     wanted = parsed.pop("probabilities", None) or False
     details = Details(parsed.pop("explain", None) or 0, tuple(wanted) if isinstance(wanted, list) else wanted)
     return _examples(parsed, ("x",), examples_max), details
