@@ -52,6 +52,8 @@ def _checked(value: Any) -> Any:
 
 def _classes(value: Any) -> Any:
     """Return the names of classes as a tuple. Raise an error for a repeated name or too many names."""
+    if value is None:
+        return None
     names = list(value) if isinstance(value, list | tuple) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise _refused('watch must be a list of classes, such as ["fraud"]')
@@ -61,10 +63,10 @@ def _classes(value: Any) -> Any:
 
 
 CostsPart = Annotated[dict[str, float | dict[str, float]] | None, BeforeValidator(_checked)]
-WatchPart = Annotated[tuple[str, ...], BeforeValidator(_classes)]
+WatchPart = Annotated[tuple[str, ...] | None, BeforeValidator(_classes)]
 
 
-def watched_of(costs: dict[str, Any] | None, watch: Iterable[str]) -> tuple[str, ...]:
+def watched_of(costs: dict[str, Any] | None, watch: Iterable[str] | None) -> tuple[str, ...]:
     """Return the classes to watch: first the classes of `watch`, then the classes of `costs`, at most WATCHED_MAX."""
-    names = dict.fromkeys([*watch, *(name for name in costs or () if name != ASK)])
+    names = dict.fromkeys([*(watch or ()), *(name for name in costs or () if name != ASK)])
     return tuple(names)[:WATCHED_MAX]

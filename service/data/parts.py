@@ -261,7 +261,7 @@ class Configuration(Part):
         'that is not listed. "ask": what a person\'s look costs',
     )
     watch: WatchPart = Field(
-        (), description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"
+        None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"
     )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")

@@ -15,12 +15,15 @@ counts  (2, BINS)  weights of the other examples, and of the examples of the cla
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 Figures = dict[str, Any]
+
+_Level: TypeAlias = tuple[float, float, int]
+"""Adjacent bins with one probability: examples of the class, all examples, number of bins."""
 
 OCTAVES, STEPS = 6, 32
 _SIZES = np.array([2.0**e * (1.0 + s / STEPS) for e in range(-OCTAVES, OCTAVES) for s in range(STEPS)])
@@ -41,23 +44,32 @@ def bins_of(scores: Array) -> Array:
 def isotonic(counts: Array) -> Array:
     """Return the probability (BINS,) of the class in each bin: it never falls from a bin to the next.
 
-    Each level counts half an example more of either kind (Krichevsky and Trofimov), so no probability is 0 or 1. Empty
-    bins have the probability of the bin below.
+    Each level counts one example more, of the usual mixture of both kinds, so no probability is 0 or 1. The usual
+    mixture counts half an example more of either kind (Krichevsky and Trofimov). Empty bins have the probability of the
+    bin below.
     """
     held = np.flatnonzero(counts.sum(axis=0))
     if not held.size:
         return np.full(BINS, 0.5)
-    levels: list[tuple[float, float, int]] = []  # examples of the class, all examples, number of bins
-    for one, every in zip(counts[1, held].tolist(), counts[:, held].sum(axis=0).tolist(), strict=True):
-        level = one, every, 1
-        while levels and levels[-1][0] * level[1] >= level[0] * levels[-1][1]:
-            last = levels.pop()
-            level = last[0] + level[0], last[1] + level[1], last[2] + level[2]
-        levels.append(level)
-    chances = np.concatenate([np.full(n, (one + 0.5) / (every + 1.0)) for one, every, n in levels])
-    chances = np.maximum.accumulate(chances)
+    ones, every = counts[1, held].tolist(), counts[:, held].sum(axis=0).tolist()
+    usual = (sum(ones) + 0.5) / (sum(every) + 1.0)
+    levels = _pooled([(one, n, 1) for one, n in zip(ones, every, strict=True)], 0.0, 0.0)
+    levels = _pooled(levels, usual, 1.0)
+    chances = np.concatenate([np.full(bins, (one + usual) / (n + 1.0)) for one, n, bins in levels])
     below = np.maximum(np.searchsorted(held, np.arange(BINS), side="right") - 1, 0)
     return np.asarray(chances[below])
+
+
+def _pooled(levels: list[_Level], one_more: float, more: float) -> list[_Level]:
+    """Pool adjacent levels until their rates rise. one_more, more: added to both counts of a level in its rate."""
+    found: list[_Level] = []
+    for each in levels:
+        level = each
+        while found and (found[-1][0] + one_more) * (level[1] + more) >= (level[0] + one_more) * (found[-1][1] + more):
+            last = found.pop()
+            level = last[0] + level[0], last[1] + level[1], last[2] + level[2]
+        found.append(level)
+    return found
 
 
 def _descending(counts: Array) -> tuple[Array, Array]:

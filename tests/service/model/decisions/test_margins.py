@@ -62,7 +62,7 @@ def test_the_highest_scores_within_a_bin_count_in_proportion():
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 400))
 @settings(deadline=None, max_examples=40)
-def test_the_probabilities_are_an_isotonic_regression_with_half_an_example_more_of_either_kind(seed, n):
+def test_the_probabilities_are_an_isotonic_regression_with_one_usual_example_more_in_each_level(seed, n):
     random = np.random.default_rng(seed)
     scores, positive = random.normal(size=n).round(1), random.random(n) < 0.3
     counts = counted(scores, positive)
@@ -72,11 +72,29 @@ def test_the_probabilities_are_an_isotonic_regression_with_half_an_example_more_
     held = np.flatnonzero(counts.sum(axis=0))
     every, rates = counts[:, held].sum(axis=0), counts[1, held] / counts[:, held].sum(axis=0)
     plain = IsotonicRegression().fit_transform(np.arange(held.size), rates, sample_weight=every)
-    expected = np.empty(held.size)
-    for level in np.unique(plain.round(9)):
-        of_level = np.isclose(plain, level, atol=1e-8)
-        expected[of_level] = (counts[1, held][of_level].sum() + 0.5) / (every[of_level].sum() + 1)
-    assert np.allclose(found[held], np.maximum.accumulate(expected))
+    usual = (counts[1].sum() + 0.5) / (counts.sum() + 1)
+    levels = [np.isclose(plain, level, atol=1e-8) for level in np.unique(plain.round(9))]
+
+    def rate(level):
+        return (counts[1, held][level].sum() + usual) / (every[level].sum() + 1)
+
+    k = 0
+    while k + 1 < len(levels):  # pool the first two levels whose rates do not rise, and begin again
+        if rate(levels[k]) >= rate(levels[k + 1]):
+            levels[k : k + 2] = [levels[k] | levels[k + 1]]
+            k = 0
+        else:
+            k += 1
+    for level in levels:
+        assert np.allclose(found[held][level], rate(level))
+
+
+def test_a_few_examples_with_low_scores_do_not_raise_the_probability_of_all_others():
+    counts = np.zeros((2, margins.BINS))
+    counts[0, 300], counts[0, 310], counts[1, 310] = 3, 10_000, 10
+    found = margins.isotonic(counts)
+    assert found[300] < 0.001
+    assert found[310] == pytest.approx(0.001, rel=0.01)
 
 
 def test_every_number_has_a_bin_and_equal_scores_share_it():
