@@ -270,9 +270,9 @@ class Client:
 
 
 WHAT = (
-    ("learn", 40), ("predict", 12), ("decide", 6), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4), ("roll_back", 3),
-    ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2), ("copy", 2), ("look", 5),
-    ("annotate", 10),
+    ("learn", 40), ("predict", 12), ("decide", 6), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4),
+    ("roll_back", 3), ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2),
+    ("copy", 2), ("look", 5), ("annotate", 10),
 )  # fmt: skip
 CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},
