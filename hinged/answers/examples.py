@@ -73,6 +73,31 @@ class Predicted(TypedDict):
     results: list[PredictedExample]
 
 
+class ExampleDecision(TypedDict):
+    """A decision about an example. decision: a class, or "ask"; null if the model has learned nothing and cannot ask.
+
+    probability: of the decided class; null for "ask", and while probabilities are unknown. cost: the expected cost.
+    reason: "cost" if the decision has the lowest expected cost, "unknown" if there are no probabilities yet.
+    question: for "ask", the id of the example in the pool.
+    """
+
+    id: str | None
+    decision: Label | None
+    probability: float | None
+    cost: float | None
+    reason: Literal["cost", "unknown"]
+    question: NotRequired[str]
+    probabilities: NotRequired[dict[str, float | None]]
+
+
+class ExampleDecisions(TypedDict):
+    """Decisions, in the order of the examples."""
+
+    model: str
+    position: int
+    results: list[ExampleDecision]
+
+
 class Finished(TypedDict):
     """The result of a finishing step."""
 

@@ -30,6 +30,7 @@ class RowsSent:
     y : m labels, or None
     ids : m strings, or None
     shows : m values that people see instead of x, None for x itself
+    weights : m numbers > 0, the examples' own factors of C, or None
 
     Raises
     ------
@@ -43,17 +44,19 @@ class RowsSent:
         y: Sequence[Any] | None = None,
         ids: Sequence[str | None] | None = None,
         shows: Sequence[Any] | None = None,
+        weights: Sequence[float] | None = None,
     ) -> None:
         self._sparse = X.tocsr() if hasattr(X, "tocsr") else None
         self._dense = None if self._sparse is not None else _floats(np.asarray(X))
         if self._dense is not None and self._dense.ndim != 2:
             raise ValueError(f"X must have two axes (rows, features), got {self._dense.ndim}")
         self._rows = int((X if self._dense is None else self._dense).shape[0])
-        for name, given in (("y", y), ("ids", ids), ("shows", shows)):
+        for name, given in (("y", y), ("ids", ids), ("shows", shows), ("weights", weights)):
             if given is not None and len(given) != self._rows:
                 raise ValueError(f"{name} must have one entry for each of the {self._rows} rows of X, got {len(given)}")
         self._labels = None if y is None else y.tolist() if hasattr(y, "tolist") else list(y)
         self._ids, self._shows = ids, shows
+        self._weights = None if weights is None else _floats(np.asarray(weights))
 
     def __len__(self) -> int:
         return self._rows
@@ -91,6 +94,8 @@ class RowsSent:
             numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
             facts["labels"] = [label for _, label in numbers]
             arrays["y"] = np.array([numbers[kind] for kind in kinds], np.int32)
+        if self._weights is not None:
+            arrays["weights"] = self._weights[begin:end]
         return _framed(facts, arrays)
 
 
@@ -99,9 +104,10 @@ def pack(
     y: Sequence[Any] | None = None,
     ids: Sequence[str | None] | None = None,
     shows: Sequence[Any] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> bytes:
     """Return a batch as the bytes of one request. Raise ValueError if the lengths of its parts differ."""
-    batch = RowsSent(X, y, ids, shows)
+    batch = RowsSent(X, y, ids, shows, weights)
     return batch.packed(0, len(batch))
 
 

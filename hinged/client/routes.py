@@ -42,6 +42,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         X: Any,
         y: Sequence[Any],
         ids: Sequence[str] | None = None,
+        weights: Sequence[float] | None = None,
         *,
         progress: Callable[[int], object] | None = None,
     ) -> Exchange[Learned]:
@@ -57,12 +58,14 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         X : array or SciPy sparse matrix, shape (m, dim)
         y : m labels
         ids : m strings; random ids if None
+        weights : m numbers > 0, which multiply C for their examples; 1 if None
         progress : called after each request, with the number of rows that are learned so far
         """
         if ids is None:
             name = uuid.uuid4().hex
             ids = [f"{name}-{row}" for row in range(len(y))]
-        return self._ask_rows(ExampleOperations.learn.path_for(model=model), X, y, ids, progress=progress)
+        path = ExampleOperations.learn.path_for(model=model)
+        return self._ask_rows(path, X, y, ids, weights=weights, progress=progress)
 
     @route
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
@@ -117,6 +120,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         y: Sequence[Any] | None,
         ids: Sequence[str | None] | None,
         shows: Sequence[Any] | None = None,
+        weights: Sequence[float] | None = None,
         *,
         progress: Callable[[int], object] | None = None,
     ) -> Exchange[Any]:
@@ -128,7 +132,7 @@ class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, Snapsh
         with needed("files", "a batch of rows"):
             from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, RowsSent  # noqa: PLC0415  needs NumPy
 
-        batch, answers, begin, rows_max = RowsSent(X, y, ids, shows), list[dict[str, Any]](), 0, ROWS_MAX
+        batch, answers, begin, rows_max = RowsSent(X, y, ids, shows, weights), list[dict[str, Any]](), 0, ROWS_MAX
         while begin < len(batch) or not answers:
             end = batch.end(begin, rows_max) if len(batch) else 0
             body = batch.packed(begin, end)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import websockets.asyncio.client
     import websockets.sync.client
 
-    from hinged.client.shapes import Learned, Offered, Predicted, Queries
+    from hinged.client.shapes import ExampleDecisions, Learned, Offered, Predicted, Queries
 
 EVENTS_WAITING_MAX = 1000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -86,6 +86,10 @@ class Stream:
     def learn(self, examples: Examples) -> concurrent.futures.Future[Learned]:
         """Learn examples, like `Client.learn`."""
         return self.send("learn", examples=with_ids(examples))
+
+    def decide(self, examples: Examples, **options: Any) -> concurrent.futures.Future[ExampleDecisions]:
+        """Decide about examples after learning everything that this stream sent before, like `Client.decide`."""
+        return self.send("decide", examples=[dict(example) for example in several(examples)], **options)
 
     def predict(self, examples: Examples, **options: Any) -> concurrent.futures.Future[Predicted]:
         """Predict examples after learning everything that this stream sent before, like `Client.predict`."""
@@ -215,6 +219,10 @@ class AsyncStream:
     async def learn(self, examples: Examples) -> asyncio.Future[Learned]:
         """Learn examples, like `AsyncClient.learn`."""
         return await self.send("learn", examples=with_ids(examples))
+
+    async def decide(self, examples: Examples, **options: Any) -> asyncio.Future[ExampleDecisions]:
+        """Decide about examples after learning everything that this stream sent before, like `AsyncClient.decide`."""
+        return await self.send("decide", examples=[dict(example) for example in several(examples)], **options)
 
     async def predict(self, examples: Examples, **options: Any) -> asyncio.Future[Predicted]:
         """Predict examples after learning everything that this stream sent before, like `AsyncClient.predict`."""

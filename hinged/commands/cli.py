@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
@@ -127,6 +128,7 @@ def _wrong(error: Mapping[str, Any]) -> str:
 @cli.command()
 @click.argument("file", type=FILE)
 @click.option("--label", metavar="COLUMN", help="Column of the labels, or their array (.npz).")
+@click.option("--weight", metavar="COLUMN", help="Column or array of the rows' weights: factors of C.")
 @click.option("--labels", "labels_file", type=FILE, help="Labels of a SciPy matrix: .npy, or one label a line.")
 @of_tables
 @of_kinds
@@ -164,6 +166,7 @@ def replay(
     file: Path,
     test_file: Path | None,
     label: str | None,
+    weight: str | None,
     labels_file: Path | None,
     id_name: str | None,
     features: tuple[str, ...],
@@ -193,6 +196,7 @@ def replay(
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
         choice = TableColumns(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
+        choice = dataclasses.replace(choice, weight=weight)
         read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
         source = read(file, choice=choice, labels_file=labels_file)
         if source.features["type"] == "text" and "kernel" not in given:

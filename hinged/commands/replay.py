@@ -194,4 +194,5 @@ def identified(examples: Iterable[Example], prefix: str) -> Iterator[dict[str, A
     """
     for example in examples:
         name = f"{prefix}:{example.row}" if example.id is None else example.id
-        yield {"id": name, "x": example.x, "y": example.y}
+        weight = {} if example.weight is None else {"weight": example.weight}
+        yield {"id": name, "x": example.x, "y": example.y, **weight}

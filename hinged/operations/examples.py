@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from hinged.answers import Changed, Learned, ListedExamples, Predicted, Ranked, ShownExample, Suspects
+from hinged.answers import (
+    Changed,
+    ExampleDecisions,
+    Learned,
+    ListedExamples,
+    Predicted,
+    Ranked,
+    ShownExample,
+    Suspects,
+)
 from hinged.operations.base import DEFAULT, LONG_S, Call, Operation, Strategy
 from hinged.operations.values import Examples, given, plain, with_ids
 
@@ -18,9 +27,9 @@ class ExampleOperations:
     def learn(self, model: str, examples: Examples) -> Call[Learned]:
         """Learn examples {"x", "y", "id"}, in order; an example without an id gets a random id.
 
-        An example in the model's pool, or of a prediction with an id, needs no x: {"id", "y"}. If a
-        query asked for the label, add the "lease" of the query. Each result contains the prediction that was made just
-        before its example was learned.
+        An example in the model's pool, or of a prediction with an id, needs no x: {"id", "y"}. If a query asked for the
+        label, add the "lease" of the query. A "weight" multiplies C for its example. Each result contains the
+        prediction that was made just before its example was learned.
         """
         return Call({"examples": with_ids(examples)})
 
@@ -31,18 +40,33 @@ class ExampleOperations:
         examples: Examples,
         *,
         explain: int | None = None,
-        probabilities: bool | None = None,
+        probabilities: bool | list[str] | None = None,
         min_position: int | None = None,
     ) -> Call[Predicted]:
         """Predict examples {"x", "id"}. The server keeps an example with an id until its label comes.
 
         explain: number of support vectors to return for each prediction. The vectors that contribute most are returned.
-        probabilities: whether each result lists the probabilities of all classes.
+        probabilities: the names of the classes whose probabilities each result lists, as in `scores`; True for all
+        classes.
         min_position: a position of the log, as returned by learn. The prediction uses a state at or after this
         position.
         """
         body = given(examples=plain(examples), explain=explain, probabilities=probabilities)
         return Call(body, query=given(min_position=min_position))
+
+    @Operation("POST", "/models/{model}/decide", role="writer", frame="decide", small=True).asked
+    def decide(
+        self, model: str, examples: Examples, *, probabilities: bool | list[str] | None = None
+    ) -> Call[ExampleDecisions]:
+        """Decide about examples {"x", "id"} by the `costs` of the model's configuration.
+
+        Each result contains the decision with the lowest expected cost: a class, or "ask". If the decision is "ask",
+        the example is in the model's pool as a question. Like a prediction, an example with an id waits for its label.
+
+        probabilities: the names of the classes whose probabilities each result lists, as in `scores`; True for all
+        classes.
+        """
+        return Call(given(examples=plain(examples), probabilities=probabilities))
 
     @Operation("POST", "/models/{model}/rank", role="reader", replicas=True).asked
     def rank(

@@ -96,11 +96,13 @@ def open_source(
         with needed("files", "a .npz file"):
             from hinged.readers.arrays import open_npz  # noqa: PLC0415
 
-        return open_npz(path, label=choice.label, ids=choice.id, labels_file=labels_file)
+        return open_npz(path, label=choice.label, ids=choice.id, weights=choice.weight, labels_file=labels_file)
     from hinged.readers.libsvm import LibsvmSource  # noqa: PLC0415
 
     if choice.id is not None:
         raise ReadError(f"{path}: LIBSVM text has no ids")
+    if choice.weight is not None:
+        raise ReadError(f"{path}: LIBSVM text has no weights")
     return LibsvmSource(path, zero_based=zero_based)
 
 

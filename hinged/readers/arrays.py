@@ -109,6 +109,7 @@ class ArraySource(Source):
         labels: Sequence[Label],
         ids: Sequence[str] | None = None,
         held_out: ArraySource | None = None,
+        weights: Sequence[float] | None = None,
     ) -> None:
         if len(labels) != features.count:
             raise ReadError(f"{name}: {features.count} rows of features but {len(labels)} labels")
@@ -116,7 +117,9 @@ class ArraySource(Source):
             raise ReadError(f"{name}: {features.count} rows of features but {len(ids)} ids")
         self.name = name
         self.sparse, self.dim, self.rows = features.sparse, features.dim, features.count
-        self._features, self._labels, self._ids = features, labels, ids
+        if weights is not None and len(weights) != features.count:
+            raise ReadError(f"{name}: {features.count} rows of features but {len(weights)} weights")
+        self._features, self._labels, self._ids, self._weights = features, labels, ids, weights
         self._held_out = held_out
 
     @property
@@ -146,7 +149,9 @@ class ArraySource(Source):
         for start in range(0, len(order), BLOCK_ROWS):
             block = order[start : start + BLOCK_ROWS]
             for row, x in zip(block.tolist(), self._features.block(block), strict=True):
-                yield Example(row + 1, x, self._labels[row], None if self._ids is None else self._ids[row])
+                weight = None if self._weights is None else self._weights[row]
+                name = None if self._ids is None else self._ids[row]
+                yield Example(row + 1, x, self._labels[row], name, weight=weight)
 
 
 def arrays_of(source: Source, dim: int | None = None) -> tuple[Any, NDArray[Any]]:
@@ -183,7 +188,12 @@ SCIPY = {"format", "shape", "data"}
 
 
 def open_npz(
-    path: Path, *, label: str | None = None, ids: str | None = None, labels_file: Path | None = None
+    path: Path,
+    *,
+    label: str | None = None,
+    ids: str | None = None,
+    weights: str | None = None,
+    labels_file: Path | None = None,
 ) -> ArraySource:
     """Read an array of labels (y_train or y by default), the features that belong to it, and the test part.
 
@@ -194,21 +204,25 @@ def open_npz(
         # A .npz file is a zip file. np.load alone would also accept a single array or a pickle.
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
             if set(arrays) >= SCIPY:
-                return _scipy_matrix(path, arrays, labels_file)
+                return _scipy_matrix(path, arrays, weights, labels_file)
             if label is None:
                 label = "y_train" if "y_train" in arrays else "y"
             test_label = label.replace("train", "test")
             test = None
             if test_label != label and test_label in arrays and _features_name(test_label, arrays):
-                test = _part(path, arrays, test_label, None, None)
-            return _part(path, arrays, label, ids, test)
+                test = _part(path, arrays, test_label, None, None, None)
+            return _part(path, arrays, label, ids, weights, test)
     except ReadError:
         raise
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise ReadError(f"cannot read {path} as .npz: {error}") from error
 
 
-def _scipy_matrix(path: Path, arrays: Mapping[str, NDArray[Any]], labels_file: Path | None) -> ArraySource:
+def _scipy_matrix(
+    path: Path, arrays: Mapping[str, NDArray[Any]], weights: str | None, labels_file: Path | None
+) -> ArraySource:
+    if weights is not None:
+        raise ReadError(f"{path} is a SciPy matrix without weights")
     if labels_file is None:
         raise ReadError(
             f"{path} is a SciPy matrix without labels: name a file of labels with --labels, .npy or one label a line"
@@ -237,10 +251,11 @@ def _part(
     arrays: Mapping[str, NDArray[Any]],
     label: str,
     ids: str | None,
+    weights: str | None,
     held_out: ArraySource | None,
 ) -> ArraySource:
     listed = ", ".join(arrays) or "none"
-    for name in (label, *([] if ids is None else [ids])):
+    for name in (label, *(name for name in (ids, weights) if name is not None)):
         if name not in arrays:
             raise ReadError(f"{path} has no array {name!r}; its arrays are {listed}")
     features_name = _features_name(label, arrays)
@@ -256,7 +271,19 @@ def _part(
     else:
         features = SparseRows(place, [arrays[f"{features_name}_{part}"] for part in CSR_PARTS])
     names = None if ids is None else [str(name) for name in labels_of(f"{path}, {ids}", arrays[ids])]
-    return ArraySource(path.name, features, labels_of(f"{path}, {label}", arrays[label]), names, held_out)
+    own = None if weights is None else _weights(f"{path}, {weights}", arrays[weights])
+    return ArraySource(path.name, features, labels_of(f"{path}, {label}", arrays[label]), names, held_out, own)
+
+
+def _weights(name: str, array: NDArray[Any]) -> list[float]:
+    """Return the weights in an array. Raise ReadError unless each is a finite number > 0."""
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise ReadError(f"{name} must hold one number for each row, got {array.dtype} of shape {array.shape}")
+    values = array.astype(np.float64)
+    wrong = ~(np.isfinite(values) & (values > 0))
+    if wrong.any():
+        raise ReadError(f"{name}[{int(np.argmax(wrong))}]: a weight must be a number > 0, got {values[wrong][0]}")
+    return values.tolist()  # type: ignore[no-any-return]
 
 
 def _renamed(label: str) -> str:

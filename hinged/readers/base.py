@@ -43,6 +43,7 @@ class Example(NamedTuple):
     y : label, None if the file has no labels.
     id : id in the file, None if the file has no ids.
     show : value that people see instead of x, None for x itself.
+    weight : the row's own factor of C, None if the file has no weights.
     """
 
     row: int
@@ -50,6 +51,7 @@ class Example(NamedTuple):
     y: Label | None
     id: str | None
     show: Any = None
+    weight: float | None = None
 
 
 class Source(ABC):

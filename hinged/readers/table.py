@@ -52,6 +52,7 @@ class TableColumns:
     show : columns that people see instead of x. Such a column is a feature only if `features` names it.
     known : kinds of columns that a model already has: "text", "time" or "category".
     whole : whether x is the text of the only feature.
+    weight : column with the rows' own factors of C. It is no feature.
     """
 
     label: str | None = None
@@ -66,10 +67,11 @@ class TableColumns:
     show: tuple[str, ...] = ()
     known: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
+    weight: str | None = None
 
     def named_columns(self) -> list[str]:
         """Return all columns that these roles name."""
-        given = [name for name in (self.label, self.id) if name is not None]
+        given = [name for name in (self.label, self.id, self.weight) if name is not None]
         return [*given, *self.features, *self.drop, *self.texts, *self.times, *self.categories, *self.show]
 
 
@@ -95,7 +97,9 @@ class TableSource(Source):
         for name in (*choice.named_columns(), *(like.columns if like is not None and not like.named else ())):
             if name not in header:
                 raise ReadError(f"{path} has no column {name!r}; its columns are {listed(header)}")
-        out = {choice.label, choice.id, *choice.drop, *(set(choice.show) - set(choice.features))}
+        if choice.weight is not None and choice.weight in (choice.label, choice.id):
+            raise ReadError(f"{path}: column {choice.weight!r} cannot be both the weight and the label or the id")
+        out = {choice.label, choice.id, choice.weight, *choice.drop, *(set(choice.show) - set(choice.features))}
         self.columns = [name for name in (choice.features or header) if name not in out]
         if like is not None:
             self.columns = [name for name in like.columns if name in header]
@@ -155,7 +159,8 @@ class TableSource(Source):
             name = None if choice.id is None else values.get(choice.id)
             if choice.id is not None and name in (None, ""):
                 raise ReadError(f"{place}, column {choice.id!r}: the id is empty")
-            yield Example(row, x, label, None if name is None else str(name), self._shown(values))
+            weight = None if choice.weight is None else self._weight(place, values.get(choice.weight))
+            yield Example(row, x, label, None if name is None else str(name), self._shown(values), weight)
 
     @abstractmethod
     def _rows(self) -> Iterator[Row]:
@@ -172,6 +177,12 @@ class TableSource(Source):
         if isinstance(plain, bool | int):
             return plain
         return label_of(f"{plain:g}" if isinstance(plain, float) else str(plain))
+
+    def _weight(self, place: str, value: Any) -> float:
+        weight = self._number(value)
+        if weight is None or not weight > 0:
+            raise ReadError(f"{place}, column {self._choice.weight!r}: a weight must be a number > 0, found {value!r}")
+        return weight
 
     def _coordinate(self, place: str, values: Mapping[str, Any], column: str) -> float:
         value = values.get(column)

@@ -8,8 +8,8 @@ import numpy as np
 
 from hinged.service.data.inputs import Inputs
 from hinged.service.errors import Invalid
-from hinged.service.model.decisions import predicted
 from hinged.service.model.model import Model
+from hinged.service.model.predictions import predicted
 from hinged.service.model.view import Decided, Published
 from hinged.solvers.core.rows import BadRow
 from hinged.solvers.scores.selection import margins

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Invalid, ServiceError
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.learning import ClassAdded, ExamplesLearned
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, weights_of
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+
+Array = np.ndarray[Any, Any]
 
 
 def make_plan(
@@ -77,6 +80,11 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
         return None
     if not all(map(model.learner.takes, batches)):
         return None
+    weights: Array | None = None
+    if any(request.weights for request in requests):
+        weights = weights_of([request.weight(r) for request in requests for r in range(len(request.ids))])
+        if not _weights_fit(model, weights):
+            return None
     given = [i for i in ids if i is not None]
     if given and not _all_unknown(model, given, lookup, at_ms):
         return None
@@ -93,10 +101,20 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
         contents=contents,
         at_ms=at_ms,
         sources=np.zeros(len(ids), np.uint8),
+        weights=weights,
     )
     ends = accumulate((len(request.ids) for request in requests), initial=0)
     planned = [AllNew(begin, request.ids) for begin, request in zip(ends, requests, strict=False)]
     return Plan([*planned], [learned], len(ids))
+
+
+def _weights_fit(model: Model, weights: Array | None) -> bool:
+    """Return whether the model's solver allows these weights."""
+    try:
+        model.learner.check_weights(np.ones(0) if weights is None else weights)
+    except ValueError:
+        return False
+    return True
 
 
 def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> bool:
@@ -139,6 +157,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
                     sources=np.array([example.source for example in new[begin:end]], np.uint8),
                     annotators=annotators if any(annotators) else (),
                     votes=votes if any(votes) else (),
+                    weights=weights_of([example.weight for example in new[begin:end]]),
                 )
             )
 

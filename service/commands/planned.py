@@ -36,6 +36,7 @@ class LearnRequest:
     contents: 16 bytes that identify x and y. None where there is no x.
     leases: tokens. None where an example has no lease; empty if no example has one.
     elsewhere: the provenance of each example if another program asked for the labels; otherwise empty.
+    weights: factors of C. Empty if each is 1.
     reread: reads the request again for a different configuration, or raises Invalid. `reread` is needed because the
     model may change its kernel or precision while the request waits.
     """
@@ -45,6 +46,7 @@ class LearnRequest:
     inputs: Inputs | None
     contents: Sequence[bytes | None]
     leases: Sequence[str | None] = ()
+    weights: Sequence[float] = ()
     reread: Callable[[Configuration], LearnRequest] | None = None
     elsewhere: Sequence[Provenance] = ()
 
@@ -61,6 +63,10 @@ class LearnRequest:
     def lease(self, index: int) -> str | None:
         """Return the lease that an example answers."""
         return self.leases[index] if self.leases else None
+
+    def weight(self, index: int) -> float:
+        """Return the weight of an example."""
+        return self.weights[index] if self.weights else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,7 @@ class NewExample:
     source: int
     annotator: str | None = None
     votes: Sequence[tuple[str, Label]] = ()
+    weight: float = 1.0
 
 
 @dataclass(slots=True)

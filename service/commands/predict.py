@@ -23,8 +23,8 @@ from hinged.service.data.classes import Label
 from hinged.service.data.examples import Details
 from hinged.service.data.features.reader import Outside
 from hinged.service.data.inputs import Inputs, sizes_of, x_digests
-from hinged.service.data.parts import Configuration
 from hinged.service.data.slices import Slices, sliced
+from hinged.service.errors import Invalid
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
@@ -114,7 +114,7 @@ class Decisions:
             [None if math.isnan(chance) else chance for chance in chances],
             published.scores(decided),
             None if self.wishes is None else self.wishes[begin:end],
-            published.probabilities(decided) if self.details.probabilities else None,
+            published.probabilities(decided, self.details.probabilities) if self.details.probabilities else None,
             None if self.support_vectors is None else self.support_vectors[begin:end],
             decided.outside,
         )
@@ -135,6 +135,7 @@ async def make_decisions(
     between two changes. Raise Invalid for a solver without support vectors.
     """
     because = None
+    check_details(published, details)
     if details.explain:
         published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
     else:
@@ -144,9 +145,21 @@ async def make_decisions(
         doubtful = published.doubtful(decided.columns).tolist()
         few = len(ids) <= WISHES
         wishes = serving.wishes(ids, doubtful) if few else await sliced(_wishes(serving, ids, doubtful))
-        await _keep(serving, published, inputs, ids, decided, wishes)
+        budgeted = published.configuration.labels.budget is not None
+        sources = [wish.source if budgeted else 0 for wish in wishes]
+        await keep_waiting(serving, published, inputs, ids, decided, sources)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
     return Decisions(published, decided, wishes, details, because)
+
+
+def check_details(published: Published, details: Details) -> None:
+    """Refuse the name of a class that can never come. A class that may still come has an unknown probability."""
+    if isinstance(details.probabilities, bool) or published.configuration.classes is None:
+        return
+    for name in details.probabilities:
+        if name not in published.names:
+            known = ", ".join(published.names)
+            raise Invalid(f"probabilities: the model's declared classes are {known}, got {name[:80]}")
 
 
 def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -> Slices[list[Wish]]:
@@ -166,34 +179,30 @@ async def decided_soon(serving: Serving, published: Published, inputs: Inputs, w
     return await asyncio.get_running_loop().run_in_executor(serving.readers, work, inputs)
 
 
-async def _keep(
+async def keep_waiting(
     serving: Serving,
     published: Published,
     inputs: Inputs,
     ids: Sequence[str | None],
     decided: Decided,
-    wishes: list[Wish],
+    sources: Sequence[int],
 ) -> None:
-    """Store the predictions that have an id until their labels come."""
+    """Store the predictions that have an id until their labels come. sources: how each label will be obtained
+    (metrics.py).
+    """
     configuration = published.configuration
     named = [r for r, given in enumerate(ids) if given is not None]
     if not named or not configuration.labels.pending_max:
         return
-    work = partial(_pending, configuration, inputs, ids, named, decided, wishes)
+    work = partial(_pending, inputs, ids, named, decided, sources)
     made = work() if len(named) <= KEPT_INLINE_MAX else await asyncio.to_thread(work)
     await serving.keep(made, published.labels)
 
 
 def _pending(
-    configuration: Configuration,
-    inputs: Inputs,
-    ids: Sequence[str | None],
-    named: list[int],
-    decided: Decided,
-    wishes: list[Wish],
+    inputs: Inputs, ids: Sequence[str | None], named: list[int], decided: Decided, sources: Sequence[int]
 ) -> list[Prediction]:
     now_ms = time.time_ns() // 1_000_000
-    budgeted = configuration.labels.budget is not None
     digests_of = x_digests(inputs)
     return [
         Prediction(
@@ -202,7 +211,7 @@ def _pending(
             digest=digests_of[r],
             columns=decided.columns[r].copy(),
             number=int(decided.numbers[r]),
-            source=wishes[r].source if budgeted else 0,
+            source=sources[r],
             at_ms=now_ms,
         )
         for r in named

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from hinged.service.commands.planned import CollectedLabels, LearnRequest, NewExample, PlannedExample
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.examples import SERVER_ID
@@ -61,6 +63,7 @@ def take(
     taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, waiting, new)
     planned, row = [], 0
     try:
+        _check_weights(model, request)
         for index, content in enumerate(request.contents):
             planned.append(taking.plan_of(index, None if content is None else row, content))
             taking.note_revision(index)
@@ -122,6 +125,7 @@ class _Taking:
         """
         batch = self.request.inputs
         given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
+        weight = self.request.weight(index)
         if given is None:
             if token is not None:
                 raise Invalid(f"examples[{index}].id: an example with a lease needs its id", index=index)
@@ -129,7 +133,7 @@ class _Taking:
                 raise Invalid(
                     f"examples[{index}].x: x is missing, and without an id it cannot be looked up", index=index
                 )
-            return self._add(index, NewExample(None, batch, row, label, content, 0))
+            return self._add(index, NewExample(None, batch, row, label, content, 0, weight=weight))
         if self.model.tombstones.knows(given):
             raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
         repeated = self.new.by_id.get(given)
@@ -161,11 +165,13 @@ class _Taking:
         _check_free(self.model, given, index)
         # If a prediction under this id has a different x, it does not belong to this example.
         meant = prediction is not None and content == content_of(prediction.digest, label)
-        source = candidate.source if candidate else prediction.source if prediction and meant else 0
+        # A question of `decide` is in the pool without a lease, and its prediction says that it was asked for.
+        leased = candidate.source if candidate else 0
+        source = leased or (prediction.source if prediction and meant else 0)
         annotator = None
         if self.request.elsewhere:
             annotator, source, _ = self.request.elsewhere[index]
-        return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator))
+        return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator, weight=weight))
 
     def _prediction(self, given: str) -> Prediction | None:
         """Return the prediction that will wait for this label after the predictions in `waiting` are logged
@@ -277,6 +283,19 @@ def _check_free(model: Model, given: str, index: int) -> None:
             id=given,
         )
     raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are reserved for the server", index=index)
+
+
+def _check_weights(model: Model, request: LearnRequest) -> None:
+    """Refuse a weight that the solver does not allow, and a weight of an annotator's label."""
+    for index, weight in enumerate(request.weights):
+        if weight == 1.0:
+            continue
+        if request.lease(index) is not None:
+            raise Invalid(f"examples[{index}].weight: an example with a lease has no weight of its own", index=index)
+        try:
+            model.learner.check_weights(np.array([weight]))
+        except ValueError as error:
+            raise Invalid(f"examples[{index}].weight: {error}", index=index) from None
 
 
 def _check_room(model: Model, examples: int) -> None:

@@ -2,8 +2,9 @@
 reads the bytes in a tenth of the time.
 
 A body is a frame (hinged/frames.py) of kind "batch". The frame has an array y (m,), which indexes the labels in the
-facts. For x, the frame has an array x (m, dim), or the arrays indptr, indices and values of m sparse rows. The facts
-also contain `ids`, a list of m texts or nulls, and `shows`, a list of what people see of each candidate, or null.
+facts. For x, the frame has an array x (m, dim), or the arrays indptr, indices and values of m sparse rows. An
+array weights (m,) of float32 or float64 holds the examples' own factors of C. The facts also contain `ids`, a list of m
+texts or nulls, and `shows`, a list of what people see of each candidate, or null.
 docs/reference/http.md describes each byte. As in examples.py, everything is checked here before other code sees it.
 """
 
@@ -67,12 +68,14 @@ class Batch:
     """Checked examples, in order. labels: None where unknown. ids: None where the client gave no id.
 
     shows: what people see instead of x, None where people see x itself. Empty if the batch has no shows.
+    weights: the examples' own factors of C. Empty if the batch has no weights.
     """
 
     ids: list[str | None]
     labels: list[Label | None]
     rows: Rows
     shows: Sequence[Any] = ()
+    weights: Sequence[float] = ()
 
 
 def read_batch(body: Raw, configuration: Configuration, settings: Settings, labelled: bool | None) -> Slices[Batch]:
@@ -106,9 +109,11 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
     yield
     labels = _labels(facts.get("labels", []), arrays.get("y"), m, labelled)
     yield
+    weights = _weights(arrays.get("weights"), m)
+    yield
     shows = yield from _shows(facts, m, candidates=labelled is None)
     rows = yield from _rows(arrays, configuration)
-    return Batch(ids, labels, rows, shows)
+    return Batch(ids, labels, rows, shows, weights)
 
 
 def _header(text: memoryview, settings: Settings) -> Slices[Any]:
@@ -146,8 +151,8 @@ def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:
     """Check that a batch has the right arrays. Return the number of examples."""
     x = SPARSE if "x" not in arrays else ("x",)
     wanted = {*x, *(("y",) if labelled or (labelled is None and "y" in arrays) else ())}
-    if set(arrays) != wanted:
-        y = "" if labelled is False else ", and y" if labelled else ", and perhaps y"
+    if set(arrays) - ({"weights"} if labelled else set()) != wanted:
+        y = "" if labelled is False else ", y, and perhaps weights" if labelled else ", and perhaps y"
         got = ", ".join(name[:SHOWN] for name in arrays)
         raise Invalid(f"a batch must have the array x, or {', '.join(SPARSE)}{y}; got {got[:200]}")
     if "x" in arrays:
@@ -192,6 +197,19 @@ def _labels(known: list[Label], y: Array | None, m: int, labelled: bool | None) 
         )
     by_number = [*known, None]
     return [by_number[number] for number in y.tolist()]
+
+
+def _weights(weights: Array | None, m: int) -> list[float]:
+    if weights is None:
+        return []
+    _check({"weights": weights}, "weights", FLOATS, 1)
+    if weights.size != m:
+        raise Invalid(f"weights must have an entry for each example, {m}, got {weights.size}")
+    wrong = ~((weights > 0) & np.isfinite(weights))
+    if wrong.any():
+        r = int(wrong.argmax())
+        raise Invalid(f"examples[{r}].weight: must be > 0 and finite, got {weights[r]}", index=r)
+    return weights.astype(np.float64).tolist()  # type: ignore[no-any-return]
 
 
 def _rows(arrays: dict[str, Array], configuration: Configuration) -> Slices[Rows]:

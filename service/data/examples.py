@@ -33,6 +33,7 @@ from hinged.service.data.inputs import Inputs, contents_of, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
 from hinged.service.errors import Invalid
+from hinged.solvers.core.solver import CLASSES_MAX
 
 SERVER_ID = "@"
 """Prefix of the ids that the server gives. The number of the example follows. These ids are stored in logs."""
@@ -45,6 +46,8 @@ XT = TypeVar("XT", default=XInRows)
 """The type of x that the model's features accept."""
 
 Y = StrictBool | StrictInt | StrictStr
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""An example's own factor of C. The model's solver determines the bounds (ModelLearner.check_weights)."""
 Strategy = Literal["random", "gradient", "active", "autoactive"]
 
 
@@ -56,6 +59,7 @@ class LabelledExample(TypedDict, Generic[XT]):
     y: Y
     id: NotRequired[str | None]
     lease: NotRequired[str | None]
+    weight: NotRequired[Weight | None]
 
 
 @with_config(STRICT)
@@ -75,6 +79,7 @@ class LearnBody(TypedDict, Generic[XT]):
     y: NotRequired[Y]
     id: NotRequired[str | None]
     lease: NotRequired[str | None]
+    weight: NotRequired[Weight | None]
 
 
 @with_config(STRICT)
@@ -85,16 +90,30 @@ class PredictBody(TypedDict, Generic[XT]):
     x: NotRequired[XT]
     id: NotRequired[str | None]
     explain: NotRequired[Annotated[int, Field(ge=0)] | None]
-    probabilities: NotRequired[bool | None]
+    probabilities: NotRequired[
+        StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)] | None
+    ]
+
+
+@with_config(STRICT)
+class DecideBody(TypedDict, Generic[XT]):
+    """Several examples under `examples`, or the parts of a single example."""
+
+    examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
+    x: NotRequired[XT]
+    id: NotRequired[str | None]
+    probabilities: NotRequired[
+        StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)] | None
+    ]
 
 
 class Details(NamedTuple):
-    """Further contents of each result. explain: the number of support vectors. probabilities: whether to list all
-    classes.
+    """Further contents of each result. explain: the number of support vectors. probabilities: the names of the classes
+    whose probabilities are listed, as in `scores`; True for all classes.
     """
 
     explain: int = 0
-    probabilities: bool = False
+    probabilities: bool | tuple[str, ...] = False
 
 
 @with_config(STRICT)
@@ -139,7 +158,8 @@ def _of_kinds(body: Any) -> dict[type[Features], TypeAdapter[Any]]:
     return {kind: TypeAdapter(body[kind.X]) for kind in KINDS}
 
 
-_LEARN, _PREDICT, _POOL, _RANK = map(_of_kinds, (LearnBody, PredictBody, PoolBody, RankBody))
+_LEARN, _PREDICT, _DECIDE = map(_of_kinds, (LearnBody, PredictBody, DecideBody))
+_POOL, _RANK = map(_of_kinds, (PoolBody, RankBody))
 
 
 Raw = bytes | bytearray
@@ -160,8 +180,17 @@ def parse_learn(body: Body, examples_max: int, features: Features) -> list[Label
 
 def parse_predict(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
     """Return the examples of a body, and the further contents of each result."""
-    parsed = _parsed(_PREDICT[type(features)], body)
-    details = Details(parsed.pop("explain", None) or 0, bool(parsed.pop("probabilities", None)))
+    return _with_details(_parsed(_PREDICT[type(features)], body), examples_max)
+
+
+def parse_decide(body: Body, examples_max: int, features: Features) -> tuple[list[UnlabelledExample], Details]:
+    """Return the examples of a body to decide, and the further contents of each result."""
+    return _with_details(_parsed(_DECIDE[type(features)], body), examples_max)
+
+
+def _with_details(parsed: dict[str, Any], examples_max: int) -> tuple[list[UnlabelledExample], Details]:
+    wanted = parsed.pop("probabilities", None) or False
+    details = Details(parsed.pop("explain", None) or 0, tuple(wanted) if isinstance(wanted, list) else wanted)
     return _examples(parsed, ("x",), examples_max), details
 
 

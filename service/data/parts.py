@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hinged.service.data.classes import Label, label_key, score_name
+from hinged.service.data.costs import CostsPart, WatchPart, watched_of
 from hinged.service.data.features.catalogue import FeaturesPart
 from hinged.service.data.part import AUTO, Part
 from hinged.solvers.catalogue import make_solver
@@ -261,6 +262,14 @@ class Configuration(Part):
         description='how scores of three and more classes become probabilities: "auto", by the method of several that '
         'has predicted best lately, or "sigmoid", by a sigmoid per class, divided by their sum',
     )
+    costs: CostsPart = Field(
+        None,
+        description="what wrong decisions cost: by true class, then by decision, named as in `scores`; 1 for an error "
+        'that is not listed. "ask": what a person\'s look costs',
+    )
+    watch: WatchPart = Field(
+        None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"
+    )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")
     seed: int = Field(0, ge=0, lt=2**63)
@@ -274,6 +283,11 @@ class Configuration(Part):
     def chooses(self) -> bool:
         """Return whether, with three or more classes, the best of several calibrations gives the probabilities."""
         return self.calibration == AUTO
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Return the names of the classes with a long memory: those of `watch` and those of `costs`."""
+        return watched_of(self.costs, self.watch)
 
     @property
     def dtype(self) -> type:

@@ -147,10 +147,10 @@ def check_role(key: Key, role: Role, model: str | None = None) -> None:
 
 
 def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
-    """Raise Forbidden if an annotator sends an example with an x. Annotators may only label examples that the model
-    knows.
+    """Raise Forbidden if an annotator sends an example with an x or a weight. Annotators may only label examples that
+    the model knows.
     """
-    if any("x" in example for example in examples):
+    if any("x" in example or "weight" in example for example in examples):
         check_role(key, "writer")
 
 

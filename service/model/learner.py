@@ -17,13 +17,15 @@ from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.model.decisions import numbers_of, together
 from hinged.service.model.metrics import UNKNOWN, Prequential
+from hinged.service.model.predictions import numbers_of, together
 from hinged.service.model.warmup import WarmUp
 from hinged.service.model.window import Ages, Left
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import UNBOUNDED, PointsFull, Solver
+from hinged.solvers.core.states import BOUND_MAX
+from hinged.solvers.core.weights import checked_weights
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.warm import wait_for_rest
 
@@ -60,6 +62,7 @@ class ModelLearner:
         self.solver = configuration.build_solver(cache_bytes, gamma)
         self.labels = Labels() if labels is None else labels
         self.metrics = Prequential(choosing=configuration.chooses)
+        self.metrics.configure(configuration, self.labels.names)
         self.ages = Ages(configuration.window, configuration.half_life)
         self.stopped: str | None = None  # why a challenger no longer learns
         if labels is None:
@@ -70,7 +73,7 @@ class ModelLearner:
         """Add a class for a new label."""
         self.labels.add(label)
         self.solver.add_class(self.configuration.weight_of(label))
-        self.metrics.add_class()
+        self.metrics.add_class(self.labels.names[-1])
 
     @property
     def room(self) -> int:
@@ -111,11 +114,13 @@ class ModelLearner:
             end = min(begin + (self.warmup.until_freeze or m), m)
             inputs = event.inputs if end - begin == m else event.inputs.part(begin, end)
             classes, keys = event.classes[begin:end], event.keys[begin:end]
+            weights = None if event.weights is None else event.weights[begin:end]
             if not self.warmup.begun:
                 yield np.zeros((end - begin, 0)), self._majorities(classes)
             else:
-                yield from self._learn_rows(self._encoded(inputs), classes, keys, first=self.learned + begin == 0)
-            if self.warmup.active and self.warmup.observe(inputs, classes, keys, event.ids[begin:end]):
+                first = self.learned + begin == 0
+                yield from self._learn_rows(self._encoded(inputs), classes, keys, weights, first=first)
+            if self.warmup.active and self.warmup.observe(inputs, classes, keys, event.ids[begin:end], weights):
                 self._freeze()
             begin = end
 
@@ -126,8 +131,10 @@ class ModelLearner:
         if self.warmup.active and self.stopped is None:
             self.warmup.offer(self.rows(inputs), ids, self._freeze)
 
-    def _learn_rows(self, rows: Rows, classes: Array, keys: Array, *, first: bool) -> Iterator[Part]:
-        columns = self.solver.learn(rows, classes, keys)
+    def _learn_rows(
+        self, rows: Rows, classes: Array, keys: Array, weights: Array | None, *, first: bool
+    ) -> Iterator[Part]:
+        columns = self._taught(rows, classes, keys, weights)
         numbers = numbers_of(columns, len(self.labels))
         begin = 0
         if keys.size and first:
@@ -135,6 +142,19 @@ class ModelLearner:
             yield np.zeros((1, 0)), np.full(1, UNKNOWN, np.int32)
             begin = 1
         yield columns[begin:], numbers[begin:]
+
+    def _taught(self, rows: Rows, classes: Array, keys: Array, weights: Array | None, *, again: bool = False) -> Array:
+        """Teach the solver rows, and return the decision values. weights: None if each is 1."""
+        if weights is None:
+            return self.solver.learn(rows, classes, keys, again=again)
+        # Copy the weights: arrays from a log are read-only, and numba would compile another version for them.
+        return self.solver.learn_weighted(rows, classes, keys, weights.copy(), again=again)
+
+    def check_weights(self, weights: Array) -> None:
+        """Raise ValueError for weights of examples that the solver would refuse, whatever the examples' classes."""
+        solver, factors = self.solver, [1.0, *(self.configuration.class_weight or {}).values()]
+        solver.check_weights(weights, weights.size)
+        checked_weights(weights, weights.size, (solver.C * min(factors), solver.C_max * max(factors)), BOUND_MAX)
 
     def follow(self, event: ExamplesLearned) -> None:
         """Learn a batch that was read for a different learner. Count the predictions made just before each example.
@@ -187,7 +207,8 @@ class ModelLearner:
             # Learn dropped examples again while the solver has fewer than points_max points, unless they are too old.
             held = np.isin(keys, self.solver.keys())
             fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
-            self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
+            weights = None if event.weights is None else event.weights[fits]
+            self._taught(rows.take(fits), event.classes[fits], keys[fits], weights, again=True)
 
     def takes(self, inputs: Inputs) -> bool:
         """Return whether a batch has the form that the configuration needs."""
@@ -258,11 +279,8 @@ class ModelLearner:
         if held is not None:
             self._wait_for_kernels()
             self.solver.drop(np.array([key]))
-            example = held, np.array([number], np.int32), np.array([key])
-            if weight == 1.0:
-                self.solver.learn(*example)
-            else:
-                self.solver.learn_weighted(*example, np.array([weight]))
+            own = None if weight == 1.0 else np.array([weight])
+            self._taught(held, np.array([number], np.int32), np.array([key]), own)
 
     def forget_words(self, key: int, x: Inputs | None) -> None:
         """Forget the names and values of features that only this example has. Call this before the example is dropped.
@@ -305,7 +323,7 @@ class ModelLearner:
             if C != self.solver.C or weights != self.solver.weights.tolist():
                 self.solver.change_C(C, weights)
         self.configuration = configuration
-        self.metrics.choose(choosing=configuration.chooses)
+        self.metrics.configure(configuration, self.labels.names)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
@@ -340,12 +358,12 @@ class ModelLearner:
 
     def _freeze(self) -> None:
         """Fix the columns according to what the warm-up has observed so far, and learn the observed examples again."""
-        csr, places, classes, keys = self.warmup.freeze()
+        csr, places, classes, keys, weights = self.warmup.freeze()
         self.gamma = self.warmup.gamma(self.configuration)
         self.solver = self._new_solver()
         rows = rows_from_csr(*csr, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
         if keys.size:
-            self.solver.learn(rows.take(places) if self.warmup.candidates else rows, classes, keys)
+            self._taught(rows.take(places) if self.warmup.candidates else rows, classes, keys, weights)
         if self.ages.dropped:
             self._drop_from(range(1, self.ages.dropped + 1))
 

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from hinged.service.data.classes import Label
+from hinged.service.data.classes import Label, score_name
+from hinged.service.data.parts import Configuration
+from hinged.service.model.decisions.memory import DecisionMemory
+from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
 from hinged.solvers.core.solver import CLASSES_MAX, columns_of
 from hinged.solvers.core.states import COUNT_MAX, StateReader
@@ -70,6 +73,7 @@ class Prequential:
         self.classes = 0
         self.added = 0  # number of examples, with or without a prediction
         self.drift = Drift()
+        self.memory: DecisionMemory | None = None  # only with costs or watched classes
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
@@ -78,13 +82,24 @@ class Prequential:
         """Return the number of predictions that were counted."""
         return self._tallies[ALL].seen
 
-    def choose(self, *, choosing: bool) -> None:
-        """Set whether, with three or more classes, the best of several calibrations gives the probabilities."""
-        self._calibrations.choose(choosing=choosing)
+    def configure(self, configuration: Configuration, names: Sequence[str]) -> None:
+        """Adopt the calibration, the costs and the watched classes of a configuration. names: the known classes."""
+        self._calibrations.choose(choosing=configuration.chooses)
+        watched, costs = configuration.watched, configuration.costs
+        if not watched and costs is None:
+            self.memory = None
+        elif self.memory is None:
+            self.memory = DecisionMemory(watched, costs)
+            for name in names:
+                self.memory.add_class(name)
+        elif (self.memory.watched, self.memory.costs) != (watched, costs):
+            self.memory = self.memory.changed(watched, costs)
 
-    def add_class(self) -> None:
-        """Add a class."""
+    def add_class(self, name: str = "") -> None:
+        """Add a class. name: its name in `scores`."""
         self.classes += 1
+        if self.memory is not None:
+            self.memory.add_class(name)
         columns = columns_of(self.classes)
         if columns > self._calibrations.columns:
             self._calibrations.widen(columns)
@@ -124,7 +139,10 @@ class Prequential:
         # Make copies: arrays read from a log are read-only, and numba would compile another version of the code for
         # them.
         columns, numbers, classes = np.array(columns, np.float64), numbers.astype(np.int32), classes.astype(np.int32)
-        losses = losses_of(self._calibrations.learn(columns, classes), classes)
+        chances = self._calibrations.learn(columns, classes)
+        losses = losses_of(chances, classes)
+        if self.memory is not None:
+            self.memory.add(columns, chances, classes)
         everything = np.arange(numbers.size)
         self._tallies[ALL].add(everything, columns, numbers, classes, losses)
         for source in range(first, last + 1):
@@ -198,9 +216,10 @@ class Prequential:
         """Return the metrics in the form of the server's answers. `labels` name the classes of the confusion
         matrices.
         """
-        at = self.drift.last_at
+        at, names = self.drift.last_at, [score_name(label) for label in labels]
         return {
             **_figures(self._tallies[ALL], labels),
+            **self._of_classes(names),
             "reliability": self.reliability(),
             "calibrations": self._calibrations.figures(),
             "sources": {name: _figures(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
@@ -211,6 +230,21 @@ class Prequential:
                 "count": self.drift.count,
             },
         }
+
+    def _of_classes(self, names: Sequence[str]) -> Figures:
+        """Return the figures of each class, what decisions would have cost, and a warning if a class is rare."""
+        tally, memory = self._tallies[ALL], self.memory
+        found: Figures = {}
+        if 0 < len(names) <= CONFUSION_CLASSES_MAX:
+            found["classes"] = {name: of_class(tally, number) for number, name in enumerate(names)}
+        if memory is not None:
+            for name, long in memory.of_classes().items():
+                found.setdefault("classes", {}).setdefault(name, {})["long"] = long
+            decisions = memory.decisions()
+            found |= {} if decisions is None else {"decisions": decisions}
+        elif names and (warning := warning_of(tally.cells, names)) is not None:
+            found["warning"] = warning
+        return found
 
     def memory_bytes(self) -> int:
         """Return the memory of all windows and counts, in bytes."""
@@ -225,6 +259,7 @@ class Prequential:
             "sigmoid": self._calibrations.sigmoid.state(),
             "calibrations": self._calibrations.state(),
         }
+        parts |= {} if self.memory is None else {"memory": self.memory.state()}
         parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
         arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
         return {"counts": np.array([self.classes, self.added]), **arrays}
@@ -243,6 +278,8 @@ class Prequential:
         self._calibrations.load(part("sigmoid"), part("calibrations"))
         if self._calibrations.columns != columns_of(self.classes):
             raise ValueError(f"{self._calibrations.columns} columns do not fit {self.classes} classes")
+        if self.memory is not None:
+            self.memory.load(part("memory"))
         self._tallies = {}
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:

@@ -19,7 +19,6 @@ from hinged.service import limits
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
 from hinged.service.model.annotators import Given
-from hinged.service.model.decisions import score_of, together
 from hinged.service.model.description import described
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.base import Outcome
@@ -28,6 +27,7 @@ from hinged.service.model.events.states import ModelRolledBack
 from hinged.service.model.learner import Epoch, ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
+from hinged.service.model.predictions import score_of, together
 from hinged.service.model.state import State, was_undone
 from hinged.service.model.view import Published
 
@@ -124,7 +124,7 @@ class Model(State):
             self.shadows[shadow] = taught
             return
         taught.metrics = deepcopy(self.metrics)
-        taught.metrics.choose(choosing=taught.configuration.chooses)
+        taught.metrics.configure(taught.configuration, taught.labels.names)
         self.learner = taught
         self.configure_waiting()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +12,11 @@ from hinged.service.data.classes import Label
 from hinged.service.data.features.reader import AS_THEY_CAME, Outside, Reader
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.model.decisions import numbers_of
+from hinged.service.model.decisions.costs import CostTable
+from hinged.service.model.decisions.memory import Chances
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.predictions import numbers_of
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
@@ -46,7 +49,10 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The state that predictions read. A published state never changes; learning publishes a new state."""
+    """The state that predictions read. A published state never changes; learning publishes a new state.
+
+    costs, chances: what decisions cost, and the probabilities by the long memory (decisions/); None without them.
+    """
 
     view: View
     reader: Reader[Any]
@@ -58,6 +64,8 @@ class Published:
     calibration: Calibration
     position: int
     examples: int
+    costs: CostTable | None = None
+    chances: Chances | None = None
 
     def rows(self, inputs: Inputs) -> Rows:
         """Return a batch as rows for the view. Each x is encoded by itself."""
@@ -98,12 +106,27 @@ class Published:
             columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
         return columns
 
-    def probabilities(self, decided: Decided) -> list[dict[str, float | None]]:
-        """Return the probabilities of each row, by class name; None where unknown."""
+    def class_probabilities(self, decided: Decided) -> Array | None:
+        """Return the probabilities (m, classes) of all known classes. Return None while they are unknown."""
         found = self.calibration.classes(decided.columns)[:, : len(self.labels)] if decided.columns.shape[1] else None
-        if found is None or np.isnan(found).any():
-            return [dict.fromkeys(self.names[: len(self.labels)]) for _ in decided.numbers]
-        return [dict(zip(self.names, row, strict=False)) for row in found.tolist()]
+        return None if found is None or np.isnan(found).any() else found
+
+    def probabilities(self, decided: Decided, wanted: bool | Sequence[str] = True) -> list[dict[str, float | None]]:
+        """Return the probabilities of each row, by class name; None where unknown.
+
+        wanted: the names of some classes, or True for all known classes.
+        """
+        found = self.class_probabilities(decided)
+        if isinstance(wanted, bool):
+            names = self.names[: len(self.labels)]
+            if found is None:
+                return [dict.fromkeys(names) for _ in decided.numbers]
+            return [dict(zip(names, row, strict=True)) for row in found.tolist()]
+        known = {name: number for number, name in enumerate(self.names[: len(self.labels)])}
+        places = [(name, known.get(name)) for name in wanted]
+        if found is None:
+            return [dict.fromkeys(wanted) for _ in decided.numbers]
+        return [{name: None if c is None else row[c] for name, c in places} for row in found.tolist()]
 
     def distances(self, columns: Array) -> Array:
         """Return |f(x)| (m,), NaN if fewer than two classes are known."""
@@ -124,6 +147,7 @@ class Published:
         examples learned so far.
         """
         encoder, metrics = learner.warmup.encoder, learner.metrics
+        memory = metrics.memory
         return cls(
             view=learner.solver.view(),
             reader=encoder.reader() if encoder is not None else AS_THEY_CAME,
@@ -136,4 +160,6 @@ class Published:
             calibration=metrics.calibration() if metrics.predicted >= CALIBRATED_MIN else UNCALIBRATED,
             position=position,
             examples=examples,
+            costs=memory.table if memory is not None else None,
+            chances=memory.chances() if memory is not None else None,
         )

@@ -18,7 +18,7 @@ from hinged.service.data.features.spread import Spread
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.part import AUTO
 from hinged.service.data.parts import Configuration
-from hinged.solvers.core.states import COUNT_MAX, StateReader
+from hinged.solvers.core.states import BOUND_MAX, COUNT_MAX, StateReader
 from hinged.solvers.estimators.scaling import CSR
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +31,7 @@ class WarmUp:
 
     classes: (n,) int32, keys: (n,) int64, and ids of the observed examples. A candidate has NO_CLASS and NO_KEY, and
     only candidates have ids.
+    weights: (n,) float64, the examples' own factors of C.
     candidates: the number of all candidates ever observed.
     """
 
@@ -41,7 +42,7 @@ class WarmUp:
         self._begin()
 
     def _begin(self) -> None:
-        self.classes, self.keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self.classes, self.keys, self.weights = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0)
         self.ids: list[str | None] = []
         self._find_places()
 
@@ -73,9 +74,12 @@ class WarmUp:
 
     # -- observing ------------------------------------------------------------------------------------------------
 
-    def observe(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
+    def observe(
+        self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None], weights: Array | None = None
+    ) -> bool:
         """Observe the next learned examples, at most `until_freeze`. Return whether `freeze` is due."""
         items, new = self._encoder.items(inputs), []
+        weights = np.ones(keys.size) if weights is None else weights
         for r, given in enumerate(ids):
             place = self._places.pop(given, None) if given is not None else None
             if place is None:
@@ -83,7 +87,8 @@ class WarmUp:
             else:
                 self._encoder.observed[place] = items[r]
                 self.classes[place], self.keys[place], self.ids[place] = classes[r], keys[r], None
-        return self._take([items[r] for r in new], classes[new], keys[new], [None] * len(new))
+                self.weights[place] = weights[r]
+        return self._take([items[r] for r in new], classes[new], keys[new], [None] * len(new), weights[new])
 
     def offer(self, inputs: Inputs, ids: Sequence[str], begin: Callable[[], None]) -> None:
         """Observe candidates while the warm-up is active. Call `begin` whenever `freeze` is due."""
@@ -95,15 +100,16 @@ class WarmUp:
             m = min(self.until_freeze, len(items))
             self.candidates += m
             classes, keys = np.full(m, NO_CLASS, np.int32), np.full(m, NO_KEY, np.int64)
-            due = self._take(items[:m], classes, keys, waiting[:m])
+            due = self._take(items[:m], classes, keys, waiting[:m], np.ones(m))
             items, waiting = items[m:], waiting[m:]
             if due:
                 begin()
 
-    def _take(self, items: list[Any], classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
+    def _take(self, items: list[Any], classes: Array, keys: Array, ids: Sequence[str | None], weights: Array) -> bool:
         if not items:
             return False
         self.classes, self.keys = np.concatenate((self.classes, classes)), np.concatenate((self.keys, keys))
+        self.weights = np.concatenate((self.weights, weights))
         self._places |= {given: len(self.ids) + r for r, given in enumerate(ids) if given is not None}
         self.ids += ids
         return self._encoder.observe(items)
@@ -112,7 +118,7 @@ class WarmUp:
         """Forget the observed examples with these indices."""
         kept = np.setdiff1d(np.arange(len(self.ids)), places)
         self._encoder.observed = [self._encoder.observed[r] for r in kept]
-        self.classes, self.keys = self.classes[kept], self.keys[kept]
+        self.classes, self.keys, self.weights = self.classes[kept], self.keys[kept], self.weights[kept]
         self.ids = [self.ids[r] for r in kept]
         self._find_places()
 
@@ -120,13 +126,15 @@ class WarmUp:
         """Index the candidates that still wait for their labels."""
         self._places = {given: place for place, given in enumerate(self.ids) if given is not None}
 
-    def freeze(self) -> tuple[CSR, Array, Array, Array]:
-        """Fix the columns. Return the observed examples as rows, and the indices, classes and keys of the learned
-        examples among them.
+    def freeze(self) -> tuple[CSR, Array, Array, Array, Array | None]:
+        """Fix the columns. Return the observed examples as rows, and the indices, classes, keys and weights of the
+        learned examples among them. The weights are None if each is 1.
         """
         learned = self.learned
         csr = self._encoder.freeze()
-        found = csr, learned, self.classes[learned], self.keys[learned]
+        weights = self.weights[learned]
+        own = None if (weights == 1.0).all() else weights
+        found = csr, learned, self.classes[learned], self.keys[learned], own
         if not self.active:
             self._begin()
         return found
@@ -158,6 +166,8 @@ class WarmUp:
         arrays: dict[str, Array] = {"warm_classes": self.classes, "warm_keys": self.keys}
         if self.encoder is None:
             return facts, arrays
+        if (self.weights != 1.0).any():
+            arrays["warm_weights"] = self.weights
         name = self.encoder.NAME
         facts[name], parts = self.encoder.state()
         if self.candidates:
@@ -179,6 +189,9 @@ class WarmUp:
         read = StateReader(arrays)
         self.classes = read.take("warm_classes", np.int32, (observed,), NO_CLASS, classes - 1)
         self.keys = read.take("warm_keys", np.int64, (observed,), NO_KEY, COUNT_MAX)
+        self.weights = np.ones(observed)
+        if "warm_weights" in arrays:
+            self.weights = read.take("warm_weights", np.float64, (observed,), 0.0, BOUND_MAX)
         waits = [given is not None for given in self.ids]
         if len(self.ids) != observed or not ((self.keys == NO_KEY) == waits).all():
             raise ValueError("observed candidates must have ids and no keys, and other examples the reverse")

@@ -87,6 +87,8 @@ class Client:
             example = {"x": self.x(), "y": self.label()}
             if self.rng.random() < 0.85:
                 example["id"] = self.given()
+            if self.rng.random() < 0.1:
+                example["weight"] = self.rng.choice([0.1, 1, 7.5, 1e20])
             examples.append(example)
         if self.rng.random() < 0.1 and self.known:
             examples[0] = self.rng.choice(self.known)
@@ -109,6 +111,15 @@ class Client:
             late = [{"id": e["id"], "y": self.label()} for e in body["examples"]]
             self.note("waits", model=model, examples=body["examples"])
             await self._learn(model, late)
+
+    async def decide(self, model):
+        examples = [{"id": self.given(), "x": self.x()} for _ in range(self.rng.choice([1, 4]))]
+        self.note("waits", model=model, examples=examples)
+        answer = await self.ask("POST", f"/models/{model}/decide", {"examples": examples})
+        if answer.status_code == 200:
+            self.offered += [result["id"] for result in answer.json()["results"] if "question" in result]
+            if self.rng.random() < 0.5:
+                await self._learn(model, [{"id": e["id"], "y": self.label()} for e in examples])
 
     async def offer(self, model):
         examples = [{"id": self.given(), "x": self.x()} for _ in range(self.rng.choice([1, 4]))]
@@ -259,9 +270,9 @@ class Client:
 
 
 WHAT = (
-    ("learn", 40), ("predict", 12), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4), ("roll_back", 3),
-    ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2), ("copy", 2), ("look", 5),
-    ("annotate", 10),
+    ("learn", 40), ("predict", 12), ("decide", 6), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4),
+    ("roll_back", 3), ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2),
+    ("copy", 2), ("look", 5), ("annotate", 10),
 )  # fmt: skip
 CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},
@@ -274,7 +285,8 @@ CHANGES = (
     {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15}, {"solver": "tracking-2"},
     {"half_life": {"examples": 40}}, {"half_life": {"examples": 10, "step": 10}}, {"half_life": {"seconds": 0.1}},
     {"half_life": {"examples": 70, "step": None}}, {"half_life": None},
-    {"calibration": "sigmoid"}, {"calibration": "auto"},
+    {"calibration": "sigmoid"}, {"calibration": "auto"}, {"watch": ["p", "third"]}, {"watch": None},
+    {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}}, {"costs": {"third": {"n": 50}}}, {"costs": None},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 2, "tie_breakers": 0}},
     {"labels": {"overlap": 1, "pool_max": 50}}, {"show": {"origins": ["https://a.example"]}}, {"show": None},

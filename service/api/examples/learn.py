@@ -115,6 +115,7 @@ def _as_one(
                 request.labels[begin:end],
                 cast("Inputs", request.inputs).part(begin, end),
                 request.contents[begin:end],
+                weights=request.weights[begin:end],
                 reread=reader(body, settings),
             )
         )
@@ -151,13 +152,14 @@ def read_request(
 def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], LearnRequest]) -> Slices[LearnRequest]:
     """Join requests into one request. The joined request is parsed again as a whole."""
     inputs = [part.inputs for part in parts if part.inputs is not None]
-    leased = any(part.leases for part in parts)
+    leased, weighted = any(part.leases for part in parts), any(part.weights for part in parts)
     return LearnRequest(
         [given for part in parts for given in part.ids],
         [label for part in parts for label in part.labels],
         (yield from join_long(inputs)) if inputs else None,
         [content for part in parts for content in part.contents],
         [lease for part in parts for lease in part.leases or [None] * len(part.ids)] if leased else (),
+        [weight for part in parts for weight in part.weights or [1.0] * len(part.ids)] if weighted else (),
         reread if inputs else None,
         parts[0].elsewhere,
     )
@@ -173,7 +175,7 @@ def _batch_request(body: Raw, configuration: Configuration, settings: Settings) 
     def reread(configuration: Configuration) -> LearnRequest:
         return at_once(_batch_request(body, configuration, settings))
 
-    return LearnRequest(batch.ids, labels, batch.rows, contents, reread=reread)
+    return LearnRequest(batch.ids, labels, batch.rows, contents, weights=batch.weights, reread=reread)
 
 
 def learn_request(
@@ -189,9 +191,11 @@ def learn_request(
     labels = [example["y"] for example in examples]
     check_labels(labels)
     leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
+    weighted = any("weight" in example for example in examples)
+    weights = [example.get("weight") or 1.0 for example in examples] if weighted else []
     places = [index for index, example in enumerate(examples) if "x" in example]
     if not places:
-        return LearnRequest(ids, labels, None, [None] * len(examples), leases, elsewhere=elsewhere)
+        return LearnRequest(ids, labels, None, [None] * len(examples), leases, weights, elsewhere=elsewhere)
     inputs = to_inputs([examples[index]["x"] for index in places], configuration, places)
     contents: list[bytes | None] = [*digests(inputs, [labels[index] for index in places])]
     if len(places) < len(examples):
@@ -199,7 +203,7 @@ def learn_request(
         contents = [of_place.get(index) for index in range(len(examples))]
     # Keep the body in order to parse it again: the body is much smaller than the parsed examples.
     reread = reader(body, settings, elsewhere)
-    return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
+    return LearnRequest(ids, labels, inputs, contents, leases, weights, reread, elsewhere)
 
 
 def reader(

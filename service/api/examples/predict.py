@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.examples.learn import RESULT_VALUES
@@ -21,6 +21,7 @@ from hinged.service.data.examples import (
     parse_predict,
     to_inputs,
 )
+from hinged.service.data.features.base import Features
 from hinged.service.data.inputs import Inputs, join_long
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
@@ -30,6 +31,9 @@ from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, ServiceError, attempted
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
+
+Parse: TypeAlias = Callable[[Body, int, Features], tuple[list[UnlabelledExample], Details]]
+"""A function that returns the examples of a body, and the further contents of each result."""
 
 EXPLAINED_MAX = 1_000
 WITH_ALL = Details(probabilities=True)
@@ -46,7 +50,7 @@ async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | 
             batch = await sliced(read_batch(body.data, published.configuration, settings, labelled=False))
             return [await _predict(worker, batch.ids, batch.rows, Details(), published)]
         if is_long(body):
-            ids, inputs, details = await sliced(_read_predict(body, published.configuration, settings))
+            ids, inputs, details = await sliced(read_predict(body, published.configuration, settings))
             return [await _predict(worker, ids, inputs, details, published)]
         examples, details = parse_predict(body, settings.batch_examples_max, published.configuration.features)
         return [await predict_examples(worker, published, examples, details)]
@@ -106,24 +110,26 @@ async def _as_one(
     return answers
 
 
-def _read_predict(
-    body: Body, configuration: Configuration, settings: Settings
+def read_predict(
+    body: Body, configuration: Configuration, settings: Settings, parse: Parse = parse_predict
 ) -> Slices[tuple[list[str | None], Inputs, Details]]:
-    """Return the ids and the x of a long body, and the details that the answer must contain."""
+    """Return the ids and the x of a long body, and the details that the answer must contain. parse: parses a portion
+    of the body.
+    """
     ids: list[str | None] = []
     parts: list[Inputs] = []
     details = Details()
 
     def read(portion: Body) -> Slices[None]:
         nonlocal details
-        examples, details = parse_predict(portion, settings.batch_examples_max, configuration.features)
-        ids.extend(_ids(examples))
+        examples, details = parse(portion, settings.batch_examples_max, configuration.features)
+        ids.extend(ids_of(examples))
         yield
         parts.append(to_inputs([example["x"] for example in examples], configuration))
 
     rest = yield from in_portions(body, configuration, settings, read)
     if rest is not None:
-        _, details = parse_predict(rest, settings.batch_examples_max, configuration.features)
+        _, details = parse(rest, settings.batch_examples_max, configuration.features)
     _check_explained(details, len(ids))
     return ids, (yield from join_long(parts)), details
 
@@ -132,13 +138,14 @@ async def predict_examples(
     worker: Worker, published: Published, examples: list[UnlabelledExample], details: Details
 ) -> Answer:
     """Predict examples that were parsed for the state `published`. Raise Invalid before anything else is done."""
-    ids = _ids(examples)
+    ids = ids_of(examples)
     _check_explained(details, len(examples))
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
     return await _predict(worker, ids, inputs, details, published)
 
 
-def _ids(examples: list[UnlabelledExample]) -> list[str | None]:
+def ids_of(examples: list[UnlabelledExample]) -> list[str | None]:
+    """Return the ids of examples, after a check."""
     ids = [example.get("id") for example in examples]
     check_ids(ids)
     return ids

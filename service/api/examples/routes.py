@@ -9,9 +9,12 @@ from starlette.responses import Response
 
 from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
 from hinged.operations.base import DEFAULT, Operation
+from hinged.service.api.examples.decide import DECIDING
 from hinged.service.api.examples.learn import LEARNING, read_request, shown_learned
 from hinged.service.api.examples.predict import PREDICTING, predict_examples
 from hinged.service.api.examples.shapes import (
+    DECIDE,
+    DECIDED,
     FINISH,
     FINISH_BODY,
     FINISHED,
@@ -165,6 +168,27 @@ async def predict_one_default(
 ) -> Response:
     """Predict one example with the default model."""
     return await predict_one(DEFAULT, request, x, min_position)
+
+
+# -- deciding ---------------------------------------------------------------------------------------------------------
+
+
+@group.serves(
+    ExampleOperations.decide,
+    DECIDED,
+    Conflict,
+    Gone,
+    QueueFull,
+    StoreUnavailable,
+    handling=DECIDING,
+    takes=DECIDE,
+    takes_batch=True,
+)
+async def decide(model: str, request: Request) -> Response:
+    """Decide about examples by the costs of the model's configuration. An example that a person should see joins the
+    pool.
+    """
+    return await examples_dispatched(request, ExampleOperations.decide, model)
 
 
 def _check_position(worker: Worker, wanted: int) -> None:

@@ -9,9 +9,9 @@ from pydantic import Field, TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.answers import Learned, Predicted
+from hinged.answers import ExampleDecisions, Learned, Predicted
 from hinged.service.api.openapi import Shape
-from hinged.service.data.examples import STRICT, LearnBody, PredictBody
+from hinged.service.data.examples import STRICT, DecideBody, LearnBody, PredictBody
 from hinged.service.data.features.catalogue import AnyX
 
 EPOCHS_MAX = 100
@@ -52,6 +52,24 @@ PREDICTED = Shape(
                 "probability": None,
                 "scores": {"sun": 0.76, "rain": -0.76},
                 "label": {"wanted": True, "probability": 1.0, "reason": "active"},
+            }
+        ],
+    },
+)
+DECIDE = Shape(DecideBody[AnyX], {"examples": [{"id": "p1", "x": [0.8, 0.2]}]})
+DECIDED = Shape(
+    ExampleDecisions,
+    {
+        "model": "payments",
+        "position": 9,
+        "results": [
+            {
+                "id": "p1",
+                "decision": "ask",
+                "probability": None,
+                "cost": 2.0,
+                "reason": "cost",
+                "question": "p1",
             }
         ],
     },

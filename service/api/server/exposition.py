@@ -92,6 +92,16 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_queue_requests", "Requests that wait for the model.", lambda w: len(w.queue)),
 )
 
+WATCHED = {
+    "average_precision": ("hinged_class_average_precision", "Average precision of a watched class."),
+    "auc": ("hinged_class_auc", "Area under the ROC curve of a watched class."),
+    "recall_at_1_percent": (
+        "hinged_class_recall_ratio",
+        "Share of a watched class among the one percent of examples with the highest scores.",
+    ),
+}
+"""The figures that Prometheus gets for each watched class: their metric names and meanings."""
+
 
 class Exposition:
     """Counts requests, and writes all figures when Prometheus asks for them."""
@@ -206,6 +216,7 @@ class ModelFigures(Collector):
                         family.add_metric([name], float(read(worker)))
                 yield family
         yield from _prequential(workers)
+        yield from _decisions(workers)
 
 
 class Disk(Collector):
@@ -275,3 +286,22 @@ def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
                     if not math.isnan(value):
                         family.add_metric(where, value)
     yield from (scored, *gauges.values())
+
+
+def _decisions(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
+    """Yield the figures of watched classes, and what decisions cost."""
+    gauges = {
+        figure: GaugeMetricFamily(name, said, labels=["model", "class"]) for figure, (name, said) in WATCHED.items()
+    }
+    cost = GaugeMetricFamily("hinged_decision_cost", "Mean cost of a decision, older ones fading.", labels=["model"])
+    for name, worker in workers:
+        memory = worker.model.metrics.memory
+        if memory is None:
+            continue
+        with _of_whole(worker):
+            for watched, figures in memory.glance().items():
+                for figure, family in gauges.items():
+                    family.add_metric([name, watched], figures[figure])
+            if (mean := memory.cost()) is not None:
+                cost.add_metric([name], mean)
+    yield from (*gauges.values(), cost)

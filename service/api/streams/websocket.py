@@ -47,6 +47,9 @@ from hinged.service.store.base import Damaged
 TOGETHER_BYTES_MAX = 2**16
 """Maximum number of bytes in frames that are parsed together."""
 
+ANSWERED = (ExampleOperations.predict, ExampleOperations.decide)
+"""Operations that teach the model nothing. The next frame need not wait for them."""
+
 Begun: TypeAlias = Outcome | tuple[asyncio.Future[Any], Callable[[Any], Answer]]
 """Either a change that has begun, with the function that makes its answer, or an outcome."""
 
@@ -204,8 +207,8 @@ class Frames:
             for frame in run:
                 answered = asyncio.Event()
                 self._put([frame], self._subscribed(frame, self._change, answered), answered)
-        elif operation is ExampleOperations.predict:  # it changes nothing, so the next frame need not wait
-            self._put(run, self._predicted([frame.body for frame in run], self._change))
+        elif operation in ANSWERED:
+            self._put(run, self._answered(operation, [frame.body for frame in run], self._change))
         else:
             await self._changed(operation, run)
 
@@ -236,9 +239,11 @@ class Frames:
         self._change = future
         return future, change.shown
 
-    async def _predicted(self, bodies: Sequence[Body], before: asyncio.Future[Any] | None) -> list[Outcome]:
+    async def _answered(
+        self, operation: Operation[..., Any], bodies: Sequence[Body], before: asyncio.Future[Any] | None
+    ) -> list[Outcome]:
         await _over(before)
-        found = await self._read_bodies(ExampleOperations.predict, bodies)
+        found = await self._read_bodies(operation, bodies)
         return [each for each in found if not isinstance(each, Change)]
 
     async def _read_bodies(self, operation: Operation[..., Any], bodies: Sequence[Body]) -> list[Change | Outcome]:

@@ -83,6 +83,7 @@ class ExamplesLearned(ModelEvent):
     are None.
     votes: (m,) for each example, the label that each annotator gave, if several were asked. Empty if no example has
     several annotators.
+    weights: (m,) float64, the examples' own factors of C. None if each is 1.
     """
 
     KIND: ClassVar[str] = "learned"
@@ -96,6 +97,7 @@ class ExamplesLearned(ModelEvent):
     numbers: Array | None = None
     annotators: Sequence[str | None] = ()
     votes: Sequence[Sequence[tuple[str, Label]]] = ()
+    weights: Array | None = None
 
     @property
     def keys(self) -> Array:
@@ -117,6 +119,7 @@ class ExamplesLearned(ModelEvent):
             numbers=None if self.numbers is None else self.numbers[begin:end],
             annotators=self.annotators[begin:end],
             votes=self.votes[begin:end],
+            weights=None if self.weights is None else self.weights[begin:end],
         )
 
     def take(self, wanted: Array) -> ExamplesLearned:
@@ -131,6 +134,7 @@ class ExamplesLearned(ModelEvent):
             numbers=self.keys[wanted],
             annotators=[self.annotators[r] for r in wanted] if self.annotators else (),
             votes=[self.votes[r] for r in wanted] if self.votes else (),
+            weights=None if self.weights is None else self.weights[wanted],
         )
 
     def with_inputs(self, inputs: Inputs) -> ExamplesLearned:
@@ -151,6 +155,7 @@ class ExamplesLearned(ModelEvent):
             "sources": self.sources,
         }
         arrays |= {} if self.numbers is None else {"numbers": self.numbers}
+        arrays |= {} if self.weights is None else {"weights": self.weights}
         return encode(self.KIND, facts, arrays, long=len(self.ids) > PIECE)
 
     @classmethod
@@ -161,7 +166,8 @@ class ExamplesLearned(ModelEvent):
         first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
         annotators = facts.get("annotators", ())
         votes = [[(voter, label) for voter, label in row] for row in facts.get("votes", ())]
-        return cls(first, ids, classes, inputs, contents, facts["at_ms"], sources, numbers, annotators, votes)
+        told = annotators, votes, arrays.get("weights")
+        return cls(first, ids, classes, inputs, contents, facts["at_ms"], sources, numbers, *told)
 
     @property
     def given_ids(self) -> tuple[str, ...]:
@@ -201,6 +207,10 @@ class ExamplesLearned(ModelEvent):
             )
         if not m == len(self.inputs) == len(self.contents) == classes.size == self.sources.size:
             raise ValueError(f"classes, contents and sources must have an entry for each of the {m} examples")
+        if self.weights is not None:
+            if self.weights.shape != (m,):
+                raise ValueError(f"weights must have an entry for each of the {m} examples")
+            model.learner.check_weights(self.weights)
         if m + coming.held > model.room:
             raise ValueError(f"there is room for {model.room} examples, got {m + coming.held}")
         if not (classes.min() >= 0 and classes.max() < coming.classes):
@@ -223,6 +233,11 @@ class ExamplesLearned(ModelEvent):
         """Return the number of examples, and the total number learned so far."""
         learned = int(self.keys[-1]) if len(self.ids) else self.first - 1
         return {"examples": len(self.ids), "learned": learned}
+
+
+def weights_of(weights: Sequence[float]) -> Array | None:
+    """Return the weights of examples as an event keeps them: None if each is 1."""
+    return None if weights.count(1.0) == len(weights) else np.array(weights, np.float64)
 
 
 @dataclass(frozen=True, slots=True)

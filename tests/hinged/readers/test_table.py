@@ -162,3 +162,23 @@ def test_a_broken_compressed_file_is_reported(write, cut):
 def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(ReadError, match="No such file"):
         open_source(tmp_path / "none.csv", label="y")
+
+
+def test_a_weight_column_weighs_the_examples_and_is_not_a_feature(write):
+    source = open_source(write("a,w,y\n1,2.5,p\n2,1,q\n"), choice=TableColumns("y", weight="w"))
+    assert source.dim == 1
+    assert [(example.x, example.weight) for example in source] == [([1.0], 2.5), ([2.0], 1.0)]
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "", "x"])
+def test_an_invalid_weight_names_its_place(write, weight):
+    source = open_source(write(f"a,w,y\n1,1,p\n1,{weight},p\n"), choice=TableColumns("y", weight="w"))
+    with pytest.raises(ReadError, match=r"a\.csv, line 3, column 'w': a weight must be a number > 0, found"):
+        list(source)
+
+
+def test_a_weight_column_is_neither_the_label_nor_in_libsvm_text(write):
+    with pytest.raises(ReadError, match="cannot be both the weight and the label"):
+        open_source(write("a,y\n1,2\n"), choice=TableColumns("y", weight="y"))
+    with pytest.raises(ReadError, match="LIBSVM text has no weights"):
+        open_source(write("1 1:2\n", "a.libsvm"), choice=TableColumns(weight="w"))

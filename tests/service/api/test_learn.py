@@ -210,7 +210,7 @@ BAD = [
     ({"x": [1, 2], "y": {}}, "examples[1].y: a label must be a string, an integer or a boolean, got {}"),
     ({"x": [1, 2], "y": 2**63}, "examples[1].y: an integer label may have at most 63 bits"),
     ({"x": [1, 2], "y": "l" * 257}, "examples[1].y: a label may have at most 256 characters, got 257"),
-    ({"x": [1, 2], "y": 1, "weight": 2}, "unknown part 'weight' of examples[1]; allowed are x, y, id, lease"),
+    ({"x": [1, 2], "y": 1, "mass": 2}, "unknown part 'mass' of examples[1]; allowed are x, y, id, lease, weight"),
     (5, "examples[1]"),
     (None, "examples[1]"),
     ([[1, 2], 1], "examples[1]"),

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from hinged import Client
 from tests.helpers.http_client import example, refusal
 
 pytestmark = pytest.mark.server
@@ -138,8 +139,24 @@ def test_probabilities_of_all_classes_are_returned_if_asked_for(ask, classes):
         assert set(chances) == set(result["scores"]) == set("abc"[:classes])
         assert sum(chances.values()) == pytest.approx(1)
         assert chances[result["prediction"]] == pytest.approx(result["probability"])
+    xs = [x for _, x in drawn[:20]]
+    with Client(ask.url) as client:
+        some = client.predict(model.name, [{"x": x} for x in xs], probabilities=["b", "later"])["results"]
+    for result, every in zip(some, asked(*xs), strict=True):
+        assert result["probabilities"] == {"b": every["probabilities"]["b"], "later": None}
 
 
-def test_the_part_probabilities_must_be_a_boolean(ask, model):
-    answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], "probabilities": "yes"})
+def test_a_declared_model_refuses_the_probability_of_an_unknown_class(ask):
+    model = ask.new_model(classes=["a", "b"])
+    named = {"x": [1, 2], "probabilities": ["b"]}
+    answer = ask("POST", f"{model.path}/predict", json=named)
+    assert answer.json()["results"][0]["probabilities"] == {"b": None}
+    answer = ask("POST", f"{model.path}/predict", json={**named, "probabilities": ["b", "c"]})
+    said = refusal(answer, 422, "invalid")["message"]
+    assert said == "probabilities: the model's declared classes are a, b, got c"
+
+
+@pytest.mark.parametrize("wrong", ["yes", 1, [1], {"b": True}, ["b"] * 1025])
+def test_the_part_probabilities_must_be_a_boolean_or_names(ask, model, wrong):
+    answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], "probabilities": wrong})
     assert "probabilities" in refusal(answer, 422, "invalid")["message"]

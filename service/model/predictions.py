@@ -1,4 +1,4 @@
-"""Decisions: turn decision values into the predicted class and its score."""
+"""Predictions: turn decision values into the predicted class and its score."""
 
 from __future__ import annotations
 

@@ -1,0 +1,134 @@
+"""Decide about examples by what errors cost, and put the examples that a person should see into the pool."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from hinged.service.commands.ask import Command, Offer
+from hinged.service.commands.predict import Serving, check_details, decided_soon, keep_waiting
+from hinged.service.data.costs import ASK
+from hinged.service.data.examples import Details
+from hinged.service.data.inputs import Inputs, x_digests
+from hinged.service.errors import Conflict
+from hinged.service.model.decisions.costs import ASKED
+from hinged.service.model.metrics import QUERIED, STREAMED, UNKNOWN
+from hinged.service.model.view import Decided, Published
+
+Array = np.ndarray[Any, Any]
+
+FEW = 100  # maximum number of questions that the event loop itself makes; more questions need a thread
+COST, NO_CHANCES = "cost", "unknown"
+"""Reasons: the decision has the lowest expected cost, or there are no probabilities yet."""
+
+
+class Deciding(Serving, Protocol):
+    """The parts of a loaded model that decisions need."""
+
+    async def command(self, command: Command) -> dict[str, Any]:
+        """Execute a command, and return its answer once its events are durable and applied."""
+
+
+class Verdicts(NamedTuple):
+    """Decisions about a batch, row by row.
+
+    decided: the decision values. numbers (m,): the decided classes; ASKED for a question, UNKNOWN if nothing is known.
+    costs (m,): expected costs. chances (m, classes): the probabilities; None while they are unknown.
+    """
+
+    decided: Decided
+    numbers: Array
+    costs: Array
+    chances: Array | None
+
+
+class DecisionsMade(NamedTuple):
+    """The decisions of a state about a batch. Results can be made for any part of the batch.
+
+    ids: the ids that the client gave. questions: the id of each question in the pool. details: what results include.
+    """
+
+    published: Published
+    found: Verdicts
+    ids: Sequence[str | None]
+    questions: Mapping[int, str]
+    details: Details
+
+    def part(self, begin: int, end: int) -> list[dict[str, Any]]:
+        """Return the results of rows begin to end - 1."""
+        published, wanted = self.published, self.details.probabilities
+        names = published.names[: len(published.labels)]
+        listed = names if wanted is True else wanted or ()
+        places = {name: names.index(name) if name in names else None for name in listed}
+        chances = None if self.found.chances is None else self.found.chances[begin:end].tolist()
+        numbers, costs = self.found.numbers[begin:end].tolist(), self.found.costs[begin:end].tolist()
+        results = []
+        for r, (given, number, cost) in enumerate(zip(self.ids[begin:end], numbers, costs, strict=True)):
+            question, row = self.questions.get(begin + r), None if chances is None else chances[r]
+            known = question is None and number != UNKNOWN
+            result: dict[str, Any] = {
+                "id": given,
+                "decision": published.labels[number] if known else None if question is None else ASK,
+                "probability": row[number] if known and row is not None else None,
+                "cost": None if math.isnan(cost) else cost,
+                "reason": NO_CHANCES if row is None else COST,
+            }
+            if question is not None:
+                result["question"] = question
+            if wanted:
+                result["probabilities"] = {
+                    name: None if place is None or row is None else row[place] for name, place in places.items()
+                }
+            results.append(result)
+        return results
+
+
+def verdicts_of(published: Published, inputs: Inputs) -> Verdicts:
+    """Return the decisions of a state about the batch of one request. The state has costs."""
+    assert published.costs is not None  # noqa: S101  the caller checks it
+    decided, table = published.decide(inputs), published.costs
+    usual = published.class_probabilities(decided)
+    if usual is None or published.chances is None or not published.discerns:
+        unknown = np.full(decided.numbers.size, np.nan)
+        if table.ask is None:
+            return Verdicts(decided, decided.numbers, unknown, None)
+        return Verdicts(decided, np.full(unknown.size, ASKED), np.full(unknown.size, table.ask), None)
+    chances = published.chances.of(decided.columns, usual)
+    numbers, costs = table.decide(chances)
+    return Verdicts(decided, numbers, costs, chances)
+
+
+async def decide(
+    deciding: Deciding, published: Published, inputs: Inputs, ids: Sequence[str | None], details: Details
+) -> DecisionsMade:
+    """Decide about inputs with the state for which they were read.
+
+    ids: the id of each row. details: what the answer includes. Raise Conflict for a model without costs, or if the pool
+    has an id with another x.
+    """
+    if published.costs is None:
+        raise Conflict('the model has no costs; PATCH them, such as {"costs": {"fraud": {"ok": 50}, "ask": 2}}')
+    check_details(published, details)
+    found = await decided_soon(deciding, published, inputs, lambda xs: verdicts_of(published, xs))
+    asked = np.flatnonzero(found.numbers == ASKED) if published.costs.ask is not None else np.zeros(0, np.int64)
+    questions: dict[int, str] = {}
+    if asked.size:
+        offer = await asyncio.to_thread(_offer, inputs, ids, asked) if asked.size > FEW else _offer(inputs, ids, asked)
+        await deciding.command(offer)
+        questions = dict(zip(asked.tolist(), offer.ids, strict=True))
+    named = [questions.get(r, given) for r, given in enumerate(ids)]
+    sources = [QUERIED if r in questions else STREAMED for r in range(len(ids))]
+    await keep_waiting(deciding, published, inputs, named, found.decided, sources)
+    deciding.predictions_served += len(inputs)
+    return DecisionsMade(published, found, ids, questions, details)
+
+
+def _offer(inputs: Inputs, ids: Sequence[str | None], asked: Array) -> Offer:
+    """Return the questions as candidates. A row without an id gets a random id."""
+    rows = inputs.take(asked)
+    return Offer([ids[r] or uuid.uuid4().hex for r in asked.tolist()], rows, x_digests(rows), [None] * asked.size)
