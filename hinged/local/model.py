@@ -149,9 +149,8 @@ class LocalModel:
         """Return the probabilities (m, labels). Until enough examples have been predicted, they are a softmax of the
         decision values.
         """
-        k = len(self.labels)
-        known = self.published.calibration.classes(decided.columns)[:, :k] if decided.columns.shape[1] else None
-        found: Array = softmax(self.scores(decided), axis=1) if known is None or np.isnan(known).any() else known
+        known = self.published.class_probabilities(decided)
+        found: Array = softmax(self.scores(decided), axis=1) if known is None else known
         return found
 
     def figures(self) -> dict[str, Any]:

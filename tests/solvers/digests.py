@@ -114,7 +114,8 @@ def put_all(digest, state):
 def of_solver(name, parameters):
     digest = hashlib.sha256()
     names = ONLY.get(name, list(KERNELS))
-    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING, FORMER, FORMER_RACE) else ["rbf"]:
+    every = ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING, FORMER, FORMER_RACE)
+    for kernel in names if parameters in every else ["rbf"]:
         learned(digest, name, parameters, KERNELS[kernel], "dense")
     if (
         parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER, FORMER_RACE) and name != "fogd"
