@@ -133,3 +133,9 @@ def second_order_partner(i, g, row_i, selves, down):
     while bits[s] != largest:
         s += 1
     return block_j + s
+
+
+@compiled
+def second_order_partner_below(j, g, row_j, selves, up):
+    """Return the slot i in up with the largest promised rise of W, for the pair (i, j). Return NONE if no g_i > g_j."""
+    return second_order_partner(j, -g, row_j, selves, up)

@@ -62,6 +62,9 @@ class DualExpansion(Expansion):
     measures_degradation: ClassVar[bool] = True  # whether the cost of removing points at points_max is known
     parameters: Any  # the subclass's parameters for compiled code; they include `tol`
     delta_min: float | None = None  # largest violation that learning leaves to finishing; None: no violation is left
+    even = (
+        False  # whether exchanging the two classes negates every coefficient exactly; if not, only up to the tolerance
+    )
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
@@ -163,8 +166,8 @@ class DualExpansion(Expansion):
             self._cut_lines()
         for box in self._boxes():
             done = smo.solve(
-                self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased, shrink=not shared,
-                value_work=self.value_work,
+                self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased, even=self.even,
+                shrink=not shared, value_work=self.value_work,
             )  # fmt: skip
             steps, converged = steps + done.steps, converged and done.converged
         self._settle(steps)
@@ -235,7 +238,7 @@ class DualExpansion(Expansion):
         for box, most in zip(self._boxes(), steps_max.tolist(), strict=True):
             steps += smo.advance(
                 self.kernel, self.points, self.cache, box, self.parameters.tol, most, biased=self.biased,
-                value_work=self.value_work,
+                even=self.even, value_work=self.value_work,
             )[0]  # fmt: skip
         self._settle(steps)
 

@@ -28,7 +28,7 @@ from hinged.solvers.core.rowcache import (
     recut,
 )
 from hinged.solvers.dual.coordinate import box_search, violation
-from hinged.solvers.dual.direction import direction_search, extremes, second_order_partner
+from hinged.solvers.dual.direction import direction_search, extremes, second_order_partner, second_order_partner_below
 from hinged.solvers.jit.compiled import compiled, in_place
 from hinged.solvers.jit.handed import handed
 
@@ -59,8 +59,11 @@ def _turn_over(cache, begun, steps, n, value_work, work_max):
 
 
 @in_place
-def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
+def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max, even):
     """Do second-order SMO steps until g_i - g_j <= tol, for at most steps_max steps and about work_max of work.
+
+    A step keeps i and looks for its best partner. With `even`, a step keeps the extreme in the lower slot, so that
+    exchanging the two classes negates every result exactly.
 
     Return the number of steps, the extremes (i, j), and whether the work limit stopped the steps.
     """
@@ -71,11 +74,18 @@ def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
     while steps < steps_max and i != NONE and j != NONE and g[i] - g[j] > tol:
         if _turn_over(cache, begun, steps, n, value_work, work_max):
             return steps, i, j, True
-        row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
-        j = second_order_partner(i, g, row_i, points.selves, down)
-        if j == NONE:  # the violation is below the resolution of float32
-            j = extremes(g, up, down)[1]
-        row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
+        if even and j < i:
+            row_j = cache.lines[cached_line(kernel, points, cache, j, NONE), :n]
+            i = second_order_partner_below(j, g, row_j, points.selves, up)
+            if i == NONE:
+                i = extremes(g, up, down)[0]
+            row_i = cache.lines[cached_line(kernel, points, cache, i, j), :n]
+        else:
+            row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
+            j = second_order_partner(i, g, row_i, points.selves, down)
+            if j == NONE:  # the violation is below the resolution of float32
+                j = extremes(g, up, down)[1]
+            row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
         i, j = direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
         steps += 1
     return steps, i, j, False
@@ -108,18 +118,18 @@ def advance(
     steps_max: int,
     *,
     biased: bool = True,
+    even: bool = False,
     value_work: int,
 ) -> tuple[int, int, int]:
     """Take steps, with rests in between, until no violation exceeds tol or steps_max is reached. Return (steps, i, j).
 
-    i, j: the extremes. value_work: work of a kernel value (turns.py).
+    i, j: the extremes. even: as in `smo_steps`. value_work: work of a kernel value (turns.py).
     """
-    take = smo_steps if biased else coordinate_steps
     steps, more = 0, True
     while more:
-        done, i, j, more = take(
-            kernel, points, cache, box, tol, steps_max - steps, value_work, turns.WORK_MAX
-        )  # fmt: skip
+        given = kernel, points, cache, box, tol, steps_max - steps, value_work, turns.WORK_MAX
+        # Steps without a bias are always even.
+        done, i, j, more = smo_steps(*given, even) if biased else coordinate_steps(*given)
         steps += done
         turns.rest()
     return steps, i, j
@@ -144,12 +154,14 @@ def solve(
     tol: float,
     *,
     biased: bool = True,
+    even: bool = False,
     shrink: bool = True,
     value_work: int,
 ) -> Finish:
     """Maximise W over the box, in place, until no violation exceeds tol or the limit of steps is reached.
 
-    With a bias, sum(alpha) does not change; without a bias, the box is the only constraint. value_work: see `advance`.
+    With a bias, sum(alpha) does not change; without a bias, the box is the only constraint. even, value_work: see
+    `advance`.
     `points` must be exactly the n points of `box`. A shrunken problem uses the memory of `cache` for its own lines.
     Without `shrink`, the cached rows stay for the next column with the same points.
     """
@@ -163,7 +175,7 @@ def solve(
     while steps < steps_max:
         most = min(SHRINK_EVERY, steps_max - steps)
         done, i, j = advance(
-            kernel, part_points, part_cache, part, tol, most, biased=biased, value_work=value_work
+            kernel, part_points, part_cache, part, tol, most, biased=biased, even=even, value_work=value_work
         )  # fmt: skip
         steps += done
         gap = _violation(part, i, j, biased)

@@ -123,7 +123,7 @@ def found(form: str, csr: CSR, dim: int) -> Scale:
     if form == DENSE:
         columns = dict.fromkeys(range(dim), (0.0, 0.0, 0.0, 1.0))
         for column, values in _by_column(csr):
-            columns[column] = _dense_column(np.concatenate((values, np.zeros(n - values.size))))
+            columns[column] = dense_column(np.concatenate((values, np.zeros(n - values.size))))
         return _scale_of(DENSE, dim, [(column, *facts) for column, facts in columns.items()])
     if _even(csr):
         return _scale_of(SPARSE, dim, [])
@@ -168,7 +168,7 @@ def _by_column(csr: CSR) -> Iterator[tuple[int, Array]]:
     yield from zip(columns.tolist(), np.split(values[order], begins[1:]), strict=False)
 
 
-def _dense_column(values: Array) -> tuple[float, float, float, float]:
+def dense_column(values: Array) -> tuple[float, float, float, float]:
     """Return middle, unit, mean and scale of a column (n,)."""
     low, high = float(values.min()), float(values.max())
     if high - low <= FLAT * max(abs(low), abs(high)):

@@ -97,7 +97,7 @@ class Race(Solver):
 
     def _new_arm(self, setting: Setting) -> Arm:
         arm = Arm(setting, self.kernel, self.dim, self.C, **self.shared)
-        arm.machine.fading = self.fading or arm.fades
+        arm.machine.fading, arm.machine.even = self.fading or arm.fades, self.both
         for weight in self.weights:
             arm.machine.add_class(float(weight))
         return arm

@@ -54,7 +54,7 @@ def configuration_of(solver, choices):
     parts = {"solver": solver, "kernel": kernel, "points_max": choices.choice([40, 1000]), "seed": 5}
     if form == "named":
         parts["features"] = {"type": "named", "warmup": choices.choice([0, 18, 40, 60, 200]), "columns_max": 12}
-        parts["features"] |= {"times": choices.random() < 0.5, "identifiers": choices.random() < 0.5}
+        parts["features"] |= {part: choices.random() < 0.5 for part in ("times", "identifiers", "tails")}
         if choices.random() < 0.4:
             parts["features"]["columns"] = {"t": {"type": "text"}, "w": {"type": "time"}}
         parts["points_max"] = 1000

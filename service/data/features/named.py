@@ -87,7 +87,7 @@ class NamedFeatures(RecordFeatures):
 
     X: ClassVar[Any] = RecordX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(RecordX)
-    NEW: ClassVar[Mapping[str, Any]] = {**Features.NEW, "times": True, "identifiers": True, "since": ()}
+    NEW: ClassVar[Mapping[str, Any]] = {**Features.NEW, "times": True, "identifiers": True, "tails": True, "since": ()}
 
     type: Literal["named"]
     warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
@@ -103,6 +103,11 @@ class NamedFeatures(RecordFeatures):
     identifiers: StrictBool = Field(
         False,
         description="whether the warm-up leaves out names whose strings nearly all differ; if not, they are categories",
+    )
+    tails: StrictBool = Field(
+        False,
+        description="whether numbers are scaled like dense features, which compresses heavy tails; if not, by their "
+        "mean and standard deviation, as in older models",
     )
     since: tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None = Field(
         None,
@@ -162,7 +167,7 @@ class NamedFeatures(RecordFeatures):
 
     def encoder(self, configuration: Configuration) -> Vocabulary:
         found = [name for name, kind in KINDS.items() if kind.FOUND_BY is not None and getattr(self, kind.FOUND_BY)]
-        return Vocabulary(self.warmup, self.columns_max, self.kinds, found=found, since=self.since)
+        return Vocabulary(self.warmup, self.columns_max, self.kinds, found=found, since=self.since, tails=self.tails)
 
     # -- reading --------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from hinged.service.data.features.records import Record
 from hinged.service.data.inputs import Inputs, Records
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr
-from hinged.solvers.estimators.scaling import CSR
+from hinged.solvers.estimators.scaling import CLIP, CSR, bent
 
 Array = np.ndarray[Any, Any]
 X = TypeVar("X", bound=Inputs)
@@ -37,6 +37,47 @@ Unseen: TypeAlias = Callable[[str, Value, Any], int | None]
 
 LIMIT_MIN = min(measure.limit for measure in MEASURES.values())
 STANDARDISED = [value for value, measure in MEASURES.items() if measure.standardised]
+
+
+class Scales(NamedTuple):
+    """The scale of each column of a vocabulary. Readers use the arrays, so a known column never changes in them.
+
+    A number v becomes (w - mean) / scale, clipped to -limit..limit. w is v or, with unit > 0, bent(v - middle, unit).
+    """
+
+    middle: Array
+    unit: Array
+    mean: Array
+    scale: Array
+    limit: Array
+
+    @classmethod
+    def of_width(cls, width: int) -> Scales:
+        """Return the scales of columns without numbers."""
+        return cls(np.zeros(width), np.zeros(width), np.zeros(width), np.ones(width), np.full(width, CLIP))
+
+    def widened(self) -> Scales:
+        """Return new arrays with twice as many columns."""
+        return Scales(*(np.concatenate(pair) for pair in zip(self, Scales.of_width(self.mean.size), strict=True)))
+
+    def without(self, columns: Sequence[int]) -> Scales:
+        """Return new arrays in which these columns have no numbers."""
+        found = Scales(*(array.copy() for array in self))
+        for array, empty in zip(found, Scales.of_width(1), strict=True):
+            array[columns] = empty
+        return found
+
+    def values(self, columns: Array, raw: Array, limit: Array | None = None) -> Array:
+        """Return the scaled numbers `raw` (nnz,) of these columns (nnz,). limit: other limits, by column."""
+        unit = self.unit[columns]
+        with np.errstate(over="ignore"):  # infinities are clipped
+            tails = np.flatnonzero(unit)
+            if tails.size:
+                raw = raw.copy()
+                raw[tails] = bent(raw[tails] - self.middle[columns[tails]], unit[tails])
+            values = (raw - self.mean[columns]) / self.scale[columns]
+        bounds = (self.limit if limit is None else limit)[columns]
+        return np.clip(values, -bounds, bounds)
 
 
 class Reader(ABC, Generic[X]):
@@ -101,9 +142,7 @@ class RecordReader(Reader[Records]):
     names: Names
     before: dict[str, float]
     width: int
-    mean: Array
-    scale: Array
-    limit: Array
+    scales: Scales
 
     def rows(self, inputs: Records, kernel: Kernel, dim: int, dtype: type) -> Rows:
         return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
@@ -117,7 +156,7 @@ class RecordReader(Reader[Records]):
         left out.
         """
         found = looked_up(records, self.names, self.before, self.width, _unknown, notes=False)
-        return standardised(*found, self.mean, self.scale, self.limit)
+        return scaled(*found, self.scales)
 
     def read(self, records: Sequence[Record]) -> tuple[CSR, Outside]:
         """Return the records of one request as rows, and what lies outside. Each record counts as the previous example
@@ -125,7 +164,7 @@ class RecordReader(Reader[Records]):
         """
         strange: list[tuple[int, str]] = []
         found = looked_up(records, self.names, dict(self.before), self.width, _unknown, notes=True, strange=strange)
-        rows = standardised(*found, self.mean, self.scale, self.limit)
+        rows = scaled(*found, self.scales)
         outside = sorted({*strange, *self._far(records, rows)})
         return rows, {r: [name for _, name in told][:OUTSIDE_SHOWN] for r, told in groupby(outside, itemgetter(0))}
 
@@ -134,7 +173,7 @@ class RecordReader(Reader[Records]):
         indptr, indices, values = rows
         for p in np.flatnonzero(np.abs(values) >= LIMIT_MIN).tolist():  # numbers in hashed columns are smaller
             column = int(indices[p])
-            if abs(values[p]) >= self.limit[column]:
+            if abs(values[p]) >= self.scales.limit[column]:
                 r = int(np.searchsorted(indptr, p, side="right")) - 1
                 fields = ((name, self.names.fields.get(name, {})) for name in records[r])
                 yield from ((r, n) for n, field in fields if any(field.get(v) == column for v in STANDARDISED))
@@ -228,24 +267,20 @@ def _hashed(record: Record, kind: ColumnKind, unread: list[str]) -> Iterable[tup
     return found.items()
 
 
-def standardised(
+def scaled(
     ends: list[int],
     columns: list[int],
     raw: list[float],
     hashed: list[tuple[int, int, float]],
-    mean: Array,
-    scale: Array,
-    limit: Array,
+    scales: Scales,
+    limit: Array | None = None,
 ) -> CSR:
     """Return a result of `looked_up` as rows. In each row, the columns of names come first, then the hashed columns.
 
-    mean, scale, limit: by column. A number becomes (number - mean) / scale, clipped to limit.
+    limit: as in `Scales.values`.
     """
     indptr, indices = np.array(ends, np.int64), np.array(columns, np.int64)
-    with np.errstate(over="ignore"):  # infinities are clipped
-        values = (np.array(raw, np.float64) - mean[indices]) / scale[indices]
-    bounds = limit[indices]
-    values = np.clip(values, -bounds, bounds)
+    values = scales.values(indices, np.array(raw, np.float64), limit)
     if not hashed:
         return indptr, indices, values
     rows = np.concatenate((np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), [r for r, _, _ in hashed]))

@@ -2,8 +2,9 @@
 
 The first `warmup` records are observed. Then `freeze` fixes the columns:
 
-- A name whose values are numbers gets a column with (value - mean) / standard deviation over the warm-up, clipped to
-  -CLIP..CLIP. An extreme value can therefore not outweigh the other fields.
+- A name whose values are numbers gets a column. With `tails`, the numbers are scaled like a dense column
+  (solvers/estimators/scaling.py), which compresses heavy tails. Otherwise they become (value - mean) / standard
+  deviation over the warm-up. They are clipped to -CLIP..CLIP, so an extreme value cannot outweigh the other fields.
 - A name whose values are strings or booleans gets a column for each value. The column is 1 if the record has that
   value.
 - A name whose values are days and times gets the columns of moments.py. Such a name is declared, or nearly all its
@@ -39,7 +40,7 @@ from hinged.service.data.features.columns.base import ColumnKind, Measure, Said,
 from hinged.service.data.features.columns.catalogue import KINDS, MEASURES, ONE
 from hinged.service.data.features.columns.categories import NAMES_SHOWN, UNIQUE_MIN, Categories
 from hinged.service.data.features.observing import Encoder
-from hinged.service.data.features.reader import Fields, Names, RecordReader, looked_up, pieces, standardised
+from hinged.service.data.features.reader import Fields, Names, RecordReader, Scales, looked_up, pieces, scaled
 from hinged.service.data.features.records import (
     NAME_CHARS_MAX,
     NUMBER_MAX,
@@ -53,11 +54,13 @@ from hinged.service.data.inputs import Records
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.states import COUNT_MAX, StateReader
-from hinged.solvers.estimators.scaling import CLIP, CSR, FLAT
+from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, FLAT, dense_column
 
 Array = np.ndarray[Any, Any]
 
 STAGE_MIN = 16
+PARTS = "mean", "scale"
+PARTS_WITH_TAILS = "middle", "unit", *PARTS
 MANY_SHARE = 0.5
 """If more than this share of examples, or of columns, are different values of one name, people get a warning."""
 SPREAD_MAX = 1e7  # maximum spread of rows of at most FIELDS_MAX values within -CLIP..CLIP
@@ -69,6 +72,7 @@ class Vocabulary(Encoder[Records, Record]):
     kinds: the declared kinds of names' strings.
     found: the kinds that the warm-up tries for the other names.
     since, buckets: as in `Said`.
+    tails: whether numbers are scaled like dense columns.
     """
 
     NAME, ITEMS, FIRST, HAS_WORDS = "vocabulary", "records", STAGE_MIN, True
@@ -82,13 +86,14 @@ class Vocabulary(Encoder[Records, Record]):
         found: Collection[str] = (),
         since: Collection[str] | None = (),
         buckets: int | None = None,
+        tails: bool = False,
     ) -> None:
         if not warmup >= 0:
             raise ValueError(f"warmup must be >= 0, got {warmup}")
         super().__init__(warmup)
         since = None if since is None else frozenset(since)
         self.said = Said(dict(kinds or {}), frozenset(found), warmup, since, buckets)
-        self.columns_max = columns_max
+        self.columns_max, self.tails = columns_max, tails
         self._begin()
         if not (columns_max > 0 or self.names.hashing):
             raise ValueError(f"columns_max must be > 0, got {columns_max}")
@@ -96,9 +101,7 @@ class Vocabulary(Encoder[Records, Record]):
     def _begin(self) -> None:
         self._fields: Fields = {}
         self._columns: list[tuple[str | None, Value | int]] = []  # None: the meaning of the column was forgotten
-        self._mean = np.zeros(STAGE_MIN)
-        self._scale = np.ones(STAGE_MIN)
-        self._limit = np.full(STAGE_MIN, CLIP)
+        self._scales = Scales.of_width(STAGE_MIN)
         self._take(self._new_kinds())
         self._before: dict[str, float] = {}
         self.spread = Spread(0.0, 0.0, 0.0)
@@ -153,7 +156,7 @@ class Vocabulary(Encoder[Records, Record]):
         kept = set(sorted(counts, key=counts.__getitem__, reverse=True)[: self.columns_max])
         for column in counts:
             if column in kept:
-                self._add(*column, *(_standard(numbers[column]) if column in numbers else (0.0, 1.0)))
+                self._add(*column, *(self._scale_of(column[1], numbers[column]) if column in numbers else ()))
         self._before = {}
         rows = self.encode(records)
         self.spread = spread_of(rows)
@@ -170,8 +173,7 @@ class Vocabulary(Encoder[Records, Record]):
         as columns are free.
         """
         found = looked_up(records, self.names, self._before, self.columns_max, self._unseen, notes=True)
-        limit = np.full(self._limit.size, CLIP) if self._clipped else self._limit
-        return standardised(*found, self._mean, self._scale, limit)
+        return scaled(*found, self._scales, np.full(self._scales.limit.size, CLIP) if self._clipped else None)
 
     @contextmanager
     def from_the_first(self) -> Iterator[None]:
@@ -182,8 +184,7 @@ class Vocabulary(Encoder[Records, Record]):
             self._before = before
 
     def reader(self) -> RecordReader:
-        width = len(self._columns)
-        return RecordReader(self.names, dict(self._before), width, self._mean, self._scale, self._limit)
+        return RecordReader(self.names, dict(self._before), len(self._columns), self._scales)
 
     def examples(self, most: int) -> list[Records]:
         """Return some of the observed records, some numbers, and some strings of each kind."""
@@ -201,14 +202,13 @@ class Vocabulary(Encoder[Records, Record]):
         If a name has only its time-since column left, this column is forgotten too, as is the time of the newest
         example.
         """
-        self._mean, self._scale, self._limit = self._mean.copy(), self._scale.copy(), self._limit.copy()
         gone = {column for column in columns if column < len(self._columns)}  # hashed columns reveal no words
         follow = {c for c, (name, value) in enumerate(self._columns) if name is not None and _measure(value).follows}
         told = {name for c, (name, _) in enumerate(self._columns) if c not in gone and c not in follow}
         gone |= {c for c in follow if self._columns[c][0] not in told}
         for column in gone:
             self._columns[column] = (None, column)
-            self._mean[column], self._scale[column], self._limit[column] = 0.0, 1.0, CLIP
+        self._scales = self._scales.without(sorted(gone))
         self._fields = {}
         for column, (name, value) in enumerate(self._columns):
             if name is not None:
@@ -228,16 +228,23 @@ class Vocabulary(Encoder[Records, Record]):
             if name in self._ignored_names or len(self._ignored_names) < NAMES_SHOWN:
                 self._ignored_names[name] = self._ignored_names.get(name, 0) + 1
             return None
-        return self._add(name, value, 0.0, (abs(float(number)) or 1.0) if _measure(value).standardised else 1.0)
+        scale = (abs(float(number)) or 1.0) if _measure(value).standardised else 1.0
+        return self._add(name, value, 0.0, 0.0, 0.0, scale)
 
-    def _add(self, name: str, value: Value, mean: float, scale: float) -> int:
+    def _scale_of(self, value: Value, numbers: list[float]) -> tuple[float, float, float, float]:
+        """Return middle, unit, mean and scale of a column with these numbers in the warm-up."""
+        if value is None and self.tails:
+            return dense_column(np.array(numbers))
+        return 0.0, 0.0, *_standard(numbers)
+
+    def _add(
+        self, name: str, value: Value, middle: float = 0.0, unit: float = 0.0, mean: float = 0.0, scale: float = 1.0
+    ) -> int:
         column = len(self._columns)
-        if column == self._mean.size:  # make new arrays, because readers use the old arrays
-            self._mean = np.concatenate((self._mean, np.zeros(column)))
-            self._scale = np.concatenate((self._scale, np.ones(column)))
-            self._limit = np.concatenate((self._limit, np.full(column, CLIP)))
-        self._mean[column], self._scale[column] = mean, scale
-        self._limit[column] = _measure(value).limit
+        if column == self._scales.mean.size:  # make new arrays, because readers use the old arrays
+            self._scales = self._scales.widened()
+        for array, fact in zip(self._scales, (middle, unit, mean, scale, _measure(value).limit), strict=True):
+            array[column] = fact
         self._columns.append((name, value))
         self._fields.setdefault(name, {})[value] = column
         return column
@@ -292,9 +299,9 @@ class Vocabulary(Encoder[Records, Record]):
             "ignored_names": list(self._ignored_names.items()),
         }
         width = len(self._columns)
+        parts = PARTS_WITH_TAILS if self.tails else PARTS
         arrays = {
-            "mean": self._mean[:width].copy(),
-            "scale": self._scale[:width].copy(),
+            **{part: getattr(self._scales, part)[:width].copy() for part in parts},
             "spread": np.array([self.spread.square, self.spread.absolute, self.spread.inner]),
         }
         for kind in self._kinds:
@@ -325,9 +332,18 @@ class Vocabulary(Encoder[Records, Record]):
         read = StateReader(arrays)
         mean = read.take("mean", np.float64, (len(columns),), -NUMBER_MAX, NUMBER_MAX)
         scale = read.take("scale", np.float64, (len(columns),), 0.0, SCALE_MAX)
+        middle, unit = np.zeros(len(columns)), np.zeros(len(columns))
+        if self.tails:
+            middle = read.take("middle", np.float64, (len(columns),), -NUMBER_MAX, NUMBER_MAX)
+            unit = read.take("unit", np.float64, (len(columns),), 0.0, 2 * SCALE_MAX)
         spread = read.take("spread", np.float64, (3,), 0.0, SPREAD_MAX)
         if not (scale > 0).all():
             raise ValueError("scales must be > 0")
+        if (np.abs(mean[unit > 0]) > BENT_MAX).any():
+            raise ValueError(f"the mean of a bent column must be within {BENT_MAX}")
+        bends = [number for number, (_, value) in enumerate(columns) if value is not None]
+        if middle[bends].any() or unit[bends].any():
+            raise ValueError("a column without numbers must not be bent")
         others = [number for number, (_, value) in enumerate(columns) if not _measure(value).standardised]
         if mean[others].any() or (scale[others] != 1.0).any():
             raise ValueError("a column without numbers must have mean 0 and scale 1")
@@ -343,8 +359,8 @@ class Vocabulary(Encoder[Records, Record]):
         for kind in kinds:
             kind.load(facts | {"columns": columns}, read)
         self._begin()
-        for (name, value), centre, size in zip(columns, mean.tolist(), scale.tolist(), strict=True):
-            self._add(name or "", value, centre, size)
+        for (name, value), *scale_of in zip(columns, *(a.tolist() for a in (middle, unit, mean, scale)), strict=True):
+            self._add(name or "", value, *scale_of)
         self.forget([column for column, (name, _) in enumerate(columns) if name is None])
         self._take(kinds)
         self._before = dict(map(tuple, facts.get("before", [])))

@@ -61,7 +61,7 @@ def of_any_solver():
             optional={
                 "warmup": st.sampled_from([1000, 50]), "columns_max": st.sampled_from([1024, 20]),
                 "columns": st.sampled_from([None, {}, {"a": {"type": "time"}}]), "times": st.booleans(),
-                "identifiers": st.booleans(), "warmup_candidates": st.booleans(),
+                "identifiers": st.booleans(), "tails": st.booleans(), "warmup_candidates": st.booleans(),
             },
         ),
         st.fixed_dictionaries({"type": st.just("text")}, optional={"dim": st.sampled_from([2**18, 2**10])}),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hinged.service.data.features.records import canonical
 from hinged.service.data.features.spread import spread_of
 from hinged.service.data.features.vocabulary import NAMES_SHOWN, Vocabulary
-from hinged.solvers.estimators.scaling import CLIP
+from hinged.solvers.estimators.scaling import CLIP, found
 from tests.helpers.vocabularies import dense, streamed, taught, whole
 
 names = st.sampled_from("abcdef")
@@ -47,6 +47,52 @@ def test_a_name_with_numbers_and_strings_has_columns_for_both():
 def test_a_name_whose_numbers_are_all_equal_is_scaled_by_their_size():
     vocabulary = taught([{"a": 0.1, "b": 0}] * 3)
     assert np.array_equal(dense(vocabulary.encode([{"a": 0.1, "b": 0}, {"a": 0.2, "b": 2}]), 2), [[0, 0], [1, 2]])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(-1e100, 1e100), st.floats(0, 9)), min_size=1, max_size=30), st.floats())
+def test_with_tails_numbers_get_the_same_bits_as_dense_columns(rows, later):
+    X = np.array(rows) + 0.0
+    vocabulary = Vocabulary(len(X), 9, tails=True)
+    records = [canonical({"a": a, "b": b}) for a, b in X.tolist()]
+    vocabulary.observe(records)
+    table = dense(vocabulary.freeze(), 2)
+    scale = found("dense", csr_of(X), 2)
+    assert np.array_equal(table, scale.matrix(X))
+    if abs(later) <= 1e100:
+        row = dense(vocabulary.reader().encode([{"a": later, "b": 0.0}]), 2)
+        assert np.array_equal(row, scale.matrix([[later + 0.0, 0.0]]))
+
+
+def csr_of(X):
+    held = X != 0
+    return np.concatenate(([0], np.cumsum(held.sum(axis=1)))), np.nonzero(held)[1], X[held]
+
+
+def test_a_bent_column_is_forgotten_and_a_state_that_bends_a_string_is_refused():
+    records = [{"a": 10.0 ** (n % 7), "job": "xy"[n % 2]} for n in range(40)]
+    vocabulary = Vocabulary(40, 9, tails=True)
+    vocabulary.observe(records)
+    vocabulary.freeze()
+    facts, arrays = vocabulary.state()
+    assert arrays["unit"][0] > 0
+    job = [value for _, value in facts["columns"]].index("x")
+    for part, number, said in (("unit", 2.0, "must not be bent"), ("middle", -1.0, "must not be bent")):
+        wrong = {**arrays, part: arrays[part].copy()}
+        wrong[part][job] = number
+        with pytest.raises(ValueError, match=said):
+            Vocabulary(40, 9, tails=True).load(facts, wrong)
+    with pytest.raises(ValueError, match="mean of a bent column"):
+        Vocabulary(40, 9, tails=True).load(facts, {**arrays, "mean": arrays["mean"] + 1e9})
+    vocabulary.forget([0])
+    assert vocabulary.state()[1]["unit"].tolist() == vocabulary.state()[1]["middle"].tolist() == [0.0] * len(vocabulary)
+    other = Vocabulary(40, 9, tails=True)
+    other.load(*vocabulary.state())
+    assert whole(other) == whole(vocabulary)
+
+
+def test_a_vocabulary_without_tails_saves_neither_middles_nor_units():
+    assert not {"middle", "unit"} & taught([{"a": 10.0**n} for n in range(9)]).state()[1].keys()
 
 
 def test_an_extreme_value_is_clipped():
@@ -95,12 +141,17 @@ def test_if_the_warm_up_shows_too_many_columns_the_most_frequent_stay():
     assert vocabulary.figures()["ignored_names"] == {"id": 10}
 
 
+def of_kinds(kinds, warmup, columns_max):
+    found = ["time"] if kinds else ()
+    return Vocabulary(warmup, columns_max, kinds, found=found, buckets=300, tails=not kinds)
+
+
 @pytest.mark.parametrize("kinds", [{}, KINDS])
 @settings(deadline=None)
 @given(st.data(), st.integers(0, 12), st.integers(1, 20))
 def test_batching_changes_no_bit(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
-    one, other = (Vocabulary(warmup, columns_max, kinds, found=["time"] if kinds else (), buckets=300) for _ in "12")
+    one, other = (of_kinds(kinds, warmup, columns_max) for _ in "12")
     by_one = streamed(one, records, iter(lambda: 1, 0))
     batched = streamed(other, records, iter(lambda: data.draw(st.integers(1, 9)), 0))
     assert [part.tobytes() for part in by_one] == [part.tobytes() for part in batched]
@@ -114,7 +165,7 @@ def test_batching_changes_no_bit(kinds, data, warmup, columns_max):
 def test_a_loaded_state_continues_as_if_never_saved(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
     at = data.draw(st.integers(0, len(records)))
-    one, other = (Vocabulary(warmup, columns_max, kinds, found=["time"] if kinds else (), buckets=300) for _ in "12")
+    one, other = (of_kinds(kinds, warmup, columns_max) for _ in "12")
     streamed(one, records[:at], iter(lambda: 5, 0))
     facts, arrays = one.state()
     other.load(json.loads(json.dumps(facts)), {name: array.copy() for name, array in arrays.items()})

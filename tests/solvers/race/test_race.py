@@ -238,6 +238,12 @@ def test_predictions_contributions_and_rows_are_those_of_a_leader_with_another_k
     assert race.solver.row_of(key).norms[0] == race.rows(X[key : key + 1]).norms[0]
 
 
+def test_exchanging_two_classes_negates_the_decision_values_of_a_race_exactly():
+    X, classes = wavy(1800)
+    one, other = (raced(X, given, points_max=300, when_full="remove").learn() for given in (classes, 1 - classes))
+    assert np.array_equal(np.concatenate(one.scores), 0.0 - np.concatenate(other.scores))
+
+
 def test_a_state_from_before_arms_had_a_loss_goes_on():
     X, classes = wavy(600)
     kernel = make_kernel("linear")
