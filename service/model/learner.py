@@ -15,7 +15,8 @@ import numpy as np
 
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
-from hinged.service.data.inputs import Inputs
+from hinged.service.data.features.reader import AS_THEY_CAME, Reader
+from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.predictions import numbers_of, together
@@ -40,6 +41,9 @@ DROPPED_MAX = 2**16
 """Maximum number of example numbers in a list of examples to drop, 8 bytes each. If the range is longer, the list
 contains only the numbers of examples in the solver.
 """
+
+ANSWERED = 512
+"""Number of predictions whose answers are computed at once. A larger number needs more memory at a time."""
 
 Epoch: TypeAlias = "Callable[[], Iterator[ExamplesLearned]]"
 """A function that returns all learned batches of the log before an event, in order, so that a further epoch can learn
@@ -93,8 +97,24 @@ class ModelLearner:
 
     # -- learning -------------------------------------------------------------------------------------------------
 
-    def learn(self, event: ExamplesLearned) -> Iterator[Part]:
-        """Learn a batch part by part. Between the parts, older examples fade, or leave the window."""
+    def answers(self, batches: Sequence[Inputs]) -> list[bytes] | None:
+        """Return for each x what `learn` needs as `asked` when its label comes. None if the solver needs nothing, or as
+        long as the warm-up may replace the solver.
+        """
+        if not batches or not self.solver.keeps_answers or self.warmup.active:
+            return None
+        found: list[bytes] = []
+        for begin in range(0, len(batches), ANSWERED):
+            inputs = join_inputs([self.rows(x) for x in batches[begin : begin + ANSWERED]])
+            found += self.solver.answers(self._read(inputs))
+        return found
+
+    def learn(self, event: ExamplesLearned, asked: Sequence[bytes | None] | None = None) -> Iterator[Part]:
+        """Learn a batch part by part. Between the parts, older examples fade, or leave the window.
+
+        asked: for each example, what `answers` returned when the example was predicted, and None if its label was not
+        awaited. The whole is None if no label was awaited.
+        """
         self._fade(self.ages.fading_until(event.at_ms))
         self._drop(self.ages.older_than(event.at_ms))
         begin, keys = 0, event.keys
@@ -102,13 +122,13 @@ class ModelLearner:
             end = self.ages.end_of_part(keys, begin)
             first, last = int(keys[begin]), int(keys[end - 1])
             self._fade(self.ages.fading_to(first))
-            yield from self._learn_part(event.part(begin, end))
+            yield from self._learn_part(event.part(begin, end), None if asked is None else asked[begin:end])
             self.learned += end - begin
             self._fade(self.ages.fading_to(last + 1))
             self._drop(self.ages.add(last, event.at_ms))
             begin = end
 
-    def _learn_part(self, event: ExamplesLearned) -> Iterator[Part]:
+    def _learn_part(self, event: ExamplesLearned, asked: Sequence[bytes | None] | None) -> Iterator[Part]:
         begin, m = 0, len(event.ids)
         while begin < m:
             end = min(begin + (self.warmup.until_freeze or m), m)
@@ -118,8 +138,9 @@ class ModelLearner:
             if not self.warmup.begun:
                 yield np.zeros((end - begin, 0)), self._majorities(classes)
             else:
+                then = None if asked is None else asked[begin:end]
                 first = self.learned + begin == 0
-                yield from self._learn_rows(self._encoded(inputs), classes, keys, weights, first=first)
+                yield from self._learn_rows(self._encoded(inputs), classes, keys, weights, then, first=first)
             if self.warmup.active and self.warmup.observe(inputs, classes, keys, event.ids[begin:end], weights):
                 self._freeze()
             begin = end
@@ -132,9 +153,19 @@ class ModelLearner:
             self.warmup.offer(self.rows(inputs), ids, self._freeze)
 
     def _learn_rows(
-        self, rows: Rows, classes: Array, keys: Array, weights: Array | None, *, first: bool
+        self,
+        rows: Rows,
+        classes: Array,
+        keys: Array,
+        weights: Array | None,
+        asked: Sequence[bytes | None] | None,
+        *,
+        first: bool,
     ) -> Iterator[Part]:
-        columns = self._taught(rows, classes, keys, weights)
+        if asked is None:
+            columns = self._taught(rows, classes, keys, weights)
+        else:
+            columns = self.solver.learn_late(rows, classes, keys, asked, None if weights is None else weights.copy())
         numbers = numbers_of(columns, len(self.labels))
         begin = 0
         if keys.size and first:
@@ -355,6 +386,12 @@ class ModelLearner:
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
         encoder = self.warmup.encoder
         return cast("Rows", inputs) if encoder is None else encoder.rows(inputs, self.solver.kernel, dim, dtype)
+
+    def _read(self, inputs: Inputs) -> Rows:
+        """Return a batch as rows, without any change of the columns. Each x is read by itself."""
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        reader: Reader[Any] = AS_THEY_CAME if self.warmup.encoder is None else self.warmup.encoder.reader()
+        return reader.rows(inputs, self.solver.kernel, dim, dtype)
 
     def _freeze(self) -> None:
         """Fix the columns according to what the warm-up has observed so far, and learn the observed examples again."""

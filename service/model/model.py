@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -115,6 +116,12 @@ class Model(State):
         self.pool.change(self.learner.rows)
         self.pending.change(self.learner.rows)
 
+    def replace_learner(self, learner: ModelLearner) -> None:
+        """Let another learner predict from now on."""
+        self.learner = learner
+        self.pending.forget_answers()
+        self.configure_waiting()
+
     def take_over(self, taught: ModelLearner, shadow: str | None) -> None:
         """Let a retrained learner predict, or make it the challenger of this name. Answers and figures carry over."""
         if shadow is not None:
@@ -125,8 +132,14 @@ class Model(State):
             return
         taught.metrics = deepcopy(self.metrics)
         taught.metrics.configure(taught.configuration, taught.labels.names)
-        self.learner = taught
-        self.configure_waiting()
+        self.replace_learner(taught)
+
+    def keep(self, predictions: Sequence[Prediction]) -> None:
+        """Store predictions until their labels come, with what the solver will need then."""
+        asked = self.learner.answers([prediction.x for prediction in predictions])
+        if asked is not None:
+            predictions = [replace(each, asked=then) for each, then in zip(predictions, asked, strict=True)]
+        self.pending.keep(predictions)
 
     def learn(self, event: ExamplesLearned) -> Outcome:
         """Predict each example of a batch, then learn it."""
@@ -139,8 +152,9 @@ class Model(State):
         numbers, scores = np.full(m, UNKNOWN, np.int32), np.zeros(m)
         ids = [given for given in event.ids if given is not None]
         late = self._late(event) if self.pending else {}
+        asked = [late[r].asked if r in late else None for r in range(m)] if late else None
         begin = 0
-        for columns, found in together(self.learner.learn(event)):
+        for columns, found in together(self.learner.learn(event, asked)):
             end = begin + found.size
             numbers[begin:end] = found
             if columns.shape[1]:

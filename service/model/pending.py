@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,9 @@ from hinged.solvers.core.states import StateReader
 
 Array = np.ndarray[Any, Any]
 
+ASKED_BYTES_MAX = 1024
+"""Maximum length of a prediction's `asked` in a snapshot that is read. A race of 16 machines has 64 bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -38,6 +42,8 @@ class Prediction:
     columns: (K,) decision values; number: the predicted class, or UNKNOWN.
     source: why its label was wanted, if it was wanted (metrics.py).
     at_ms: the time in milliseconds since 1970.
+    asked: what the solver needs from now when the label comes (Solver.answers). Not part of the event in the log,
+    because the model computes it when it applies the event.
     """
 
     id: str
@@ -47,6 +53,7 @@ class Prediction:
     number: int
     source: int
     at_ms: int
+    asked: bytes = b""
 
 
 class Pending:
@@ -98,6 +105,12 @@ class Pending:
         fitted = [Made(prediction).fitted(none, refit) for prediction in self]
         self._by_id = OrderedDict((made.prediction.id, made.prediction) for made in fitted if made is not None)
 
+    def forget_answers(self) -> None:
+        """Forget what the solver needs when the labels come, because another solver will learn them."""
+        for given, prediction in self._by_id.items():
+            if prediction.asked:
+                self._by_id[given] = replace(prediction, asked=b"")
+
     def expire(self, now_ms: int) -> None:
         """Drop predictions that are older than age_ms."""
         while self._by_id:
@@ -146,6 +159,10 @@ def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any]
     if not predictions:
         return facts, {}
     inputs, arrays = inputs_state(join_inputs([p.x for p in predictions]))
+    asked = [p.asked for p in predictions]
+    if any(asked):
+        arrays["asked"] = np.frombuffer(b"".join(asked), np.uint8)
+        arrays["asked_bytes"] = np.array([len(each) for each in asked], np.int32)
     return facts | inputs, arrays | {
         "digests": np.frombuffer(b"".join(p.digest for p in predictions), np.uint8),
         "columns": np.concatenate([p.columns for p in predictions]).astype(np.float64),
@@ -174,6 +191,7 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
     sources = read.take("sources", np.uint8, (n,), 0, 2)
     at_ms = read.take("at_ms", np.int64, (n,), 0, MS_MAX)
     digests = read.take("digests", np.uint8, (16 * n,)).tobytes()
+    asked = _read_asked(read, n)
     return [
         Prediction(
             id=given,
@@ -183,6 +201,16 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
             number=int(numbers[r]),
             source=int(sources[r]),
             at_ms=int(at_ms[r]),
+            asked=asked[r],
         )
         for r, given in enumerate(facts["ids"])
     ]
+
+
+def _read_asked(read: StateReader, n: int) -> list[bytes]:
+    """Return the `asked` of n predictions. Older states have none."""
+    if "asked" not in read.state:
+        return [b""] * n
+    ends = np.concatenate(([0], np.cumsum(read.take("asked_bytes", np.int32, (n,), 0, ASKED_BYTES_MAX))))
+    asked = read.take("asked", np.uint8, (int(ends[-1]),)).tobytes()
+    return [asked[begin:end] for begin, end in pairwise(ends.tolist())]

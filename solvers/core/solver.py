@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -200,6 +200,32 @@ class Solver(ABC):
         to a further epoch: examples that are points already are recognised by their keys and not added twice. Raises
         ValueError (PointsFull) before anything changes.
         """
+
+    @property
+    def keeps_answers(self) -> bool:
+        """Whether `learn_late` uses what `answers` returned when the example was predicted."""
+        return False
+
+    def answers(self, rows: Rows) -> list[bytes]:
+        """Return for each row what `learn_late` will need when the label comes, in a form of the solver's own."""
+        return [b""] * len(rows)
+
+    def learn_late(
+        self,
+        rows: Rows,
+        classes: Array,
+        keys: Array,
+        asked: Sequence[bytes | None],  # noqa: ARG002  a race reads it
+        weights: Array | None = None,
+    ) -> Array:
+        """Learn a batch (`learn`). asked (m,): what `answers` returned when the row was predicted; None if it was not.
+
+        A solver that keeps no answers ignores them. Any bytes are allowed, because an imported state may contain any.
+        weights (m,): as in `learn_weighted`; None if each is 1.
+        """
+        if weights is None:
+            return self.learn(rows, classes, keys)
+        return self.learn_weighted(rows, classes, keys, weights)
 
     def learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool = False) -> Array:
         """Learn a batch (`learn`) with a weight (m,) > 0 for each row: a factor of its C.

@@ -149,9 +149,12 @@ class Arm:
 
     C: the race's C, which the setting multiplies. shared: parameters of all arms (LASVM's; an arm with the ramp uses
     only those in RAMPED). An arm may use a smaller idle_max than the idle_max in `shared`.
+
+    serial: the number under which the race finds the arm's earlier answers (late.py).
     """
 
     machine: LASVM | GapSVM
+    serial: int
 
     def __init__(self, setting: Setting, kernel: Kernel, dim: int, C: float, **shared: Any) -> None:
         self.setting = setting

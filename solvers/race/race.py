@@ -12,6 +12,7 @@ will happen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +28,10 @@ from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, FORMER_FIELDS, Arm, Setting, first_settings, near, read_settings
 from hinged.solvers.race.evidence import evidence_of
+from hinged.solvers.race.late import SERIALS, credit_of, kept_answers
 from hinged.solvers.race.standings import (
+    SURELY,
+    SURELY_LATE,
     accuracies,
     by_rank,
     count,
@@ -46,6 +50,11 @@ LEAST = 2  # number of arms that stay even if they are surely behind
 MOST = ((250, 8), (500, 6), (1_000, 4), (3_000, 3))
 """(evidence, arms): after this much evidence since the race was opened, at most this many arms stay."""
 FORMER_MOST = ((500, 6), (1_000, 3), (3_000, 2))  # MOST with rules 1 and 2
+MOST_LATE = ((1_000, 8), (2_000, 5), (6_000, 4))
+"""MOST if labels come late. The first decisions are less certain, because the answers resemble each other."""
+LATE = 50
+"""Labels come late if, since the race was opened, an arm's answer changed while the label was awaited in more than one
+of LATE examples. The label of an answer that stays the same might as well have come at once."""
 PATIENCE = 5_000  # evidence until the race is opened again; doubled if the same arm still leads
 PATIENCE_MAX = 80_000
 NEWCOMERS = 2  # number of arms that join at an opening, with settings near the leader's
@@ -58,10 +67,12 @@ class Race(Solver):
     """LASVM that finds C, gamma, half-life and loss while it learns.
 
     kernel, C: each arm multiplies gamma and C by its own factors. points_max, when_full: apply to each arm. rules:
-    version of the race's rules. With 3, Laplacian arms race beside the arms of an RBF kernel, the best arm that
-    forgets fast, slowly and never stays, and where one class is rare the race takes more examples to decide. With 2, answers count by weight, and arms that fade learn only in the first epoch: in a further epoch, faded
-    examples would regain their full weight. With 1, all answers count the same, and all arms learn in further epochs.
-    Other parameters: as in LASVM; an arm may use a smaller idle_max.
+    version of the race's rules. With 3, Laplacian arms race beside the arms of an RBF kernel, and the best arm that
+    forgets fast, slowly and never stays. Where one class is rare the race takes more examples to decide. If a label
+    comes late, what an arm answered when it was asked counts (late.py). From 2 on, answers count by weight, and arms
+    that fade learn only in the first epoch: in a further epoch, faded examples would regain their full weight. With 1,
+    all answers count the same, and all arms learn in further epochs. Other parameters: as in LASVM; an arm may use a
+    smaller idle_max.
     """
 
     fades: ClassVar[bool] = True
@@ -76,8 +87,9 @@ class Race(Solver):
         rules: Annotated[
             Literal[1, 2, 3],
             Since(1),
-            "3: Laplacian arms race beside the arms of an RBF kernel; 2: answers count by weight, and arms that fade learn in "
-            "the first epoch only; 1: all answers count the same, and all arms learn in further epochs",
+            "3: Laplacian arms race beside the arms of an RBF kernel; if a label comes late, earlier answers count; "
+            "2: answers count by weight, and arms that fade learn in the first epoch only; 1: all answers count the "
+            "same, and all arms learn in further epochs",
         ] = 3,
         **parameters: Any,
     ) -> None:
@@ -91,12 +103,17 @@ class Race(Solver):
         self.opened = 0.0  # evidence when the race was last opened
         self.openings = 0
         self.patience = PATIENCE  # evidence from one opening to the next
-        self.arms = [self._new_arm(setting) for setting in first_settings(kernel, both=self.both)]
+        self.unjudged = 0.0  # evidence since the race was opened that has not judged every arm (late.py)
+        self.changed = 0.0  # evidence since then for which an arm's answer changed before the label came
+        settings = first_settings(kernel, both=self.both)
+        self.arms = [self._new_arm(setting, serial) for serial, setting in enumerate(settings)]
+        self.joined = len(self.arms)  # arms that have ever joined
         self.standings = new_standings(len(self.arms))
         self.led = self.arms[0].setting  # the leader's setting at the last opening
 
-    def _new_arm(self, setting: Setting) -> Arm:
+    def _new_arm(self, setting: Setting, serial: int) -> Arm:
         arm = Arm(setting, self.kernel, self.dim, self.C, **self.shared)
+        arm.serial = serial % SERIALS
         arm.machine.fading, arm.machine.even = self.fading or arm.fades, self.both
         for weight in self.weights:
             arm.machine.add_class(float(weight))
@@ -146,11 +163,48 @@ class Race(Solver):
         for machine in self.machines if known else ():
             machine.check_batch(known[machine.kernel.code], classes, keys, announced)
 
+    @property
+    def keeps_answers(self) -> bool:
+        """Whether what the arms answer when they are asked will count (Solver.keeps_answers)."""
+        return self.both
+
+    def answers(self, rows: Rows) -> list[bytes]:
+        """Return what each arm answers now (Solver.answers); nothing before the first example."""
+        if not self.learned:
+            return super().answers(rows)
+        known = self._known(rows)
+        scores = np.stack([machine.decision(known[machine.kernel.code]) for machine in self.machines])
+        serials = [arm.serial for arm in self.arms]
+        return kept_answers(serials, class_numbers(scores, self.classes), int(self.standings.leader[0]))
+
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Learn a batch in every arm (Solver.learn).
 
         Return for each example the decision values of the arm that led at that time.
         """
+        return self._learn(rows, classes, keys, None, again=again)
+
+    def learn_late(
+        self, rows: Rows, classes: Array, keys: Array, asked: Sequence[bytes | None], weights: Array | None = None
+    ) -> Array:
+        """Learn a batch whose answers were asked for earlier (Solver.learn_late)."""
+        if not self.keeps_answers:
+            return super().learn_late(rows, classes, keys, asked, weights)
+        if weights is None:
+            return self._learn(rows, classes, keys, asked, again=False)
+        found = np.empty((len(rows), self.columns))
+
+        def learn(run: slice) -> None:
+            part = rows.part(run.start, run.stop)
+            found[run] = self._learn(part, classes[run], keys[run], asked[run.start : run.stop], again=False)
+
+        self.check_batch(rows, classes, keys)
+        self._in_runs(self.check_weights(weights, len(rows)), learn)
+        return found
+
+    def _learn(
+        self, rows: Rows, classes: Array, keys: Array, asked: Sequence[bytes | None] | None, *, again: bool
+    ) -> Array:
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         if again:
@@ -160,25 +214,27 @@ class Race(Solver):
         while begin < m:
             end = min(m, begin + LOOK - self.learned % LOOK)
             part = slice(begin, end)
-            found[part] = self._learn_part(rows.part(begin, end), classes[part], keys[part])
+            then = None if asked is None else asked[begin:end]
+            found[part] = self._learn_part(rows.part(begin, end), classes[part], keys[part], then)
             begin = end
         return found
 
-    def _learn_part(self, rows: Rows, classes: Array, keys: Array) -> Array:
+    def _learn_part(self, rows: Rows, classes: Array, keys: Array, asked: Sequence[bytes | None] | None) -> Array:
         known = self._known(rows)
         scores = np.stack([arm.learn(known[arm.machine.kernel.code], classes, keys, self.learned) for arm in self.arms])
         right = (class_numbers(scores, self.classes) == classes).T
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
         evidence = evidence_of(self.seen, classes) if self.both else np.ones(len(rows))
-        leaders = count(self.standings, right, weights, evidence, self.learned)
+        leaders = self._count(right, classes, weights, evidence, asked)
         self.seen = self.seen + np.bincount(classes, minlength=self.classes)
         self.learned += len(rows)
         for each in evidence.tolist():
             self.evidence += each
         if self.learned % LOOK == 0 and self.evidence - self.looked > LOOK / 2:
             self.looked = self.evidence
-            self._send_off()
-            if self.evidence - self.opened >= self.patience:
+            if self.judged > LOOK / 2:
+                self._send_off()
+            if self.evidence - self.opened >= self.patience and self.judged >= MOST[-1][0]:
                 self._open()
         answers: Array = scores[leaders, np.arange(len(rows))]
         return answers
@@ -187,6 +243,24 @@ class Race(Solver):
         """Return the rows for the kernel of each arm, by the kernel's code."""
         kernels = {arm.machine.kernel.code: arm.machine.kernel for arm in self.arms}
         return {code: rows.under(kernel) for code, kernel in kernels.items()}
+
+    @property
+    def judged(self) -> float:
+        """Evidence since the race was opened that has judged every arm."""
+        return self.evidence - self.opened - self.unjudged
+
+    def _count(
+        self, right: Array, classes: Array, weights: Array, evidence: Array, asked: Sequence[bytes | None] | None
+    ) -> Array:
+        """Count the answers of a batch, right (m, A). Return the leader before each example (m,)."""
+        if asked is None:
+            return count(self.standings, right, weights, evidence, self.learned)
+        credit, judges = credit_of(right, classes, [arm.serial for arm in self.arms], asked)
+        for each in evidence[~judges].tolist():
+            self.unjudged += each
+        for each in evidence[(credit != right).any(axis=1)].tolist():
+            self.changed += each
+        return count(self.standings, credit, weights, evidence, self.learned)
 
     def _learn_again(self, rows: Rows, classes: Array, keys: Array) -> Array:
         """Learn a batch of a further epoch.
@@ -206,9 +280,11 @@ class Race(Solver):
         Of the arms that forget fast, slowly and never, the best always stays. With rules 1 and 2, the best arm that
         fades and the best that does not fade always stay.
         """
-        arms, since = len(self.arms), self.evidence - self.opened + LOOK / 2
-        most = min([arms, *(most for evidence, most in (MOST if self.both else FORMER_MOST) if since > evidence)])
-        order, behind = by_rank(self.standings), surely_behind(self.standings)
+        arms, late = len(self.arms), self.changed * LATE > self.judged
+        limits = MOST_LATE if late else MOST if self.both else FORMER_MOST
+        since = self.judged + LOOK / 2
+        most = min([arms, *(most for evidence, most in limits if since > evidence)])
+        order, behind = by_rank(self.standings), surely_behind(self.standings, SURELY_LATE if late else SURELY)
         best: dict[int, int] = {}
         for a in order:
             best.setdefault(self.arms[a].setting.forgets if self.both else int(self.arms[a].fades), a)
@@ -231,12 +307,14 @@ class Race(Solver):
         turn = [steps[(first + k) % len(steps)] for k in range(len(steps))]
         coming = [step for step in turn if step.allowed and step not in there][:NEWCOMERS]
         for setting in coming:
-            arm = self._new_arm(setting)
+            arm = self._new_arm(setting, self.joined)
+            self.joined += 1
             arm.learn_from(self.leader)
             arm.machine.weigh(self.weight)
             self.arms.append(arm)
         self.standings = joined_by(self.standings, len(coming))
         self.opened, self.openings = self.evidence, self.openings + 1
+        self.unjudged = self.changed = 0.0
         same = self.leader.setting == self.led
         self.patience = min(2 * self.patience, PATIENCE_MAX) if same else PATIENCE
         self.led = self.leader.setting
@@ -347,6 +425,8 @@ class Race(Solver):
         }
         if self.both:
             found["evidence"] = np.array([self.opened, self.looked, self.evidence])
+            found["late"] = np.array([self.unjudged, self.changed])
+            found["serials"] = np.array([self.joined, *(arm.serial for arm in self.arms)])
         for a, machine in enumerate(self.machines):
             found |= {f"{a}.{name}": array for name, array in machine.state().items()}
         return found
@@ -357,7 +437,9 @@ class Race(Solver):
         Raise ValueError if an array does not fit the rest or this configuration.
         """
         checked = StateReader(state)
-        settings = read_settings(checked.take("settings", np.float64, (None, None), -1.0, COUNT_MAX), self.kernel, both=self.both)
+        settings = read_settings(
+            checked.take("settings", np.float64, (None, None), -1.0, COUNT_MAX), self.kernel, both=self.both
+        )
         (led,) = read_settings(
             checked.take("led", np.float64, (None,), -1.0, COUNT_MAX)[None, :], self.kernel, both=self.both
         )
@@ -366,23 +448,36 @@ class Race(Solver):
         if self.both:
             evidence = checked.take("evidence", np.float64, (3,), 0.0, learned)
         last, looked, now = evidence.tolist()
+        unjudged, changed, (joined, *serials) = self._read_late(checked, len(settings), now - last)
         patient = PATIENCE <= patience <= PATIENCE_MAX and PATIENCE * openings <= last < opened + 1
-        if not (patient and opened <= last <= looked <= now < min(looked + 2 * LOOK, last + patience + 2 * LOOK)):
+        timely = now < last + patience + 2 * LOOK or now - last - unjudged < MOST[-1][0] + 2 * LOOK
+        if not (patient and timely and opened <= last <= looked <= now < looked + 2 * LOOK):
             raise ValueError(f"of {learned} examples the race cannot have been opened at {opened}, got {evidence}")
         standings = read_standings(checked, len(settings), learned)
         seen, weights = self._read_seen(checked)
         check_learned(seen, learned)
-        arms = [self._new_arm(setting) for setting in settings]
+        arms = [self._new_arm(*each) for each in zip(settings, serials, strict=True)]
         for a, arm in enumerate(arms):
             prefix = f"{a}."
             arm.machine.load({name[len(prefix) :]: x for name, x in state.items() if name.startswith(prefix)})
             if arm.machine.weights.tolist() != weights.tolist():
                 raise ValueError("all arms must have the race's weights of the classes")
         self.arms, self.standings = arms, standings
+        self.unjudged, self.changed, self.joined = unjudged, changed, joined
         self.seen, self.weights = seen, weights
         self.learned, self.openings = learned, openings
         self.opened, self.looked, self.evidence = last, looked, now
         self.patience, self.led = patience, led
+
+    def _read_late(self, checked: StateReader, arms: int, since: float) -> tuple[float, float, list[int]]:
+        """Read `unjudged`, `changed`, and `joined` before the serial numbers of the arms."""
+        if not self.both:
+            return 0.0, 0.0, [arms, *range(arms)]
+        unjudged, changed = checked.take("late", np.float64, (2,), 0.0, since + 1.0).tolist()
+        joined, *serials = checked.take("serials", np.int64, (1 + arms,), 0, COUNT_MAX).tolist()
+        if len(set(serials)) < arms or not max(serials) < min(joined, SERIALS):
+            raise ValueError(f"arms must have different serial numbers below {joined} and {SERIALS}, got {serials}")
+        return unjudged, changed, [joined, *serials]
 
     def examine(self) -> None:
         """Refuse a state that learning cannot reach (Solver.examine), in any arm."""

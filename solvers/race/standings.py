@@ -1,9 +1,10 @@
 """The standings of a race, from fading counts of correct predictions: the leader, and the arms surely behind it.
 
-Each prediction is made before its label is known, and counts by the weight of its example. The counts fade by the
-evidence of each example (evidence.py). The value of one correct
-answer is a mean weight in which each answer is itself weighted: sum w^2 / sum w (L. Kish, Survey Sampling, 1965). In
-this unit the limits below hold for any weights. If all weights are 1, no multiplication is done.
+Each prediction is made before its label is known, and counts by the weight of its example. An arm's credit for an
+example is 1 if its answer was right, and 0 if not. If the label came late, the credit may be a fraction (late.py). The
+counts fade by the evidence of each example (evidence.py). The value of one correct answer is a mean weight in which
+each answer is itself weighted: sum w^2 / sum w (L. Kish, Survey Sampling, 1965). In this unit the limits below hold for
+any weights.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ DOUBT = 0.7
 DOUBT_MAX = 2.0
 BEHIND = 3.0  # number of correct answers by which a new arm starts behind the leader
 SURELY = 2.5  # standard deviations (as above) by which an arm must be behind the leader to be removed
+SURELY_LATE = 5.0
+"""The same if labels come late. Arms then are wrong together for as long as the delay, so chance counts for more."""
 
 
 @handed
@@ -38,7 +41,8 @@ class Standings(NamedTuple):
     """Fading counts of the correct answers of each arm.
 
     correct (A,): summed weights of each arm's correct answers. ahead (A, A): entry (a, b) is the summed weight of the
-    answers where arm a was correct and arm b wrong. leader (1,): the leading arm. weighed (2,): fading sums of w and of
+    answers where arm a was correct and arm b wrong. With fractions: sums of weight times credit, and of weight times
+    the credit by which arm a exceeds arm b. leader (1,): the leading arm. weighed (2,): fading sums of w and of
     w^2 over all answers; zeros as long as every weight has been 1.
     """
 
@@ -54,11 +58,11 @@ def new_standings(arms: int) -> Standings:
 
 
 @compiled
-def add(standings, right, weights, evidence, weighted, leaders):
+def add(standings, credit, weights, evidence, weighted, leaders):
     """Count the answers of a batch: see `count`. weighted: whether a weight or an evidence so far was other than 1."""
     correct, ahead, leader, weighed = standings
     arms, answer = correct.shape[0], 1.0
-    for r in range(right.shape[0]):
+    for r in range(credit.shape[0]):
         leaders[r] = leader[0]
         weight = weights[r]
         fading = FADING if evidence[r] == 1.0 else exp(LOG_FADING * evidence[r])
@@ -67,28 +71,29 @@ def add(standings, right, weights, evidence, weighted, leaders):
             weighed[1] = fading * weighed[1] + weight * weight
             answer = weighed[1] / weighed[0]
         for a in range(arms):
-            correct[a] = fading * correct[a] + (weight if right[r, a] else 0.0)
+            correct[a] = fading * correct[a] + weight * credit[r, a]
             for b in range(arms):
-                ahead[a, b] = fading * ahead[a, b] + (weight if right[r, a] and not right[r, b] else 0.0)
+                ahead[a, b] = fading * ahead[a, b] + weight * max(0.0, credit[r, a] - credit[r, b])
         for a in range(arms):
             apart = (ahead[a, leader[0]] + ahead[leader[0], a]) * answer
             if correct[a] > correct[leader[0]] + LEAD * answer + min(DOUBT * math.sqrt(apart), DOUBT_MAX * answer):
                 leader[0] = a
 
 
-def count(standings: Standings, right: Array, weights: Array, evidence: Array, examples: int) -> Array:
-    """Count the answers of a batch: right (m, A) bool, with weights (m,) and evidence (m,).
+def count(standings: Standings, credit: Array, weights: Array, evidence: Array, examples: int) -> Array:
+    """Count the answers of a batch: credit (m, A), with weights (m,) and evidence (m,).
+
 
     Return the leader before each example (m,). examples: number of examples counted before.
     """
-    right, weights = np.ascontiguousarray(right), np.clip(weights, LIGHTEST, HEAVIEST)
-    leaders, first = np.empty(len(right), np.int64), 0
+    credit, weights = np.ascontiguousarray(credit, np.float64), np.clip(weights, LIGHTEST, HEAVIEST)
+    leaders, first = np.empty(len(credit), np.int64), 0
     if not standings.weighed.any():
         first = int(np.argmax(np.append((weights != 1.0) | (evidence != 1.0), True)))
-        add(standings, right[:first], weights[:first], evidence[:first], False, leaders[:first])
-        if first < len(right):
+        add(standings, credit[:first], weights[:first], evidence[:first], False, leaders[:first])
+        if first < len(credit):
             standings.weighed[:] = total_of(examples + first)
-    add(standings, right[first:], weights[first:], evidence[first:], True, leaders[first:])
+    add(standings, credit[first:], weights[first:], evidence[first:], True, leaders[first:])
     return leaders
 
 
@@ -142,11 +147,11 @@ def joined_by(standings: Standings, newcomers: int) -> Standings:
     return Standings(correct, ahead, standings.leader.copy(), standings.weighed.copy())
 
 
-def surely_behind(standings: Standings) -> Array:
+def surely_behind(standings: Standings, surely: float = SURELY) -> Array:
     """Return (A,) bool: whether each arm is behind the leader by more than chance explains (McNemar 1947)."""
     leader = standings.leader[0]
     won, lost = standings.ahead[leader], standings.ahead[:, leader]
-    behind: Array = (won > lost) & ((won - lost) ** 2 > SURELY**2 * (won + lost) * answer_of(standings))
+    behind: Array = (won > lost) & ((won - lost) ** 2 > surely**2 * (won + lost) * answer_of(standings))
     return behind
 
 

@@ -246,6 +246,6 @@ def test_a_newcomer_to_a_race_takes_over_the_weights():
     stream = stream_of("auto", X, classes, weights=weights).learn()
     race = stream.solver
     race.standings.leader[0] = next(a for a, arm in enumerate(race.arms) if not arm.fades)
-    newcomer = race._new_arm(race.leader.setting._replace(C=2.0))
+    newcomer = race._new_arm(race.leader.setting._replace(C=2.0), race.joined)
     newcomer.learn_from(race.leader)
     np.testing.assert_allclose(newcomer.machine.held_weights(), weights[newcomer.machine.keys()], rtol=1e-12)

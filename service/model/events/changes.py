@@ -226,6 +226,5 @@ class ChallengerPromoted(_Change, NamesNoExample):
         """Let the challenger predict from now on."""
         shadow = model.shadows.pop(self.shadow)
         shadow.stopped = None
-        model.learner = shadow
-        model.configure_waiting()
+        model.replace_learner(shadow)
         return NOTHING

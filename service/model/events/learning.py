@@ -316,7 +316,7 @@ class PredictionsMade(ErasedWhole):
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Store the predictions until their labels come."""
-        model.pending.keep(self.predictions)
+        model.keep(self.predictions)
         return NOTHING
 
     def told(self) -> dict[str, Any]:

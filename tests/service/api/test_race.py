@@ -149,3 +149,26 @@ def test_a_race_continues_to_the_bit_after_a_kill_and_forgets_in_every_arm(tmp_p
         assert answer.status_code in {200, 202}, answer.text
         eventually(lambda: ask("GET", f"{model.path}/examples/{gone}").status_code in {404, 410})
         model.learn(example([0.1, 0.2], "in", "more"))
+
+
+def test_late_labels_count_the_same_whether_or_not_the_server_was_killed_while_they_were_awaited(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        figures = []
+        for name in ("killed", "spared"):
+            model, _ = created(ask, name, RACE | {"labels": {"pending_durable": True}})
+            model.learn(*EXAMPLES[:300])
+            for begin in (300, 400):
+                asked = [{"id": given["id"], "x": given["x"]} for given in EXAMPLES[begin : begin + 100]]
+                assert ask("POST", f"{model.path}/predict", json={"examples": asked}).status_code == 200
+                model.learn(*({"x": given["x"], "y": given["y"]} for given in EXAMPLES[begin + 400 : begin + 500]))
+                if name == "killed":
+                    server.kill()
+                    server.start()
+            model.learn(*({"id": given["id"], "y": given["y"]} for given in EXAMPLES[300:500]))
+            figures.append(model.figures())
+        killed, spared = figures
+        assert (killed["arms"], killed["certificate"]) == (spared["arms"], spared["certificate"])
+        assert killed["pending"] == 0
+        plain, _ = created(ask, "plain", RACE)
+        plain.learn(*EXAMPLES[:300], *EXAMPLES[700:900], *EXAMPLES[300:500])
+        assert plain.figures()["arms"] != spared["arms"]

@@ -53,7 +53,7 @@ def raced(X, classes, batch=40, **parameters):
 
 
 def led(right, weights, evidence=None):
-    """Compute the standings by a plain loop over the rows of right (m, A), their weights (m,) and evidence (m,).
+    """Compute the standings by a plain loop over the rows of right (m, A), bool or credit, their weights and evidence.
 
     Return the leader before each answer; at the end correct, ahead and leader; the value of an answer; and sum w.
     """
@@ -61,11 +61,11 @@ def led(right, weights, evidence=None):
     correct, ahead, leader, total, squares = np.zeros(arms), np.zeros((arms, arms)), 0, 0.0, 0.0
     evidence = np.ones(len(right)) if evidence is None else evidence
     answer, first = 1.0, np.argmax(np.append((weights != 1.0) | (evidence != 1.0), True))
-    for r, (row, weight) in enumerate(zip(right, weights, strict=True)):
+    for r, (row, weight) in enumerate(zip(right.astype(float), weights, strict=True)):
         leaders.append(leader)
         fading = FADING if evidence[r] == 1.0 else float(exp(LOG_FADING * evidence[r]))
         correct = fading * correct + weight * row
-        ahead = fading * ahead + weight * (row[:, None] & ~row)
+        ahead = fading * ahead + weight * np.maximum(0.0, row[:, None] - row)
         if r == first:
             total = squares = total_of(r)
         total, squares = fading * total + weight, fading * squares + weight**2
@@ -86,9 +86,7 @@ def test_answers_are_those_of_the_arm_that_led_before_each_example():
         arm.machine.add_class()
         arm.machine.add_class()
         scores = [
-            arm.learn(
-                race.rows(X[b : b + 40]).under(arm.machine.kernel), classes[b : b + 40], np.arange(b, b + 40), b
-            )
+            arm.learn(race.rows(X[b : b + 40]).under(arm.machine.kernel), classes[b : b + 40], np.arange(b, b + 40), b)
             for b in range(0, 240, 40)
         ]
         alone.append(np.concatenate(scores)[:, 0])
@@ -476,6 +474,10 @@ def damaged(state):
     yield "weighed", np.array([1.0, 1e70])
     yield "weighed", np.array([1.0, 1.0])
     yield "weighed", np.array([0.0, 0.0])
+    yield "late", np.array([602.0, 0.0])
+    yield "late", np.array([0.0, -1.0])
+    yield "serials", np.zeros_like(state["serials"])
+    yield "serials", state["serials"] + 2**16
     yield "weights", state["weights"] * 2
     yield "0.alpha", state["0.alpha"] * 1e9
 
