@@ -263,6 +263,22 @@ def test_evidence_falls_with_the_share_of_examples_outside_the_most_frequent_cla
     assert (found == 1.0).all() or min(sum(before) - max(before), 1) <= 0.1 * (sum(before) + len(classes) + 2)
 
 
+def test_late_labels_with_weights_count_as_weights_and_late_labels_do():
+    X, classes = wavy(300)
+    races = [raced(X, classes) for _ in range(4)]
+    asked = [[None if r % 3 else b"" for r in range(b, b + 50)] for b in range(0, 300, 50)]
+    weights = np.where(np.arange(300) % 7 == 0, 2.0, 1.0)
+    for b, then in zip(range(0, 300, 50), asked, strict=True):
+        batch = slice(b, b + 50)
+        example = races[0].rows(X[batch]), classes[batch], np.arange(b, b + 50)
+        races[0].solver.learn_late(*example, then)
+        races[1].solver.learn_late(*example, then, np.ones(50))
+        races[2].solver.learn_late(*example, [None] * 50, weights[batch])
+        races[3].solver.learn_weighted(*example, weights[batch])
+    same(races[0].solver.state(), races[1].solver.state())
+    same(races[2].solver.state(), races[3].solver.state())
+
+
 def test_where_one_class_is_rare_arms_stay_until_enough_of_it_has_been_seen():
     X, _ = wavy(3000, noise=0.0)
     classes = (np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 1.95).astype(int)
