@@ -22,7 +22,7 @@ from hinged.local.model import LocalModel
 from hinged.local.parts import label_of, labels_of, parts_of
 from hinged.service.data.classes import label_key, score_name
 from hinged.service.model.view import Decided
-from hinged.solvers.estimators.loading import EXPORT
+from hinged.solvers.estimators.loading import EXPORT, read_labels
 
 Array = np.ndarray[Any, Any]
 
@@ -424,7 +424,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             parameters, width = dict(own["parameters"]), own["width"]
             if isinstance(parameters["class_weight"], list):
                 parameters["class_weight"] = {label: weight for label, weight in parameters["class_weight"]}  # noqa: C416
-            estimator, classes = cls(**parameters), np.array(own["labels"], np.dtype(own["labels_type"]))
+            estimator, classes = cls(**parameters), read_labels(own["labels"], own["labels_type"])
             if own["names"]:
                 estimator.feature_names_in_ = np.array(own["names"], object)
         if not {label_key(label) for label in local.labels} <= {label_key(label) for label in labels_of(classes)}:

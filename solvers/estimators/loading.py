@@ -101,14 +101,14 @@ def _saved(data: bytes) -> SolverClassifier:
     learner.hear(arrays["heard.scores"], arrays["heard.classes"])
     scale = machine["scale"]
     rows = None if scale is None else _scale(part(arrays, "scale."), scale["form"], machine["dim"], scale["rest"])
-    labels = _labels(machine["labels"], facts["labels_type"])
+    labels = read_labels(machine["labels"], facts["labels_type"])
     estimator.restore(learner, labels, rows, is_sparse=machine["sparse"])
     if facts["feature_names"]:
         estimator.feature_names_in_ = _feature_names(facts["feature_names"], machine["dim"])
     return estimator
 
 
-def _labels(values: list[Any], kind: str) -> Array:
+def read_labels(values: list[Any], kind: str) -> Array:
     """Return labels in the form of a fit: all different and of one type, each unchanged by that type."""
     if not (isinstance(kind, str) and re.fullmatch(LABEL_TYPES, kind)):
         raise BadFrame(f"labels_type must be booleans, numbers, texts or objects of NumPy, got {kind!r:.80}")
