@@ -286,7 +286,7 @@ class Configuration(Part):
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """Return the names of the classes with a long memory: those of `watch` and those of `costs`."""
+        """Return the names of the classes of `watch` and `costs`, which have a long memory."""
         return watched_of(self.costs, self.watch)
 
     @property

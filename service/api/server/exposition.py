@@ -293,7 +293,7 @@ def _decisions(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     gauges = {
         figure: GaugeMetricFamily(name, said, labels=["model", "class"]) for figure, (name, said) in WATCHED.items()
     }
-    cost = GaugeMetricFamily("hinged_decision_cost", "Mean cost of a decision, older ones fading.", labels=["model"])
+    cost = GaugeMetricFamily("hinged_decision_cost", "Mean cost of a decision; older decisions fade.", labels=["model"])
     for name, worker in workers:
         memory = worker.model.metrics.memory
         if memory is None:

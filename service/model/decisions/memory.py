@@ -36,7 +36,7 @@ FADING = 1.0 - 2.0**-16
 WEIGHT_MAX = 2.0**40
 WEIGHTS_MAX = WEIGHT_MAX * 2.0**20
 """Limit of the sum of all weights of a state. Weights grow past WEIGHT_MAX until the fits are due."""
-DUE_MIN, DUE_PART = 20, 50
+DUE_MIN, DUE_PART = 20, 20
 ALWAYS_MAX = 32  # maximum number of classes for which the figures contain the cost of always deciding the class
 
 
@@ -58,15 +58,19 @@ class Chances(NamedTuple):
         """
         m, width = usual.shape
         found = np.zeros((m, self.classes))
+        if self.classes == 2 and self.numbers and columns.shape[1]:
+            number = self.numbers[0]
+            found[:, number] = self.fits[0][bins_of(scores_of(columns, number))]
+            found[:, 1 - number] = 1.0 - found[:, number]
+            return found
         found[:, : min(width, self.classes)] = usual[:, : self.classes]
         own = np.zeros(m)
         watched = list(zip(self.numbers, self.fits, strict=True))
-        for number, fit in watched if self.classes > 2 else watched[:1]:
+        for number, fit in watched:
             scores = scores_of(columns, number)
             found[:, number] = np.where(np.isnan(scores), found[:, number], fit[bins_of(scores)])
             own += found[:, number]
         others = [number for number in range(self.classes) if number not in self.numbers]
-        others = [1 - self.numbers[0]] if self.classes == 2 and watched else others
         if others and watched:
             rest, left = _sum(found, others), np.maximum(1.0 - own, 0.0)
             for number in others:
