@@ -40,5 +40,5 @@ def test_a_call_has_its_path_filled_in_and_its_body_as_declared():
 
 
 def test_each_kind_of_frame_belongs_to_one_operation():
-    assert list(FRAMES) == ["learn", "predict", "pool", "query", "subscribe"]
+    assert list(FRAMES) == ["learn", "predict", "decide", "pool", "query", "subscribe"]
     assert len(FRAMES) == sum(found.frame is not None for found in DECLARED)
