@@ -58,7 +58,7 @@ def test_frames_are_answered_in_order_and_a_refusal_keeps_its_place(socket):
     answers = [socket.hear() for _ in range(5)]
     assert [answer["ref"] for answer in answers] == ["1", "2", "3", "4", "5"]
     assert [answer["ok"] for answer in answers] == [True, False, False, True, True]
-    assert "learn, predict, pool, query, subscribe" in refused(answers[2], "invalid")["message"]
+    assert "learn, predict, decide, pool, query, subscribe" in refused(answers[2], "invalid")["message"]
 
 
 def test_the_errors_of_the_routes_come_as_frames_with_their_code_and_details(socket):
@@ -290,7 +290,7 @@ examples = st.fixed_dictionaries(
     {"x": xs}, optional={"y": st.sampled_from(["a", "b", 1, True]) | anything, "id": anything}
 )
 parts = {
-    "op": st.sampled_from(["learn", "predict", "pool", "query", "subscribe", "finish", ""]) | anything,
+    "op": st.sampled_from(["learn", "predict", "decide", "pool", "query", "subscribe", "finish", ""]) | anything,
     "ref": st.just("r") | st.text(max_size=5) | anything,
     "x": xs,
     "y": st.sampled_from(["a", "b"]) | anything,
