@@ -46,8 +46,9 @@ from hinged.solvers.race.standings import (
 Array = np.ndarray[Any, Any]
 
 LOOK = 250  # evidence between two decisions about which arms to remove
+NEARLY = 0.9  # share of LOOK that is enough: the first examples may be little evidence
 LEAST = 2  # number of arms that stay even if they are surely behind
-MOST = ((250, 8), (500, 6), (1_000, 4), (3_000, 3))
+MOST = ((500, 6), (1_000, 4), (3_000, 3))
 """(evidence, arms): after this much evidence since the race was opened, at most this many arms stay."""
 FORMER_MOST = ((500, 6), (1_000, 3), (3_000, 2))  # MOST with rules 1 and 2
 MOST_LATE = ((1_000, 8), (2_000, 5), (6_000, 4))
@@ -230,9 +231,9 @@ class Race(Solver):
         self.learned += len(rows)
         for each in evidence.tolist():
             self.evidence += each
-        if self.learned % LOOK == 0 and self.evidence - self.looked > LOOK / 2:
+        if self.learned % LOOK == 0 and self.evidence - self.looked > NEARLY * LOOK:
             self.looked = self.evidence
-            if self.judged > LOOK / 2:
+            if self.judged > NEARLY * LOOK:
                 self._send_off()
             if self.evidence - self.opened >= self.patience and self.judged >= MOST[-1][0]:
                 self._open()
@@ -282,7 +283,7 @@ class Race(Solver):
         """
         arms, late = len(self.arms), self.changed * LATE > self.judged
         limits = MOST_LATE if late else MOST if self.both else FORMER_MOST
-        since = self.judged + LOOK / 2
+        since = self.judged + (1.0 - NEARLY) * LOOK
         most = min([arms, *(most for evidence, most in limits if since > evidence)])
         order, behind = by_rank(self.standings), surely_behind(self.standings, SURELY_LATE if late else SURELY)
         best: dict[int, int] = {}

@@ -580,7 +580,7 @@ def test_after_any_history_it_is_consistent_and_goes_on_to_the_bit_from_its_stat
         assert all(machine.live <= points_max for machine in first.solver.machines)
         solver, look = first.solver, SMALL["LOOK"]
         assert solver.evidence - solver.opened < solver.patience + 2 * look
-        since = solver.looked - solver.opened + look / 2
+        since = solver.looked - solver.opened + look / 10
         assert len(solver.arms) <= min((most for least, most in SMALL["MOST"] if since > least), default=arms.ARMS_MAX)
         assert {arm.fades for arm in solver.arms} == {False, True}
         if learned:
