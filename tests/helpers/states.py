@@ -15,7 +15,7 @@ def digest_of(model, without=None):
 
     without: for a state of an older version, the parameters to leave out of each solver's configuration. The hash then
     also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, the settings for
-    showing an x, for tie breakers and for calibration, and the settings of features that are off.
+    showing an x, for tie breakers, calibration, costs and watched classes, and the settings of features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -23,7 +23,8 @@ def digest_of(model, without=None):
             del learner["configuration"][name]
         if without is not None:
             del learner["configuration"]["show"], learner["configuration"]["labels"]["tie_breakers"]
-            del learner["configuration"]["calibration"]
+            for name in ("calibration", "costs", "watch"):
+                del learner["configuration"][name]
             features = learner["configuration"]["features"]
             given = {name: value for name, value in features.items() if value is not None and value is not False}
             learner["configuration"]["features"] = given

@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 import hinged.sklearn
 from hinged import Client, HingedError
 from hinged.frames import decode, encode
-from hinged.sklearn import ExactSVMClassifier, LASVMClassifier, load
+from hinged.sklearn import ExactSVMClassifier, HingedClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
 from tests.helpers.fixtures import server_with, speaking
 
@@ -110,11 +110,12 @@ def test_uploads_keep_the_weights_of_examples_even_if_a_label_is_corrected(model
 
 
 @pytest.mark.parametrize(("form", "x"), [("named", {"a": 1}), ("text", "words are hashed")])
-def test_a_model_of_named_or_text_features_cannot_become_an_estimator(form, x, client, name):
+def test_a_model_of_named_or_text_features_becomes_the_estimator_that_takes_them(form, x, client, name):
     client.create_model(name, kernel={"type": "linear"}, features={"type": form})
     client.learn(name, [{"x": x, "y": "b"}])
-    with pytest.raises(ValueError, match=f"a model of {form} features cannot be an estimator"):
-        load(client.export_model(name))
+    back = load(client.export_model(name))
+    assert isinstance(back, HingedClassifier)
+    assert back.predict([x]).tolist() == ["b"]
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], ["1", "true"], [False, True], [-1, 1], [-1.0, 1.0]])

@@ -14,6 +14,7 @@ counts  (2, BINS)  weights of the other examples, and of the examples of the cla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -26,7 +27,7 @@ _Level: TypeAlias = tuple[float, float, int]
 """Adjacent bins with one probability: examples of the class, all examples, number of bins."""
 
 OCTAVES, STEPS = 6, 32
-_SIZES = np.array([2.0**e * (1.0 + s / STEPS) for e in range(-OCTAVES, OCTAVES) for s in range(STEPS)])
+_SIZES = np.array([math.ldexp(1.0 + s / STEPS, e) for e in range(-OCTAVES, OCTAVES) for s in range(STEPS)])
 EDGES = np.concatenate((-_SIZES[::-1], [0.0], _SIZES))
 BINS = EDGES.size + 1
 

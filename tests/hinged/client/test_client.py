@@ -62,6 +62,8 @@ CALLS = {
         "examples": [{"id": "1", "x": [1.0], "y": True}]}),
     "predict": ({"examples": [{"x": [1.0]}], "explain": 2, "probabilities": True}, "POST", "/models/m/predict", {
         "examples": [{"x": [1.0]}], "explain": 2, "probabilities": True}),
+    "decide": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/decide", {
+        "examples": [{"id": "a", "x": [1.0]}]}),
     "rank": ({"examples": [{"id": "a", "x": [1.0]}], "n": 1}, "POST", "/models/m/rank", {
         "examples": [{"id": "a", "x": [1.0]}], "n": 1, "strategy": "active"}),
     "suspects": ({}, "GET", "/models/m/suspects?n=10", None),

@@ -78,6 +78,8 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "features": {"type": "sparse", "dim": 7, "scale": None, "warmup": None, "warmup_candidates": True},
         "classes": None,
         "class_weight": None,
+        "costs": None,
+        "watch": None,
         "precision": "float32",
         "points_max": 10_000,
         "when_full": "remove",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hinged.service.api.examples.learn import read_request
-from hinged.service.api.examples.predict import _read_predict
+from hinged.service.api.examples.predict import read_predict
 from hinged.service.data import portions, trees
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.slices import at_once
@@ -107,7 +107,7 @@ def test_a_wrong_example_gives_the_same_error_with_its_place(index, wrong):
 def test_parts_beside_the_examples_count_wherever_they_stand(at, explain):
     parts = [("explain", explain), ("probabilities", True)]
     parts.insert(at, ("examples", [{"x": [k, 1.0]} for k in range(20)]))
-    found = read(json.dumps(dict(parts)).encode(), _read_predict, ROWS, long=True)
+    found = read(json.dumps(dict(parts)).encode(), read_predict, ROWS, long=True)
     assert found[2] == (explain, True)
     assert len(found[0]) == 20
 
@@ -115,4 +115,4 @@ def test_parts_beside_the_examples_count_wherever_they_stand(at, explain):
 def test_a_body_with_examples_twice_is_refused():
     one = json.dumps([{"x": [k, 1.0]} for k in range(20)])
     for text in (f'{{"examples":{one},"examples":{one}}}', f'{{"examples":{one},"examples":[{{"x":[1,2]}}]}}'):
-        assert "twice" in read(text.encode(), _read_predict, ROWS, long=True)
+        assert "twice" in read(text.encode(), read_predict, ROWS, long=True)

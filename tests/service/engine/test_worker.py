@@ -209,7 +209,7 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
     async def scenario(worker):
         await worker.learn(request(A, B))
         with monkeypatch.context() as patch:
-            patch.setattr(worker.model.solver, "learn", lambda *_: 1 // 0)
+            patch.setattr(worker.model.solver, "learn", lambda *_, **__: 1 // 0)
             with pytest.raises(Unavailable, match="ZeroDivisionError"):
                 await worker.learn(request(("c", [1.0, 1.0], "p")))
         with pytest.raises(Unavailable, match="has stopped"):

@@ -65,7 +65,7 @@ def test_a_grid_with_text_for_a_number_says_so_at_its_first_fit():
 @pytest.mark.parametrize(
     ("parameters", "problem"),
     [
-        ({"C": "1"}, "C must be a number > 0 and < 1e.15, got '1'"),
+        ({"C": "1"}, "C must be None or a number > 0 and < 1e.15, got '1'"),
         ({"gamma": "wide"}, "gamma must be a number > 0 and < 1e.15 or 'scale' or 'auto', got 'wide'"),
         ({"kernel": "poly"}, "kernel must be one of linear, polynomial, rbf, laplacian, got 'poly'"),
         ({"warmup": 0}, "warmup must be an integer >= 1, got 0"),
