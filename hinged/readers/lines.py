@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from hinged.readers.base import Example, ReadError, Source, open_bytes
+from hinged.readers.base import Example, ReadError, Source, json_lines, open_bytes
 from hinged.readers.table import SAMPLE_ROWS
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class ExampleLines(Source):
     def __init__(self, path: Path, *, labelled: bool = True) -> None:
         self.path, self.name = path, path.name
         self._labelled = labelled
-        sample = [x for _, _, x in itertools.islice(self._examples(), SAMPLE_ROWS)]
+        sample = [example["x"] for example in itertools.islice(self._examples(), SAMPLE_ROWS)]
         first = sample[0]
         self.named = isinstance(first, str) or (isinstance(first, dict) and not is_sparse(first))
         self.sparse = any(isinstance(x, dict) for x in sample) and not self.named
@@ -39,30 +38,21 @@ class ExampleLines(Source):
         return {"type": self._type} if self.named else super().features
 
     def __iter__(self) -> Iterator[Example]:
-        for row, (_, example, x) in enumerate(self._examples(), start=1):
+        for row, example in enumerate(self._examples(), start=1):
             given = example.get("id")
-            yield Example(row, x, example.get("y"), None if given is None else str(given))
+            yield Example(row, example["x"], example.get("y"), None if given is None else str(given))
 
-    def _examples(self) -> Iterator[tuple[str, dict[str, Any], Any]]:
-        """Yield the place, the object and the x of each line."""
-        with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
-            for line, content in enumerate(text, start=1):
-                if not content.strip():
-                    continue
-                place = f"{self.path}, line {line}"
-                try:
-                    example = json.loads(content)
-                except ValueError as error:
-                    raise ReadError(f"{place}: expected JSON: {error}") from error
-                if not isinstance(example, dict) or "x" not in example or (self._labelled and "y" not in example):
-                    raise ReadError(f"{place}: expected an object with x and y, found {content.strip()[:40]}")
-                yield place, example, example["x"]
+    def _examples(self) -> Iterator[dict[str, Any]]:
+        for place, content, example in json_lines(self.path):
+            if not isinstance(example, dict) or "x" not in example or (self._labelled and "y" not in example):
+                raise ReadError(f"{place}: expected an object with x and y, found {content[:40]}")
+            yield example
 
     def _width(self, sample: list[Any]) -> int:
         """Return the number of columns; of names, if x has names."""
         if self.named:
             return 1 if self._type == "text" else len({name for x in sample if isinstance(x, dict) for name in x})
-        rows = (x for _, _, x in self._examples()) if self.sparse else sample
+        rows = (example["x"] for example in self._examples()) if self.sparse else sample
         return max(1 + max(x["indices"], default=0) if isinstance(x, dict) else len(x) for x in rows)
 
 

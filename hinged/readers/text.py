@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 from typing import TYPE_CHECKING
 
-from hinged.readers.base import ReadError, open_bytes
+from hinged.readers.base import ReadError, json_lines, open_bytes
 from hinged.readers.table import SAMPLE_ROWS, Row, TableColumns, TableSource
 
 if TYPE_CHECKING:
@@ -95,18 +94,10 @@ class JsonLinesSource(TableSource):
         super().__init__(path, header, choice, like)
 
     def _rows(self) -> Iterator[Row]:
-        with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
-            for line, content in enumerate(text, start=1):
-                if not content.strip():
-                    continue
-                place = f"{self.path}, line {line}"
-                try:
-                    row = json.loads(content)
-                except ValueError as error:
-                    raise ReadError(f"{place}: expected JSON: {error}") from error
-                if not isinstance(row, dict):
-                    raise ReadError(f"{place}: expected an object, found {content.strip()[:40]}")
-                yield place, row
+        for place, content, row in json_lines(self.path):
+            if not isinstance(row, dict):
+                raise ReadError(f"{place}: expected an object, found {content[:40]}")
+            yield place, row
 
 
 def _lines_of(path: Path) -> int:
