@@ -16,13 +16,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from hinged.frames import BadFrame, decode, encode
+from hinged.frames import BadFrame, decode, encode, peek
 from hinged.local.inputs import DENSE, NAMED, SPARSE, TEXT, form_of, inputs_of, is_frame, taken, width_of
 from hinged.local.model import LocalModel
 from hinged.local.parts import label_of, labels_of, parts_of
 from hinged.service.data.classes import label_key, score_name
 from hinged.service.model.view import Decided
-from hinged.solvers.estimators.loading import EXPORT, read_labels
+from hinged.solvers.estimators.loading import EXPORT, read_feature_names, read_labels, with_weights
 
 Array = np.ndarray[Any, Any]
 
@@ -405,7 +405,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             The file is damaged, or its model cannot be read.
         """
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        own = decode(data, EXPORT)[0].get(ESTIMATOR)
+        own = peek(data, EXPORT).get(ESTIMATOR)
         local = LocalModel.read(data)
         try:
             return cls._loaded(local) if own is None else cls._loaded(local, own)
@@ -421,12 +421,11 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             features = local.configuration.features
             width = features.dim if features.IN_ROWS else None
         else:
-            parameters, width = dict(own["parameters"]), own["width"]
-            if isinstance(parameters["class_weight"], list):
-                parameters["class_weight"] = {label: weight for label, weight in parameters["class_weight"]}  # noqa: C416
-            estimator, classes = cls(**parameters), read_labels(own["labels"], own["labels_type"])
+            width = own["width"]
+            estimator = cls(**with_weights(own["parameters"]))
+            classes = read_labels(own["labels"], own["labels_type"])
             if own["names"]:
-                estimator.feature_names_in_ = np.array(own["names"], object)
+                estimator.feature_names_in_ = read_feature_names(own["names"], width)
         if not {label_key(label) for label in local.labels} <= {label_key(label) for label in labels_of(classes)}:
             raise BadFrame("the file's estimator lacks labels of its model")
         if width is not None:

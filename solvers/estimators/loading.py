@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,38 +46,12 @@ EXPORT, MODEL, FORMAT = "export", "model", 3
 """The kinds of a server's frames, and the format of their snapshot."""
 
 
-def load(source: str | Path | bytes) -> SolverClassifier:
-    """Load an estimator from a file that `save` wrote, or from a model that a server exported.
+def load(data: bytes) -> SolverClassifier:
+    """Return the estimator of a solver from the content of a file, or of a model that a server exported.
 
-    Parameters
-    ----------
-    source : str, Path or bytes
-        The file's path, or its content.
-
-    Returns
-    -------
-    estimator
-        A fitted estimator of the class that was saved, or that fits the server's solver. Its decision values are the
-        same to the bit, and it continues to learn in the same way.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged, or has another kind or version. Or the model cannot be an estimator, because its features
-        are not numbers in columns or its labels have several types.
-
-    See Also
-    --------
-    LASVMClassifier.save : Writes such a file, as does every estimator.
-
-    Examples
-    --------
-    >>> from hinged.sklearn import LASVMClassifier, load
-    >>> model = LASVMClassifier(kernel="linear").fit([[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"])
-    >>> load(model.to_model_file()).predict([[0.5], [2.5]]).tolist()
-    ['low', 'high']
+    Raise ValueError if the file is damaged, or has another kind or version. Raise it also if the model cannot be such
+    an estimator, because its features are not numbers in columns or its labels have several types.
     """
-    data = source if isinstance(source, bytes) else Path(source).read_bytes()
     try:
         return _saved(data) if kind_of(data) == KIND else _exported(data)
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError, StopIteration) as error:
@@ -91,9 +64,7 @@ def _saved(data: bytes) -> SolverClassifier:
         raise BadFrame(f"the file has version {facts['version']!r:.20}, this hinged reads {VERSION}")
     if facts["estimator"] not in ESTIMATORS:
         raise BadFrame(f"the file holds a {facts['estimator']!r:.80}, which is not an estimator of hinged.sklearn")
-    parameters, machine = facts["parameters"], facts["machine"]
-    if isinstance(parameters["class_weight"], list):
-        parameters["class_weight"] = {label: weight for label, weight in parameters["class_weight"]}  # noqa: C416
+    parameters, machine = with_weights(facts["parameters"]), facts["machine"]
     estimator = ESTIMATORS[facts["estimator"]](**parameters)
     check(parameters, estimator.rules)
     check(machine["parameters"], RULES)  # the solver checks its own parameters
@@ -104,8 +75,16 @@ def _saved(data: bytes) -> SolverClassifier:
     labels = read_labels(machine["labels"], facts["labels_type"])
     estimator.restore(learner, labels, rows, is_sparse=machine["sparse"])
     if facts["feature_names"]:
-        estimator.feature_names_in_ = _feature_names(facts["feature_names"], machine["dim"])
+        estimator.feature_names_in_ = read_feature_names(facts["feature_names"], machine["dim"])
     return estimator
+
+
+def with_weights(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a file with class weights as a dictionary. A file has pairs, because labels are no
+    texts.
+    """
+    pairs = parameters["class_weight"]
+    return {**parameters, "class_weight": dict(pairs)} if isinstance(pairs, list) else parameters
 
 
 def read_labels(values: list[Any], kind: str) -> Array:
@@ -119,7 +98,8 @@ def read_labels(values: list[Any], kind: str) -> Array:
     return labels
 
 
-def _feature_names(names: Any, dim: int) -> Array:
+def read_feature_names(names: Any, dim: int) -> Array:
+    """Return the names of the columns in the form of a fit."""
     if not isinstance(names, list) or len(names) != dim or not all(isinstance(name, str) for name in names):
         raise BadFrame(f"feature_names must be {dim} texts, got {names!r:.80}")
     return np.array(names, object)
