@@ -62,14 +62,13 @@ class DecisionsMade(NamedTuple):
     def part(self, begin: int, end: int) -> list[dict[str, Any]]:
         """Return the results of rows begin to end - 1."""
         published, wanted = self.published, self.details.probabilities
-        names = published.names[: len(published.labels)]
-        listed = names if wanted is True else wanted or ()
-        places = {name: names.index(name) if name in names else None for name in listed}
-        chances = None if self.found.chances is None else self.found.chances[begin:end].tolist()
+        chances = None if self.found.chances is None else self.found.chances[begin:end]
+        named = published.named(chances, end - begin, wanted) if wanted else None
+        rows = None if chances is None else chances.tolist()
         numbers, costs = self.found.numbers[begin:end].tolist(), self.found.costs[begin:end].tolist()
         results = []
         for r, (given, number, cost) in enumerate(zip(self.ids[begin:end], numbers, costs, strict=True)):
-            question, row = self.questions.get(begin + r), None if chances is None else chances[r]
+            question, row = self.questions.get(begin + r), None if rows is None else rows[r]
             known = question is None and number != UNKNOWN
             result: dict[str, Any] = {
                 "id": given,
@@ -80,10 +79,8 @@ class DecisionsMade(NamedTuple):
             }
             if question is not None:
                 result["question"] = question
-            if wanted:
-                result["probabilities"] = {
-                    name: None if place is None or row is None else row[place] for name, place in places.items()
-                }
+            if named is not None:
+                result["probabilities"] = named[r]
             results.append(result)
         return results
 

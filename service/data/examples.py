@@ -48,6 +48,8 @@ XT = TypeVar("XT", default=XInRows)
 Y = StrictBool | StrictInt | StrictStr
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """An example's own factor of C. The model's solver determines the bounds (ModelLearner.check_weights)."""
+Probabilities = StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)]
+"""Whether results list the probabilities of all classes, or the names of some classes."""
 Strategy = Literal["random", "gradient", "active", "autoactive"]
 
 
@@ -90,9 +92,7 @@ class PredictBody(TypedDict, Generic[XT]):
     x: NotRequired[XT]
     id: NotRequired[str | None]
     explain: NotRequired[Annotated[int, Field(ge=0)] | None]
-    probabilities: NotRequired[
-        StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)] | None
-    ]
+    probabilities: NotRequired[Probabilities | None]
 
 
 @with_config(STRICT)
@@ -102,9 +102,7 @@ class DecideBody(TypedDict, Generic[XT]):
     examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
     x: NotRequired[XT]
     id: NotRequired[str | None]
-    probabilities: NotRequired[
-        StrictBool | Annotated[list[StrictStr], Field(max_length=CLASSES_MAX, fail_fast=True)] | None
-    ]
+    probabilities: NotRequired[Probabilities | None]
 
 
 class Details(NamedTuple):

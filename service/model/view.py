@@ -116,17 +116,21 @@ class Published:
 
         wanted: the names of some classes, or True for all known classes.
         """
-        found = self.class_probabilities(decided)
+        return self.named(self.class_probabilities(decided), decided.numbers.size, wanted)
+
+    def named(self, chances: Array | None, count: int, wanted: bool | Sequence[str]) -> list[dict[str, float | None]]:
+        """Return probabilities (count, classes) by class name, row by row; None where unknown, or if all are unknown.
+
+        wanted: as in `probabilities`.
+        """
+        names = self.names[: len(self.labels)]
+        if chances is None:
+            return [dict.fromkeys(names if isinstance(wanted, bool) else wanted) for _ in range(count)]
         if isinstance(wanted, bool):
-            names = self.names[: len(self.labels)]
-            if found is None:
-                return [dict.fromkeys(names) for _ in decided.numbers]
-            return [dict(zip(names, row, strict=True)) for row in found.tolist()]
-        known = {name: number for number, name in enumerate(self.names[: len(self.labels)])}
+            return [dict(zip(names, row, strict=True)) for row in chances.tolist()]
+        known = {name: number for number, name in enumerate(names)}
         places = [(name, known.get(name)) for name in wanted]
-        if found is None:
-            return [dict.fromkeys(wanted) for _ in decided.numbers]
-        return [{name: None if c is None else row[c] for name, c in places} for row in found.tolist()]
+        return [{name: None if c is None else row[c] for name, c in places} for row in chances.tolist()]
 
     def distances(self, columns: Array) -> Array:
         """Return |f(x)| (m,), NaN if fewer than two classes are known."""

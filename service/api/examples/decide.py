@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
-from hinged.service.api.examples.predict import answer_size, ids_of, is_short, read_predict
+from hinged.service.api.dispatch import Brought, Change, Context, Handling
+from hinged.service.api.examples.predict import answer_of, is_short, read_unlabelled
 from hinged.service.commands.decide import decide
-from hinged.service.data.answers import Answer, Parts
-from hinged.service.data.batches import read_batch
-from hinged.service.data.examples import Details, parse_decide, to_inputs
-from hinged.service.data.inputs import Inputs
-from hinged.service.data.portions import is_long
-from hinged.service.data.slices import sliced
+from hinged.service.data.answers import Answer
+from hinged.service.data.examples import parse_decide
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.errors import ServiceError
 
@@ -34,18 +30,7 @@ async def _outcome(context: Context, body: Brought) -> Outcome:
 
 
 async def _decided(context: Context, body: Brought) -> Answer:
-    worker, settings, published = context.worker, context.settings, context.worker.published
-    configuration, details = published.configuration, Details()
-    inputs: Inputs
-    if isinstance(body, Packed):
-        batch = await sliced(read_batch(body.data, configuration, settings, labelled=False))
-        ids, inputs = batch.ids, batch.rows
-    elif is_long(body):
-        ids, inputs, details = await sliced(read_predict(body, configuration, settings, parse_decide))
-    else:
-        examples, details = parse_decide(body, settings.batch_examples_max, configuration.features)
-        ids, inputs = ids_of(examples), to_inputs([example["x"] for example in examples], configuration)
+    worker, published = context.worker, context.worker.published
+    ids, inputs, details = await read_unlabelled(body, published.configuration, context.settings, parse_decide)
     found = await decide(worker, published, inputs, ids, details)
-    results = Parts(len(ids), answer_size(published, details), found.part)
-    shown = results.all() if results.short else results
-    return {"model": worker.model.name, "position": published.position, "results": shown}
+    return answer_of(worker, published, len(ids), details, found.part)

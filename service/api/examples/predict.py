@@ -34,6 +34,8 @@ from hinged.service.settings import Settings
 
 Parse: TypeAlias = Callable[[Body, int, Features], tuple[list[UnlabelledExample], Details]]
 """A function that returns the examples of a body, and the further contents of each result."""
+Unlabelled: TypeAlias = tuple[list[str | None], Inputs, Details]
+"""The ids and the x of examples, and the further contents of each result."""
 
 EXPLAINED_MAX = 1_000
 WITH_ALL = Details(probabilities=True)
@@ -46,16 +48,20 @@ async def predict(context: Context, bodies: Sequence[Brought]) -> list[Change | 
         return [*await _predict_together(worker, settings, cast("Sequence[Body]", bodies))]
     (body,), published = bodies, worker.published
     try:
-        if isinstance(body, Packed):
-            batch = await sliced(read_batch(body.data, published.configuration, settings, labelled=False))
-            return [await _predict(worker, batch.ids, batch.rows, Details(), published)]
-        if is_long(body):
-            ids, inputs, details = await sliced(read_predict(body, published.configuration, settings))
-            return [await _predict(worker, ids, inputs, details, published)]
-        examples, details = parse_predict(body, settings.batch_examples_max, published.configuration.features)
-        return [await predict_examples(worker, published, examples, details)]
+        ids, inputs, details = await read_unlabelled(body, published.configuration, settings, parse_predict)
+        return [await _predict(worker, ids, inputs, details, published)]
     except ServiceError as error:
         return [error]
+
+
+async def read_unlabelled(body: Brought, configuration: Configuration, settings: Settings, parse: Parse) -> Unlabelled:
+    """Read a body of any form. parse: parses a short body, or a portion of a long body."""
+    if isinstance(body, Packed):
+        batch = await sliced(read_batch(body.data, configuration, settings, labelled=False))
+        return batch.ids, batch.rows, Details()
+    if is_long(body):
+        return await sliced(read_predict(body, configuration, settings, parse))
+    return _unlabelled(*parse(body, settings.batch_examples_max, configuration.features), configuration)
 
 
 def is_short(context: Context, body: Raw) -> bool:
@@ -110,12 +116,8 @@ async def _as_one(
     return answers
 
 
-def read_predict(
-    body: Body, configuration: Configuration, settings: Settings, parse: Parse = parse_predict
-) -> Slices[tuple[list[str | None], Inputs, Details]]:
-    """Return the ids and the x of a long body, and the details that the answer must contain. parse: parses a portion
-    of the body.
-    """
+def read_predict(body: Body, configuration: Configuration, settings: Settings, parse: Parse) -> Slices[Unlabelled]:
+    """Read a long body. parse: parses a portion of the body."""
     ids: list[str | None] = []
     parts: list[Inputs] = []
     details = Details()
@@ -123,7 +125,7 @@ def read_predict(
     def read(portion: Body) -> Slices[None]:
         nonlocal details
         examples, details = parse(portion, settings.batch_examples_max, configuration.features)
-        ids.extend(ids_of(examples))
+        ids.extend(_ids(examples))
         yield
         parts.append(to_inputs([example["x"] for example in examples], configuration))
 
@@ -138,14 +140,18 @@ async def predict_examples(
     worker: Worker, published: Published, examples: list[UnlabelledExample], details: Details
 ) -> Answer:
     """Predict examples that were parsed for the state `published`. Raise Invalid before anything else is done."""
-    ids = ids_of(examples)
-    _check_explained(details, len(examples))
-    inputs = to_inputs([example["x"] for example in examples], published.configuration)
+    ids, inputs, _ = _unlabelled(examples, details, published.configuration)
     return await _predict(worker, ids, inputs, details, published)
 
 
-def ids_of(examples: list[UnlabelledExample]) -> list[str | None]:
-    """Return the ids of examples, after a check."""
+def _unlabelled(examples: list[UnlabelledExample], details: Details, configuration: Configuration) -> Unlabelled:
+    """Check parsed examples, and return their ids, their x and the details."""
+    ids = _ids(examples)
+    _check_explained(details, len(examples))
+    return ids, to_inputs([example["x"] for example in examples], configuration), details
+
+
+def _ids(examples: list[UnlabelledExample]) -> list[str | None]:
     ids = [example.get("id") for example in examples]
     check_ids(ids)
     return ids
@@ -163,8 +169,14 @@ async def _predict(
     worker: Worker, ids: list[str | None], inputs: Inputs, details: Details, published: Published
 ) -> Answer:
     found = await make_decisions(worker, published, inputs, ids, details)
-    published = found.published
-    results = Parts(len(ids), answer_size(published, details), partial(_results, ids, found))
+    return answer_of(worker, found.published, len(ids), details, partial(_results, ids, found))
+
+
+def answer_of(
+    worker: Worker, published: Published, count: int, details: Details, part: Callable[[int, int], list[dict[str, Any]]]
+) -> Answer:
+    """Return an answer with a result for each of `count` examples. part: makes the results of some examples."""
+    results = Parts(count, answer_size(published, details), part)
     shown = results.all() if results.short else results
     return {"model": worker.model.name, "position": published.position, "results": shown}
 
