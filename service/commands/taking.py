@@ -287,15 +287,25 @@ def _check_free(model: Model, given: str, index: int) -> None:
 
 def _check_weights(model: Model, request: LearnRequest) -> None:
     """Refuse a weight that the solver does not allow, and a weight of an annotator's label."""
-    for index, weight in enumerate(request.weights):
-        if weight == 1.0:
-            continue
+    if not request.weights:
+        return
+    weights = np.array(request.weights)
+    own = np.flatnonzero(weights != 1.0)
+    for index in own.tolist() if request.leases else ():
         if request.lease(index) is not None:
             raise Invalid(f"examples[{index}].weight: an example with a lease has no weight of its own", index=index)
-        try:
-            model.learner.check_weights(np.array([weight]))
-        except ValueError as error:
-            raise Invalid(f"examples[{index}].weight: {error}", index=index) from None
+    try:
+        model.learner.check_weights(weights[own])
+    except ValueError:
+        for index in own.tolist():  # find the first, because the error names it
+            _check_weight(model, index, weights[index])
+
+
+def _check_weight(model: Model, index: int, weight: float) -> None:
+    try:
+        model.learner.check_weights(np.array([weight]))
+    except ValueError as error:
+        raise Invalid(f"examples[{index}].weight: {error}", index=index) from None
 
 
 def _check_room(model: Model, examples: int) -> None:
