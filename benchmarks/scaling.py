@@ -19,6 +19,7 @@ import time
 
 import numpy as np
 from datasets import arguments, load
+from models import learned, new_learner
 from named import census
 from results import Table, keep
 from scipy.sparse import csr_matrix, diags
@@ -30,9 +31,7 @@ from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.features.rows import dense_rows, sparse_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.events.states import ModelCreated
-from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.solvers.warm import warm_up
@@ -79,9 +78,7 @@ def learner_of(X, C, scale):
         spread = first.multiply(first).sum() / 100 if form == "sparse" else X.shape[1] * first.var()
         kernel["gamma"] = 1.0 / float(spread)
     features = {"type": form, "dim": X.shape[1], "scale": scale}
-    return ModelLearner(
-        new_configuration(json.dumps({"kernel": kernel, "C": C, "features": features}), Settings()), 2**27
-    )
+    return new_learner(X.shape[1], kernel=kernel, C=C, features=features)
 
 
 def batch_of(X, configuration):
@@ -99,10 +96,7 @@ def accuracy(X, y, C, scale):
     for begin in range(0, n, BATCH):
         end = min(begin + BATCH, n)
         rows, classes = batch_of(X[begin:end], learner.configuration), y[begin:end].astype(np.int32)
-        event = ExamplesLearned(
-            begin + 1, [None] * (end - begin), classes, rows, [b""] * (end - begin), 0, np.zeros(end - begin)
-        )
-        found = np.concatenate([numbers for _, numbers in learner.learn(event)])
+        found = np.concatenate([numbers for _, numbers in learner.learn(learned(begin, rows, classes))])
         hits += int((found == classes).sum())
     return 100 * hits / n, time.process_time() - start
 
@@ -143,7 +137,7 @@ def costs(folder):
             learner.add_class(label)
         numbers = np.unique(y[:1000], return_inverse=True)[1].astype(np.int32)
         first = batch_of(X[:1000], learner.configuration)
-        list(learner.learn(ExamplesLearned(1, [None] * 1000, numbers, first, [b""] * 1000, 0, np.zeros(1000))))
+        list(learner.learn(learned(0, first, numbers)))
         start = time.process_time()
         for part in rows:
             learner._encoded(part)  # noqa: SLF001  the step alone
