@@ -162,10 +162,7 @@ class ModelLearner:
         *,
         first: bool,
     ) -> Iterator[Part]:
-        if asked is None:
-            columns = self._taught(rows, classes, keys, weights)
-        else:
-            columns = self.solver.learn_late(rows, classes, keys, asked, None if weights is None else weights.copy())
+        columns = self._taught(rows, classes, keys, weights, asked=asked)
         numbers = numbers_of(columns, len(self.labels))
         begin = 0
         if keys.size and first:
@@ -174,12 +171,25 @@ class ModelLearner:
             begin = 1
         yield columns[begin:], numbers[begin:]
 
-    def _taught(self, rows: Rows, classes: Array, keys: Array, weights: Array | None, *, again: bool = False) -> Array:
-        """Teach the solver rows, and return the decision values. weights: None if each is 1."""
+    def _taught(
+        self,
+        rows: Rows,
+        classes: Array,
+        keys: Array,
+        weights: Array | None,
+        *,
+        asked: Sequence[bytes | None] | None = None,
+        again: bool = False,
+    ) -> Array:
+        """Teach the solver rows, and return the decision values. weights: None if each is 1. asked: as in `learn`."""
+        if weights is not None:
+            # Copy: arrays from a log are read-only, and numba would compile another version for them.
+            weights = weights.copy()
+        if asked is not None:
+            return self.solver.learn_late(rows, classes, keys, asked, weights)
         if weights is None:
             return self.solver.learn(rows, classes, keys, again=again)
-        # Copy the weights: arrays from a log are read-only, and numba would compile another version for them.
-        return self.solver.learn_weighted(rows, classes, keys, weights.copy(), again=again)
+        return self.solver.learn_weighted(rows, classes, keys, weights, again=again)
 
     def check_weights(self, weights: Array) -> None:
         """Raise ValueError for weights of examples that the solver would refuse, whatever the examples' classes."""

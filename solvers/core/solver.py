@@ -247,13 +247,18 @@ class Solver(ABC):
 
         A solver that learns row by row gives the same result for any split into batches.
         """
+        return self._by_runs(
+            rows, weights, lambda part, run: self._learn_run(part, classes[run], keys[run], again=again)
+        )
+
+    def _by_runs(self, rows: Rows, weights: Array, learn: Callable[[Rows, slice], Array]) -> Array:
+        """Call `learn` with the rows of each run of equal weight, and return the decision values of all rows."""
         scores = np.empty((len(rows), self.columns))
 
-        def learn(run: slice) -> None:
-            part = rows.part(run.start, run.stop)
-            scores[run] = self._learn_run(part, classes[run], keys[run], again=again)
+        def learn_run(run: slice) -> None:
+            scores[run] = learn(rows.part(run.start, run.stop), run)
 
-        self._in_runs(weights, learn)
+        self._in_runs(weights, learn_run)
         return scores
 
     def _learn_run(self, rows: Rows, classes: Array, keys: Array, *, again: bool) -> Array:

@@ -18,6 +18,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 ASKED, NOW = 0.8, 0.2  # credit for a right answer when the arm was asked, and just before it learns; together 1
+LATE = 50
+"""Labels come late if, since the race was opened, an arm's answer changed while the label was awaited in more than one
+of LATE examples. The label of an answer that stays the same might as well have come at once."""
 SERIALS = 2**16  # the serial number of an arm and the number of a class have two bytes each
 KEPT = np.dtype("<u2")
 

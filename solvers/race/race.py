@@ -2,12 +2,8 @@
 
 Each arm (arms.py) is a LASVM or LASVM-NC that learns every example once. Each arm predicts every example before it
 learns the label. The race counts each arm's correct answers, weighted by example; old answers fade. By this count one
-arm leads, and its answers are the model's answers. The race removes an arm that is surely behind the leader. The
-allowed number of arms falls with time, so that a long stream costs only as much as a few solvers.
-
-The best arm that fades always stays. While an arm that fades leads, the best arm that does not fade stays too. When the
-data begin to drift, or stop drifting, the other kind of arm takes the lead, and nobody can know in advance when that
-will happen.
+arm leads, and its answers are the model's answers. The worst arms leave (leaving.py). From time to time the race is
+opened, and new arms join.
 """
 
 from __future__ import annotations
@@ -28,34 +24,22 @@ from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, FORMER_FIELDS, Arm, Setting, first_settings, near, read_settings
 from hinged.solvers.race.evidence import evidence_of
-from hinged.solvers.race.late import SERIALS, credit_of, kept_answers
+from hinged.solvers.race.late import LATE, SERIALS, credit_of, kept_answers
+from hinged.solvers.race.leaving import MOST, staying
 from hinged.solvers.race.standings import (
-    SURELY,
-    SURELY_LATE,
     accuracies,
-    by_rank,
     count,
     joined_by,
     kept,
     new_standings,
     read_standings,
     state_of,
-    surely_behind,
 )
 
 Array = np.ndarray[Any, Any]
 
 LOOK = 250  # evidence between two decisions about which arms to remove
 NEARLY = 0.9  # share of LOOK that is enough: the first examples may be little evidence
-LEAST = 2  # number of arms that stay even if they are surely behind
-MOST = ((500, 6), (1_000, 4), (3_000, 3))
-"""(evidence, arms): after this much evidence since the race was opened, at most this many arms stay."""
-FORMER_MOST = ((500, 6), (1_000, 3), (3_000, 2))  # MOST with rules 1 and 2
-MOST_LATE = ((1_000, 8), (2_000, 5), (6_000, 4))
-"""MOST if labels come late. The first decisions are less certain, because the answers resemble each other."""
-LATE = 50
-"""Labels come late if, since the race was opened, an arm's answer changed while the label was awaited in more than one
-of LATE examples. The label of an answer that stays the same might as well have come at once."""
 PATIENCE = 5_000  # evidence until the race is opened again; doubled if the same arm still leads
 PATIENCE_MAX = 80_000
 NEWCOMERS = 2  # number of arms that join at an opening, with settings near the leader's
@@ -96,7 +80,7 @@ class Race(Solver):
     ) -> None:
         own = {name: parameters[name] for name in SHARED if name in parameters}
         super().__init__(kernel, dim, C=C, cache_bytes=cache_bytes, **own)
-        self.rules, self.both = rules, rules > 2
+        self.rules, self.former = rules, rules in {1, 2}
         self.shared = {**parameters, "cache_bytes": cache_bytes // CACHES}
         self.learned = 0
         self.evidence = 0.0  # evidence of the examples learned (evidence.py)
@@ -106,7 +90,7 @@ class Race(Solver):
         self.patience = PATIENCE  # evidence from one opening to the next
         self.unjudged = 0.0  # evidence since the race was opened that has not judged every arm (late.py)
         self.changed = 0.0  # evidence since then for which an arm's answer changed before the label came
-        settings = first_settings(kernel, both=self.both)
+        settings = first_settings(kernel, both=not self.former)
         self.arms = [self._new_arm(setting, serial) for serial, setting in enumerate(settings)]
         self.joined = len(self.arms)  # arms that have ever joined
         self.standings = new_standings(len(self.arms))
@@ -115,7 +99,7 @@ class Race(Solver):
     def _new_arm(self, setting: Setting, serial: int) -> Arm:
         arm = Arm(setting, self.kernel, self.dim, self.C, **self.shared)
         arm.serial = serial % SERIALS
-        arm.machine.fading, arm.machine.even = self.fading or arm.fades, self.both
+        arm.machine.fading, arm.machine.even = self.fading or arm.fades, not self.former
         for weight in self.weights:
             arm.machine.add_class(float(weight))
         return arm
@@ -167,7 +151,7 @@ class Race(Solver):
     @property
     def keeps_answers(self) -> bool:
         """Whether what the arms answer when they are asked will count (Solver.keeps_answers)."""
-        return self.both
+        return not self.former
 
     def answers(self, rows: Rows) -> list[bytes]:
         """Return what each arm answers now (Solver.answers); nothing before the first example."""
@@ -193,15 +177,11 @@ class Race(Solver):
             return super().learn_late(rows, classes, keys, asked, weights)
         if weights is None:
             return self._learn(rows, classes, keys, asked, again=False)
-        found = np.empty((len(rows), self.columns))
-
-        def learn(run: slice) -> None:
-            part = rows.part(run.start, run.stop)
-            found[run] = self._learn(part, classes[run], keys[run], asked[run.start : run.stop], again=False)
-
+        weights = self.check_weights(weights, len(rows))
         self.check_batch(rows, classes, keys)
-        self._in_runs(self.check_weights(weights, len(rows)), learn)
-        return found
+        return self._by_runs(
+            rows, weights, lambda part, run: self._learn(part, classes[run], keys[run], asked[run], again=False)
+        )
 
     def _learn(
         self, rows: Rows, classes: Array, keys: Array, asked: Sequence[bytes | None] | None, *, again: bool
@@ -225,7 +205,7 @@ class Race(Solver):
         scores = np.stack([arm.learn(known[arm.machine.kernel.code], classes, keys, self.learned) for arm in self.arms])
         right = (class_numbers(scores, self.classes) == classes).T
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
-        evidence = evidence_of(self.seen, classes) if self.both else np.ones(len(rows))
+        evidence = np.ones(len(rows)) if self.former else evidence_of(self.seen, classes)
         leaders = self._count(right, classes, weights, evidence, asked)
         self.seen = self.seen + np.bincount(classes, minlength=self.classes)
         self.learned += len(rows)
@@ -276,26 +256,13 @@ class Race(Solver):
         return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
 
     def _send_off(self) -> None:
-        """Remove the arms that are surely behind, and then the worst arms if there are still too many.
-
-        Of the arms that forget fast, slowly and never, the best always stays. With rules 1 and 2, the best arm that
-        fades and the best that does not fade always stay.
-        """
-        arms, late = len(self.arms), self.changed * LATE > self.judged
-        limits = MOST_LATE if late else MOST if self.both else FORMER_MOST
-        since = self.judged + (1.0 - NEARLY) * LOOK
-        most = min([arms, *(most for evidence, most in limits if since > evidence)])
-        order, behind = by_rank(self.standings), surely_behind(self.standings, SURELY_LATE if late else SURELY)
-        best: dict[int, int] = {}
-        for a in order:
-            best.setdefault(self.arms[a].setting.forgets if self.both else int(self.arms[a].fades), a)
-        stay = list(best.values())
-        good = [a for rank, a in enumerate(order) if rank < LEAST or (rank < most and not behind[a])]
-        stay += [a for a in good if a not in stay][: max(0, most - len(stay))]
-        if len(stay) < arms:
-            places = np.sort(np.array(stay, np.int64))
-            self.standings = kept(self.standings, places)
-            self.arms = [self.arms[a] for a in places]
+        """Remove the arms that leave. With rules 1 and 2 there are only two kinds of arms: with and without fading."""
+        kinds = [int(arm.fades) if self.former else arm.setting.forgets for arm in self.arms]
+        since, late = self.judged + (1.0 - NEARLY) * LOOK, self.changed * LATE > self.judged
+        stay = staying(self.standings, kinds, since, late=late, former=self.former)
+        if len(stay) < len(self.arms):
+            self.standings = kept(self.standings, np.array(stay, np.int64))
+            self.arms = [self.arms[a] for a in stay]
 
     def _open(self) -> None:
         """Add arms with settings near the leader's.
@@ -303,7 +270,7 @@ class Race(Solver):
         They learn the leader's points and start with the leader's record.
         """
         there = {arm.setting for arm in self.arms}
-        steps = list(near(self.leader.setting, self.kernel, both=self.both))
+        steps = list(near(self.leader.setting, self.kernel, both=not self.former))
         first = NEWCOMERS * self.openings
         turn = [steps[(first + k) % len(steps)] for k in range(len(steps))]
         coming = [step for step in turn if step.allowed and step not in there][:NEWCOMERS]
@@ -415,7 +382,7 @@ class Race(Solver):
 
     def state(self) -> State:
         """Return the standings and the states of all arms."""
-        fields = len(Setting._fields) if self.both else FORMER_FIELDS
+        fields = FORMER_FIELDS if self.former else len(Setting._fields)
         found = {
             "settings": np.array([arm.setting for arm in self.arms], np.float64)[:, :fields],
             "led": np.array(self.led, np.float64)[:fields],
@@ -424,7 +391,7 @@ class Race(Solver):
             "weights": self.weights.copy(),
             **state_of(self.standings),
         }
-        if self.both:
+        if not self.former:
             found["evidence"] = np.array([self.opened, self.looked, self.evidence])
             found["late"] = np.array([self.unjudged, self.changed])
             found["serials"] = np.array([self.joined, *(arm.serial for arm in self.arms)])
@@ -439,14 +406,14 @@ class Race(Solver):
         """
         checked = StateReader(state)
         settings = read_settings(
-            checked.take("settings", np.float64, (None, None), -1.0, COUNT_MAX), self.kernel, both=self.both
+            checked.take("settings", np.float64, (None, None), -1.0, COUNT_MAX), self.kernel, both=not self.former
         )
         (led,) = read_settings(
-            checked.take("led", np.float64, (None,), -1.0, COUNT_MAX)[None, :], self.kernel, both=self.both
+            checked.take("led", np.float64, (None,), -1.0, COUNT_MAX)[None, :], self.kernel, both=not self.former
         )
         learned, opened, openings, patience = checked.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
         evidence = np.array([opened, learned // LOOK * LOOK, learned], np.float64)
-        if self.both:
+        if not self.former:
             evidence = checked.take("evidence", np.float64, (3,), 0.0, learned)
         last, looked, now = evidence.tolist()
         unjudged, changed, (joined, *serials) = self._read_late(checked, len(settings), now - last)
@@ -472,7 +439,7 @@ class Race(Solver):
 
     def _read_late(self, checked: StateReader, arms: int, since: float) -> tuple[float, float, list[int]]:
         """Read `unjudged`, `changed`, and `joined` before the serial numbers of the arms."""
-        if not self.both:
+        if self.former:
             return 0.0, 0.0, [arms, *range(arms)]
         unjudged, changed = checked.take("late", np.float64, (2,), 0.0, since + 1.0).tolist()
         joined, *serials = checked.take("serials", np.int64, (1 + arms,), 0, COUNT_MAX).tolist()

@@ -31,9 +31,6 @@ LEAD = 0.5
 DOUBT = 0.7
 DOUBT_MAX = 2.0
 BEHIND = 3.0  # number of correct answers by which a new arm starts behind the leader
-SURELY = 2.5  # standard deviations (as above) by which an arm must be behind the leader to be removed
-SURELY_LATE = 5.0
-"""The same if labels come late. Arms then are wrong together for as long as the delay, so chance counts for more."""
 
 
 @handed
@@ -147,8 +144,11 @@ def joined_by(standings: Standings, newcomers: int) -> Standings:
     return Standings(correct, ahead, standings.leader.copy(), standings.weighed.copy())
 
 
-def surely_behind(standings: Standings, surely: float = SURELY) -> Array:
-    """Return (A,) bool: whether each arm is behind the leader by more than chance explains (McNemar 1947)."""
+def surely_behind(standings: Standings, surely: float) -> Array:
+    """Return (A,) bool: whether each arm is behind the leader by more than chance explains (McNemar 1947).
+
+    surely: number of standard deviations that chance explains.
+    """
     leader = standings.leader[0]
     won, lost = standings.ahead[leader], standings.ahead[:, leader]
     behind: Array = (won > lost) & ((won - lost) ** 2 > surely**2 * (won + lost) * answer_of(standings))

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.solvers.core.kernels import make_kernel
-from hinged.solvers.race import arms, race
+from hinged.solvers.race import arms, leaving
 from hinged.solvers.race.arms import first_settings
 from hinged.solvers.race.late import ASKED, NOW, credit_of, kept_answers
 from hinged.solvers.race.standings import count, new_standings
 from tests.helpers.solvers.streams import same, settled, stream_of
-from tests.solvers.race.test_race import RBF, SMALL, led, raced, wavy
+from tests.solvers.race.test_race import RBF, led, make_small, raced, wavy
 
 SERIALS = [0, 3, 65_535, 7]
 ROW = st.tuples(
@@ -70,9 +70,8 @@ def test_any_bytes_are_credit_from_0_to_1(asked):
 
 @pytest.fixture
 def small(monkeypatch):
-    for name, value in SMALL.items():
-        monkeypatch.setattr(arms if name == "SLOW" else race, name, value)
-    monkeypatch.setattr(race, "MOST_LATE", ((24, 6), (48, 4)))
+    make_small(monkeypatch)
+    monkeypatch.setattr(leaving, "MOST_LATE", ((24, 6), (48, 4)))
     monkeypatch.setattr(arms, "IDLE", 20)
 
 
@@ -153,8 +152,8 @@ def test_arms_stay_longer_only_where_answers_change_while_a_label_is_awaited():
             stream.solver.learn_late(*part_of(stream, r, r + 1), kept)
         left[answer] = len(stream.solver.arms)
         assert stream.solver.changed == (24 if answer == "wrong" else 0)
-    assert left["now"] <= race.MOST[1][1]
-    assert race.MOST[1][1] < left["wrong"] <= race.MOST_LATE[0][1]
+    assert left["now"] <= leaving.MOST[1][1]
+    assert leaving.MOST[1][1] < left["wrong"] <= leaving.MOST_LATE[0][1]
 
 
 def test_a_race_with_former_rules_ignores_earlier_answers():

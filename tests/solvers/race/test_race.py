@@ -12,10 +12,11 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.core.states import StateReader
 from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
-from hinged.solvers.race import arms, race
+from hinged.solvers.race import arms, leaving, race
 from hinged.solvers.race.arms import Arm, Setting, first_settings, near, read_settings
 from hinged.solvers.race.evidence import ENOUGH, evidence_of
-from hinged.solvers.race.race import LOOK, MOST, NEWCOMERS, PATIENCE
+from hinged.solvers.race.leaving import MOST, SURELY, SURELY_LATE, staying
+from hinged.solvers.race.race import LOOK, NEWCOMERS, PATIENCE
 from hinged.solvers.race.standings import (
     BEHIND,
     DOUBT,
@@ -25,7 +26,6 @@ from hinged.solvers.race.standings import (
     LEAD,
     LIGHTEST,
     LOG_FADING,
-    SURELY,
     accuracies,
     count,
     joined_by,
@@ -323,7 +323,7 @@ def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut)
     assert standings.leader[0] == leader
     assert np.array_equal(standings.correct, correct)
     assert np.array_equal(standings.ahead, ahead)
-    behind = surely_behind(standings)
+    behind = surely_behind(standings, SURELY)
     for a in range(4):
         won, lost = ahead[leader, a], ahead[a, leader]
         assert behind[a] == (won > lost and (won - lost) / np.sqrt((won + lost) * answer) > SURELY)
@@ -339,6 +339,36 @@ def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut)
     assert np.array_equal(more.ahead[-1, : arms.size], left.ahead[left.leader[0]])
     for found in (standings, left, more):
         same(state_of(read_standings(StateReader(state_of(found)), found.correct.size, len(right))), state_of(found))
+
+
+@given(
+    answers=ANSWERS,
+    kinds=st.lists(st.integers(0, 2), min_size=4, max_size=4),
+    since=st.sampled_from([250.0, 525.0, 1_025.0, 2_025.0, 6_025.0]),
+    late=st.booleans(),
+    former=st.booleans(),
+)
+@settings(deadline=None)
+def test_the_best_arm_of_each_kind_stays_and_others_only_if_there_is_room_and_they_are_not_behind(
+    answers, kinds, since, late, former
+):
+    right = np.array([row for row, _, _ in answers], bool).reshape(-1, 4)
+    standings = new_standings(4)
+    count(standings, right, np.ones(len(right)), np.ones(len(right)), 0)
+    stay = staying(standings, kinds, since, late=late, former=former)
+    leader = int(standings.leader[0])
+    order = [leader, *sorted((a for a in range(4) if a != leader), key=lambda a: -standings.correct[a])]
+    best = [next(a for a in order if kinds[a] == kind) for kind in sorted(set(kinds))]
+    limits = leaving.MOST_LATE if late else leaving.FORMER_MOST if former else MOST
+    most = min((limit for evidence, limit in limits if since > evidence), default=4)
+    behind = surely_behind(standings, SURELY_LATE if late else SURELY)
+    assert stay == sorted(set(stay))
+    assert set(best) <= set(stay)
+    assert len(stay) <= max(most, len(best))
+    for rank, a in enumerate(order):
+        may = rank < leaving.LEAST or (rank < most and not behind[a])
+        assert a not in stay or a in best or may
+        assert a in stay or not may or len(stay) >= most
 
 
 @given(
@@ -363,7 +393,7 @@ def test_chance_removes_hardly_any_of_equal_arms_at_first():
         right = (random.random((LOOK, 1)) < 0.8) ^ (random.random((LOOK, arms)) < 0.06)
         standings = new_standings(arms)
         count(standings, right, np.ones(LOOK), np.ones(LOOK), 0)
-        behind.append(surely_behind(standings).sum())
+        behind.append(surely_behind(standings, SURELY).sum())
     assert np.mean(behind) < 0.05 * arms
 
 
@@ -512,10 +542,16 @@ SMALL = {"LOOK": 6, "MOST": ((12, 6), (24, 4), (48, 3)), "SLOW": 20, "PATIENCE":
 """A small race, in which arms are removed and join within a few dozen examples."""
 
 
+def make_small(monkeypatch):
+    for name, value in SMALL.items():
+        for module in (arms, leaving, race):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+
+
 @pytest.fixture
 def small(monkeypatch):
-    for name, value in SMALL.items():
-        monkeypatch.setattr(arms if name == "SLOW" else race, name, value)
+    make_small(monkeypatch)
     monkeypatch.setattr(arms, "HALF_LIFE_LEAST", 4)
     monkeypatch.setattr(arms, "IDLE", 20)
     for name, value in {"ramp_start": 3, "clean_every": 20}.items():  # of arms with the ramp, else never reached here
