@@ -116,7 +116,9 @@ async def _as_one(
     return answers
 
 
-def read_predict(body: Body, configuration: Configuration, settings: Settings, parse: Parse) -> Slices[Unlabelled]:
+def read_predict(
+    body: Body, configuration: Configuration, settings: Settings, parse: Parse = parse_predict
+) -> Slices[Unlabelled]:
     """Read a long body. parse: parses a portion of the body."""
     ids: list[str | None] = []
     parts: list[Inputs] = []
