@@ -89,11 +89,21 @@ def _bound(kind, port):
 
 
 def ended(pid):
-    """Return whether a process has ended, even if its parent has not read its exit code yet."""
+    """Return whether a process has ended, even if its parent has not read its exit code yet.
+
+    If other threads still run, they have the files and locks of the process, although it is a zombie already.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+        state, threads = state_of(pid)
+    except (FileNotFoundError, ProcessLookupError):
         return True
+    return state == "Z" and threads <= 1
+
+
+def state_of(pid):
+    """Return the state of a process as a letter, and the number of its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], int(fields[17])
 
 
 def wait_for_children(pid, count, seconds=PATIENCE_S):
@@ -151,8 +161,9 @@ class RunningServer:
         with self.log.open("a") as log:
             self.process = forked(self.program, self.env, self.log) if forked and not from_nothing else None
             self.process = self.process or subprocess.Popen(
-                [sys.executable, *self.program, "serve"], cwd=ROOT, env=self.env, stdout=log, stderr=log
-            )
+                [sys.executable, *self.program, "serve"],
+                cwd=ROOT, env=self.env, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
         if wait:
             self.wait_until_ready()
         return self
@@ -170,6 +181,14 @@ class RunningServer:
                     pass
                 time.sleep(0.05)
         raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
+
+    def prefer(self):
+        """Let the system run the server's threads before those of the tests, if it can and this user may ask for it.
+
+        Linux shares the cores between sessions, and a server is a session of its own.
+        """
+        with suppress(OSError):
+            Path(f"/proc/{self.process.pid}/autogroup").write_text("-20")
 
     def run(self):
         """Start a server that should end on its own; return its exit code and its log."""

@@ -101,12 +101,16 @@ def plain(env):
     return {name: value for name, value in env.items() if not name.startswith(OTHERS)}
 
 
+PLAIN = plain(os.environ)
+"""The tests' environment, before a test changes it for itself."""
+
+
 def start(program, env, log):
     """Fork a server with this environment that appends to this log; return None if the environment does not allow a
     fork.
     """
     if not _zygotes:
-        _zygotes.append(Zygote(plain(os.environ)))
+        _zygotes.append(Zygote(PLAIN))
         atexit.register(_close)
     wanted = plain(env)
     if "LD_PRELOAD" in wanted and all(zygote.env != wanted for zygote in _zygotes):
@@ -125,6 +129,7 @@ def _close(begin=0):
 
 def _serve(request):
     """In a forked process, do what `python -m hinged serve` or another program does."""
+    os.setsid()
     os.environ.clear()
     os.environ.update(request["env"])
     with open(request["log"], "ab") as log:  # noqa: PTH123  opened in the same way as the test opens its log
