@@ -32,6 +32,7 @@ MODELS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     with RunningServer(tmp_path_factory.mktemp("holds") / "data") as running:
+        running.prefer()  # a thread that waits for a core may have Python's lock
         with Asking(running.url) as ask:
             for name, configuration in MODELS.items():
                 assert ask("PUT", f"/models/{name}", json=configuration).status_code == 201
