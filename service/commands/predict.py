@@ -138,11 +138,11 @@ async def make_decisions(
     check_details(published, details)
     if details.explain:
         published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
+        doubtful = published.doubtful(decided.columns).tolist()
     else:
-        decided = await decided_soon(serving, published, inputs, published.decide)
+        decided, doubtful = await decided_soon(serving, published, inputs, partial(_decided, published))
     wishes = None
     if ids is not None:
-        doubtful = published.doubtful(decided.columns).tolist()
         few = len(ids) <= WISHES
         wishes = serving.wishes(ids, doubtful) if few else await sliced(_wishes(serving, ids, doubtful))
         budgeted = published.configuration.labels.budget is not None
@@ -150,6 +150,11 @@ async def make_decisions(
         await keep_waiting(serving, published, inputs, ids, decided, sources)
     serving.predictions_served += len(inputs)  # count only now: if storing the predictions fails, nothing is answered
     return Decisions(published, decided, wishes, details, because)
+
+
+def _decided(published: Published, inputs: Inputs) -> tuple[Decided, list[bool]]:
+    decided = published.decide(inputs)
+    return decided, published.doubtful(decided.columns).tolist()
 
 
 def check_details(published: Published, details: Details) -> None:

@@ -80,6 +80,10 @@ class Labels:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def begin_with(self, labels: Sequence[Label]) -> bool:
+        """Return whether these labels are the first classes, in the same order."""
+        return len(labels) <= len(self) and all(map(same_label, labels, self.labels))
+
     def add(self, label: Label) -> int:
         """Add a class and return its number."""
         number = self._numbers[label_key(label)] = len(self.labels)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 from hinged.service import limits
@@ -25,7 +26,7 @@ from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.base import NOTHING, Outcome
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
 from hinged.service.model.model import Model
-from hinged.service.model.pending import Made
+from hinged.service.model.pending import Made, fitted_prediction
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 from hinged.service.store.base import (
@@ -98,12 +99,15 @@ class Journal:
 
     def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
         """Return the predictions in the model's current form. Leave out predictions of forgotten examples and undone
-        states.
+        states, whose classes may differ.
         """
-        model = self.model
-        known = [made for made in predictions if not model.tombstones.knows(made.prediction.id)]
-        fitted = [made.fitted(model.labels, model.learner.rows) for made in known]
-        return [made for made in fitted if made is not None]
+        model, left = self.model, []
+        for _, run in groupby(predictions, key=lambda made: id(made.classes)):  # they come in runs of one state
+            same = list(run)
+            if model.labels.begin_with(same[0].classes):
+                left += [made for made in same if not model.tombstones.knows(made.prediction.id)]
+        fitted = [fitted_prediction(made.prediction, model.learner.rows) for made in left]
+        return [Made(each, made.classes) for each, made in zip(fitted, left, strict=True) if each is not None]
 
     @property
     def next_position(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.frames import BadFrame
-from hinged.service.data.classes import Label, Labels, same_label
+from hinged.service.data.classes import Label
 from hinged.service.data.inputs import (
     Inputs,
     Refit,
@@ -101,9 +101,8 @@ class Pending:
 
     def change(self, refit: Refit) -> None:
         """Convert every x to another form. Drop predictions whose x cannot be converted."""
-        none = Labels()
-        fitted = [Made(prediction).fitted(none, refit) for prediction in self]
-        self._by_id = OrderedDict((made.prediction.id, made.prediction) for made in fitted if made is not None)
+        fitted = [fitted_prediction(prediction, refit) for prediction in self]
+        self._by_id = OrderedDict((prediction.id, prediction) for prediction in fitted if prediction is not None)
 
     def forget_answers(self) -> None:
         """Forget what the solver needs when the labels come, because another solver will learn them."""
@@ -137,20 +136,14 @@ class Made(NamedTuple):
     prediction: Prediction
     classes: Sequence[Label] = ()
 
-    def fitted(self, labels: Labels, refit: Refit) -> Made | None:
-        """Return the prediction for a state with these classes.
 
-        Return None if its x cannot be converted to the needed form. Also return None if the classes differ, because a
-        rollback has undone the state that made the prediction.
-        """
-        prediction, known = self.prediction, labels.labels
-        if not all(map(same_label, self.classes, known)) or len(self.classes) > len(known):
-            return None
-        try:
-            x, digest = refitted(prediction.x, prediction.digest, refit)
-        except ValueError:
-            return None
-        return self if x is prediction.x else Made(replace(prediction, x=x, digest=digest), self.classes)
+def fitted_prediction(prediction: Prediction, refit: Refit) -> Prediction | None:
+    """Return the prediction with its x in another form, or None if its x cannot be converted to this form."""
+    try:
+        x, digest = refitted(prediction.x, prediction.digest, refit)
+    except ValueError:
+        return None
+    return prediction if x is prediction.x else replace(prediction, x=x, digest=digest)
 
 
 def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -98,9 +98,10 @@ class Rows:
 
     def take(self, wanted: Array) -> Rows:
         """Return the rows with these numbers, ascending, as a batch."""
-        lengths = np.diff(self.indptr)[wanted]
+        begins = self.indptr[wanted]
+        lengths = self.indptr[wanted + 1] - begins
         indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        source = np.repeat(self.indptr[wanted] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        source = np.repeat(begins - indptr[:-1], lengths) + np.arange(indptr[-1])
         return Rows(
             indptr,
             self.indices[source],

@@ -47,9 +47,7 @@ def distances(scores: Array) -> Array:
         return np.zeros(scores.shape[0])
     if scores.shape[1] == 1:
         return np.asarray(np.abs(scores[:, 0]))
-    each = np.arange(scores.shape[0])
-    best, second = _two_best(scores)
-    return np.asarray((scores[each, best] - scores[each, second]) / 2)
+    return _halved_gaps(scores, *_two_best(scores))
 
 
 def _two_best(scores: Array) -> tuple[Array, Array]:
@@ -61,6 +59,11 @@ def _two_best(scores: Array) -> tuple[Array, Array]:
     others = scores.copy()
     others[np.arange(scores.shape[0]), best] = -np.inf
     return best, others.argmax(axis=1)
+
+
+def _halved_gaps(scores: Array, best: Array, second: Array) -> Array:
+    each = np.arange(scores.shape[0])
+    return np.asarray((scores[each, best] - scores[each, second]) / 2)
 
 
 def margins(scores: Array, classes: Array) -> Array:
@@ -87,7 +90,7 @@ def is_wanted(scores: Array, delta: Array) -> Array:
         return np.asarray(np.abs(scores[:, 0]) < 1 + delta[0] / 2)
     best, second = _two_best(scores)
     doubt = (delta[best] + delta[second]) / 2
-    return np.asarray(distances(scores) < 1 + doubt / 2)
+    return np.asarray(_halved_gaps(scores, best, second) < 1 + doubt / 2)
 
 
 def informativeness(strategy: str, scores: Array, classes: Array | None = None) -> Array:
