@@ -1,4 +1,4 @@
-"""Fork the tests' servers from a prepared process, and run the longest files first."""
+"""Fork the tests' servers from a prepared process, run the longest files first, and let tests take turns."""
 
 import asyncio
 import inspect
@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from tests.helpers import server, zygote
+from tests.helpers import server, turns, zygote
 
 if hasattr(os, "pidfd_open"):  # Linux
     server.forked = zygote.start
@@ -23,11 +23,25 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("longest") is None)
 
 
+def pytest_sessionstart(session):
+    """Share the turns of tests (turns.py) with the other processes, if there are any."""
+    if hasattr(session.config, "workerinput"):
+        turns.begin(session.config._tmp_path_factory.getbasetemp().parent)
+
+
+def pytest_sessionfinish():
+    """Close the files of the turns."""
+    turns.end()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Make a test without the marker `server` fail if it starts a server, because `make quick` runs such a test."""
+    """Wait for the test's turn. Make a test without the marker `server` fail if it starts a server, because `make
+    quick` runs such a test.
+    """
     server.unmarked = item.get_closest_marker("server") is None
-    return (yield)
+    with turns.together():
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
