@@ -42,10 +42,24 @@ class Told(NamedTuple):
         return {"position": self.position, "kind": self.kind, **self.facts}
 
 
-def told(position: int, event: ModelEvent) -> Told:
-    """Return the public message of a logged event. It has counts, never contents of examples."""
-    at = {"at": shown_time(event.at_ms)} if event.at_ms else {}
-    return Told(position, event.KIND, at | event.told())
+class Noted(NamedTuple):
+    """The public facts of a logged event: counts, never contents of examples."""
+
+    position: int
+    kind: str
+    at_ms: int
+    facts: dict[str, Any]
+    drifted: bool = False
+
+    @classmethod
+    def of(cls, position: int, event: ModelEvent, *, drifted: bool = False) -> Noted:
+        """Return what is public of an event. It has no reference to the event, which may be large."""
+        return cls(position, event.KIND, event.at_ms, event.told(), drifted)
+
+    def told(self) -> Told:
+        """Return the message about the event."""
+        at = {"at": shown_time(self.at_ms)} if self.at_ms else {}
+        return Told(self.position, self.kind, at | self.facts)
 
 
 class Feed:
@@ -57,7 +71,7 @@ class Feed:
         self.elsewhere = False
         """Whether the model continues at another server. Set when the feed ends."""
         self._kept = kept
-        self._noted: list[tuple[int, ModelEvent, bool]] = []  # from the worker's thread, not yet sent by `publish`
+        self._noted: list[Noted] = []  # from the worker's thread, not yet sent by `publish`
         self._newest: deque[Told] = deque()
         self._left = 0  # number of messages dropped from the front of `_newest`
         self._begins = position  # every event after this position is in `_newest`
@@ -67,22 +81,22 @@ class Feed:
 
     def note(self, position: int, event: ModelEvent, *, drifted: bool) -> None:
         """Record that an event was applied. The worker's thread calls this."""
-        self._noted.append((position, event, drifted))
+        self._noted.append(Noted.of(position, event, drifted=drifted))
 
     def publish(self) -> None:
         """Send the recorded events to the followers. The worker's thread does nothing in the meantime."""
         noted, self._noted = self._noted, []
         if noted:
-            self._reached = noted[-1][0]
+            self._reached = noted[-1].position
         early, self._early = self._early, []
         if not self._followers:
             self._begins = self._reached
             return
-        for position, event, drifted in noted:
-            told_now = told(position, event)
-            self._add(told_now)
-            if drifted:
-                self._add(Told(position, "drift", {"at": told_now.facts.get("at")}, note=True))
+        for each in noted:
+            told = each.told()
+            self._add(told)
+            if each.drifted:
+                self._add(Told(told.position, "drift", {"at": told.facts.get("at")}, note=True))
         self._wake()
         for note in early:
             self._tell(note)
@@ -216,7 +230,7 @@ class Follower:
         for position, record in self._read(self.position):
             if position > last:  # appended, but not yet applied
                 break
-            page.append(told(position, decode_event(record.kind, record.payload)))
+            page.append(Noted.of(position, decode_event(record.kind, record.payload)).told())
             if len(page) == PAGE_EVENTS:
                 break
         return page
