@@ -15,19 +15,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import Details
 from hinged.service.data.features.reader import Outside
 from hinged.service.data.inputs import Inputs, sizes_of, x_digests
-from hinged.service.data.slices import Slices, sliced
+from hinged.service.data.slices import SPAN_VALUES, Slices, sliced
 from hinged.service.errors import Invalid
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
-from hinged.service.model.pending import Prediction
+from hinged.service.model.pending import Made, Prediction
 from hinged.service.model.view import Decided, Published
 
 T = TypeVar("T")
@@ -39,7 +37,7 @@ VALUE_WORK = 8
 CHARACTER_WORK = 400  # cost of finding the words of a text: multiplications per character
 NO_DETAILS = Details()
 INLINE_VALUES_MAX = 20_000  # maximum values of a batch on the event loop; larger batches need a thread
-KEPT_INLINE_MAX = 100  # maximum number of predictions that the event loop itself stores until their labels come
+KEPT_NUMBERS = 1_000  # numbers of a row that could be copied in the time that a prediction takes to be kept, 10 us
 WISHES = 500  # number of predictions for which label wishes are computed in one step of half a millisecond
 
 
@@ -62,7 +60,7 @@ class Serving(Protocol):
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
         """Return whether the server asks for the label of each prediction."""
 
-    async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
+    async def keep(self, predictions: list[Made]) -> None:
         """Store predictions that wait for their labels."""
 
 
@@ -199,25 +197,34 @@ async def keep_waiting(
     named = [r for r, given in enumerate(ids) if given is not None]
     if not named or not configuration.labels.pending_max:
         return
-    work = partial(_pending, inputs, ids, named, decided, sources)
-    made = work() if len(named) <= KEPT_INLINE_MAX else await asyncio.to_thread(work)
-    await serving.keep(made, published.labels)
+    newest = named[-configuration.labels.pending_max :]
+    await serving.keep(await sliced(_pending(published, inputs, ids, newest, decided, sources)))
 
 
 def _pending(
-    inputs: Inputs, ids: Sequence[str | None], named: list[int], decided: Decided, sources: Sequence[int]
-) -> list[Prediction]:
-    now_ms = time.time_ns() // 1_000_000
-    digests_of = x_digests(inputs)
-    return [
-        Prediction(
+    published: Published,
+    inputs: Inputs,
+    ids: Sequence[str | None],
+    named: list[int],
+    decided: Decided,
+    sources: Sequence[int],
+) -> Slices[list[Made]]:
+    """Make the predictions that wait, in slices. A thread would keep Python's lock for most of the time."""
+    now_ms, made, numbers = time.time_ns() // 1_000_000, [], 0
+    for r in named:
+        if numbers >= SPAN_VALUES:
+            yield
+            numbers = 0
+        x = inputs.row(r)
+        numbers += KEPT_NUMBERS + sizes_of(x)[0]
+        prediction = Prediction(
             id=ids[r] or "",
-            x=inputs.take(np.array([r])),
-            digest=digests_of[r],
+            x=x,
+            digest=x_digests(x)[0],
             columns=decided.columns[r].copy(),
             number=int(decided.numbers[r]),
             source=sources[r],
             at_ms=now_ms,
         )
-        for r in named
-    ]
+        made.append(Made(prediction, published.labels))
+    return made

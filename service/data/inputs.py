@@ -49,6 +49,10 @@ class Records:
         """Return records begin to end - 1 as a batch."""
         return Records(self.records[begin:end])
 
+    def row(self, r: int) -> Records:
+        """Return one record as a batch."""
+        return Records(self.records[r : r + 1])
+
     def take(self, wanted: Sequence[int] | Array) -> Records:
         """Return the records with these indices as a batch."""
         return Records(tuple(self.records[r] for r in wanted))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any
@@ -117,7 +117,7 @@ class Actor:
         self._wake.set()
         return future
 
-    def take_along(self, predictions: Sequence[Made]) -> None:
+    def take_along(self, predictions: list[Made]) -> None:
         """Queue predictions. The actor writes them together with other events."""
         if not self.unlogged:
             self._wake.set()

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from hinged.service import limits
+from hinged.service.data.inputs import sizes_of
 from hinged.service.engine.follow import Feed
 from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.lookup import Lookup
@@ -26,7 +27,7 @@ from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.base import NOTHING, Outcome
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
 from hinged.service.model.model import Model
-from hinged.service.model.pending import Made, fitted_prediction
+from hinged.service.model.pending import Made, Prediction, fitted_prediction
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 from hinged.service.store.base import (
@@ -40,6 +41,10 @@ from hinged.service.store.base import (
 log = logging.getLogger(__name__)
 
 Question = Callable[[Model], Any]
+
+EVENT_NUMBERS = 2**18
+"""Numbers in an event of predictions, about 2 MB. The store and the network copy an event in calls that keep Python's
+lock: 13 MB, 10,000 predictions in 150 classes, would keep it for 15 ms each time."""
 
 
 class Journal:
@@ -114,7 +119,7 @@ class Journal:
         """Return the position of the first event of the next append. Waiting predictions are written before
         this event.
         """
-        return self.model.position + 1 + bool(self.along)
+        return self.model.position + 1 + len(_predicted(self.along, self._along_ms))
 
     def commit(self, events: Sequence[ModelEvent] = (), successor: Model | None = None) -> list[Outcome]:
         """Append events durably, after the waiting predictions; apply them and publish. Return the outcome of each
@@ -239,4 +244,14 @@ class Journal:
 
 
 def _predicted(predictions: list[Made], at_ms: int) -> list[ModelEvent]:
-    return [PredictionsMade([made.prediction for made in predictions], at_ms)] if predictions else []
+    """Return events with these predictions, each with at most about EVENT_NUMBERS numbers."""
+    events: list[ModelEvent] = []
+    piece: list[Prediction] = []
+    numbers = 0
+    for prediction, _ in predictions:
+        piece.append(prediction)
+        numbers += prediction.columns.size + sizes_of(prediction.x)[0]
+        if numbers >= EVENT_NUMBERS:
+            events.append(PredictionsMade(piece, at_ms))
+            piece, numbers = [], 0
+    return [*events, PredictionsMade(piece, at_ms)] if piece else events

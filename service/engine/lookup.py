@@ -62,7 +62,7 @@ class Lookup:
         content, label = event.contents[r], int(event.classes[r])
         corrected = model.corrections.get(int(event.keys[r]), label)
         if corrected != label:
-            digest = x_digests(event.inputs.take(np.array([r])))[0]
+            digest = x_digests(event.inputs.row(r))[0]
             content = content_of(digest, model.labels.labels[corrected])
         return FirstAnswer(content, corrected, UNKNOWN, 0.0)
 
@@ -103,5 +103,5 @@ class Lookup:
 
 
 def _located(position: int, event: ExamplesLearned, row: int) -> Located:
-    x = event.inputs.take(np.array([row]))
+    x = event.inputs.row(row)
     return Located(position, int(event.keys[row]), x_digests(x)[0], x, int(event.classes[row]))

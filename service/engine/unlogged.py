@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hinged.service.model.pending import Made
+
+FREED = 1_000
+"""Number of dropped predictions that are freed on the event loop. More are freed on a thread: 2 us each."""
 
 
 class Unlogged:
@@ -26,11 +29,15 @@ class Unlogged:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, predictions: Iterable[Made]) -> None:
+    def add(self, predictions: Sequence[Made]) -> None:
         """Add predictions."""
         if not self._waiting:
             self._wait()
+        over = len(self._waiting) + len(predictions) - (self._waiting.maxlen or 0)
+        dropped = [self._waiting.popleft() for _ in range(min(over, len(self._waiting)))]
         self._waiting.extend(predictions)
+        if len(dropped) > FREED:
+            asyncio.get_running_loop().run_in_executor(None, dropped.clear)
 
     def due_in_s(self) -> float:
         """Return the seconds until the predictions must be written."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from hinged.service.commands.ask import Command, Offer
@@ -54,8 +54,9 @@ class Done(NamedTuple):
     unlogged: list[Made]
 
 
-def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
-    """Do work on the worker's thread. along: predictions to write with the events of the work.
+def do(journal: Journal, work: Work, along: list[Made]) -> Done:
+    """Do work on the worker's thread. along: predictions to write with the events of the work; the list is emptied,
+    because to free many of them on the event loop would block it.
 
     If the work is refused or the store cannot be reached, the error becomes an answer. After any other error an event
     may be half applied.
@@ -68,6 +69,8 @@ def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
     except Damaged as error:
         told = StoreUnavailable(f"the log of model {journal.model.name} is damaged: {error}")
         return Done([told] * work.askers, journal.along)
+    finally:
+        along.clear()
     return Done(answers, journal.along)
 
 
@@ -123,11 +126,12 @@ class Commanding(Single):
 class Keeping(Single):
     """Write predictions now."""
 
-    predictions: Sequence[Made] = ()
+    predictions: list[Made] = field(default_factory=list)
 
     def answer(self, journal: Journal) -> None:
-        """Write the predictions; return no answer."""
+        """Write the predictions and empty the list, as `do` does; return no answer."""
         journal.keep(self.predictions)
+        self.predictions.clear()
 
 
 @dataclass(frozen=True, slots=True)

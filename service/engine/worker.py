@@ -18,7 +18,6 @@ from hinged.service.commands.answers import ChangeAnswer, known_example
 from hinged.service.commands.ask import Command, LabelBudget, Wish
 from hinged.service.commands.change import Correct, Forget, Located
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.classes import Label
 from hinged.service.engine.actor import Actor
 from hinged.service.engine.follow import Follower
 from hinged.service.engine.history import Obstacle
@@ -39,7 +38,7 @@ from hinged.service.engine.work import (
 )
 from hinged.service.errors import Invalid, NotFound, Unavailable
 from hinged.service.model.model import Model
-from hinged.service.model.pending import Made, Prediction
+from hinged.service.model.pending import Made
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 
@@ -194,14 +193,12 @@ class Worker(Actor):
                     await self._jobs.end_of(at)
         return self.job(at)
 
-    async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
+    async def keep(self, predictions: list[Made]) -> None:
         """Let predictions wait for their labels. If the model's settings ask for it, the predictions are durable on
         return.
 
-        classes: the classes of the state that made the predictions. If a rollback has undone that state, the
-        predictions do not wait.
-
-        Predictions of forgotten examples do not wait, because their labels will be refused. If the model stopped before
+        Predictions of a state that a rollback has undone do not wait, and neither do predictions of forgotten examples,
+        because their labels will be refused. If the model stopped before
         an event that it cannot apply, predictions do not wait either. If they must be durable, raise Unavailable
         instead.
         """
@@ -209,12 +206,10 @@ class Worker(Actor):
         if self.obstacle is not None and not durable:
             return
         self.check_running()
-        tombstones = self.model.tombstones
-        made = [Made(prediction, classes) for prediction in predictions if not tombstones.knows(prediction.id)]
         if durable:
-            await self.put(Keeping(made))
+            await self.put(Keeping(predictions))
             return
-        self.take_along(made)
+        self.take_along(predictions)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
         """Return for each prediction whether the server would like its label."""

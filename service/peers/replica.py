@@ -11,12 +11,11 @@ from typing import Any
 
 from hinged.service import limits
 from hinged.service.commands.ask import LabelBudget, Wish
-from hinged.service.data.classes import Label
 from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.positions import LogPosition
 from hinged.service.errors import ServiceError, StoreUnavailable
 from hinged.service.model.model import Model
-from hinged.service.model.pending import Prediction
+from hinged.service.model.pending import Made
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
@@ -60,7 +59,7 @@ class Replica:
             raise NotHere
         return LabelBudget(0, labels).wishes(ids, doubtful)
 
-    async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:  # noqa: ARG002
+    async def keep(self, predictions: list[Made]) -> None:  # noqa: ARG002
         """Raise NotHere: only the owner keeps predictions that wait for their labels."""
         raise NotHere
 

@@ -96,6 +96,12 @@ class Rows:
             self.measure,
         )
 
+    def row(self, r: int) -> Rows:
+        """Return a copy of one row as a batch. It does not keep the other rows in memory."""
+        part = self.part(r, r + 1)
+        indices, values, norms, selves = (x.copy() for x in (part.indices, part.values, part.norms, part.selves))
+        return Rows(part.indptr, indices, values, norms, selves, self.dim, self.measure)
+
     def take(self, wanted: Array) -> Rows:
         """Return the rows with these numbers, ascending, as a batch."""
         begins = self.indptr[wanted]

@@ -121,7 +121,7 @@ class CandidatesOffered(ModelEvent):
             learner.offer(self.inputs, self.ids)
         parts = zip(self.ids, self.digests, self.labels, self.shows or [None] * len(self.ids), strict=True)
         candidates = [
-            Candidate(given, self.inputs.take(np.array([r])), digest, label, show)
+            Candidate(given, self.inputs.row(r), digest, label, show)
             for r, (given, digest, label, show) in enumerate(parts)
         ]
         model.pool.offer(candidates, self.at_ms)

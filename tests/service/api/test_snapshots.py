@@ -13,7 +13,7 @@ from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, Invalid, StoreUnavailable
-from hinged.service.model.pending import Prediction
+from hinged.service.model.pending import Made, Prediction
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.limits import limited
@@ -40,7 +40,7 @@ async def do(worker, what, seed, n):
             Prediction(f"p{seed}-{k}", rows.part(k, k + 1), digest, np.zeros(0), -1, 0, time.time_ns() // 1_000_000)
             for k, digest in enumerate(x_digests(rows))
         ]
-        await worker.keep([p for p in waiting if model.pending.find(p.id, 0) is None])
+        await worker.keep([Made(p) for p in waiting if model.pending.find(p.id, 0) is None])
         await worker.snapshot()  # the log has the snapshot after the changes
     elif what == "rollback":
         to = 1 + seed * n % model.position

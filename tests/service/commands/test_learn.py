@@ -16,7 +16,7 @@ from hinged.service.commands.planned import AllNew
 from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.learning import answer_of
-from hinged.service.model.pending import Prediction
+from hinged.service.model.pending import Made, Prediction
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.worker import folder_of, learning, working
 
@@ -42,7 +42,7 @@ async def settled(worker):
     await worker.command(Offer(["pool-1", "pool-2"], rows, x_digests(rows), [None, None]))
     await worker.command(Ask(1, "ann", "random", 60_000, None, 10))
     one = rows.part(0, 1)
-    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker.journal.now_ms())])
+    await worker.keep([Made(Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker.journal.now_ms()))])
 
 
 def outcome(worker, plan):

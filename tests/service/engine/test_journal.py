@@ -151,3 +151,39 @@ def test_a_prediction_whose_forgetting_failed_still_waits_for_its_label(journal,
     assert not done.unlogged
     assert journal.model.tombstones.knows("w")
     assert journal.model.pending.find("w", journal.now_ms()) is None
+
+
+def waiting(journal, ids):
+    """Return predictions, as many for each row as there are ids, that wait for their labels."""
+    rows = to_inputs([[0.1 + k, 0.5] for k in range(len(ids))], journal.model.configuration)
+    digests = x_digests(rows)
+    return [
+        Made(Prediction(given, rows.row(r), digests[r], np.zeros(0), -1, 0, journal.now_ms()))
+        for r, given in enumerate(ids)
+    ]
+
+
+def test_many_predictions_are_written_in_several_events_before_the_other_events(journal, store, monkeypatch):
+    monkeypatch.setattr("hinged.service.engine.journal.EVENT_NUMBERS", 4)  # two rows of two numbers
+    learn(journal, 1)
+    before = journal.model.position
+    along = waiting(journal, ["a", "b", "c", "d", "e"])
+    done = do(journal, Learning([learning(journal.model, examples_of(2, 6))]), along)
+    assert not along
+    assert not done.unlogged
+    kinds = [event.kind for _, event in store.read("m", before)]
+    assert kinds == ["predicted", "predicted", "predicted", "learned"]
+    assert journal.model.position == before + 4
+    assert [p.id for p in journal.model.pending] == ["a", "b", "c", "d", "e"]
+    assert digest_of(load_model(store, "m", **SIZES)) == digest_of(journal.model)
+
+
+def test_a_rollback_finds_its_position_after_many_predictions(journal, monkeypatch):
+    monkeypatch.setattr("hinged.service.engine.journal.EVENT_NUMBERS", 4)
+    learn(journal, 1)
+    to = journal.model.position
+    learn(journal, 2)
+    before = journal.model.position
+    do(journal, RollingBack(to), waiting(journal, ["a", "b", "c"]))
+    assert journal.model.position == before + 3
+    assert journal.model.learned == 6

@@ -14,7 +14,7 @@ from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
-from hinged.service.model.pending import Prediction
+from hinged.service.model.pending import Made, Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
 from hinged.solvers.dual.lasvm import LASVM
@@ -203,7 +203,8 @@ async def test_a_request_read_before_a_recovery_is_learned_as_the_recovered_mode
     waiting = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], int(decided.numbers[0]), 0, 0)
     offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_inputs([[0.3, 0.7]], c), [b"0" * 16]))
     await done(worker, back)
-    await asyncio.gather(*(worker.learn(request) for request in requests), worker.keep([waiting], published.labels))
+    kept = worker.keep([Made(waiting, published.labels)])
+    await asyncio.gather(*(worker.learn(request) for request in requests), kept)
     await worker.command(offer)
     model = worker.model
     assert worker.obstacle is None
@@ -234,7 +235,7 @@ async def test_a_prediction_of_a_state_that_a_rollback_undid_does_not_wait_for_i
     decided = published.decide(rows)
     made = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], 3, 0, 10**15)
     await worker.roll_back(back_to)
-    await worker.keep([made], published.labels)
+    await worker.keep([Made(made, published.labels)])
     await worker.learn(learning(worker.model, [("w", [1.0, 1.5], "a"), ("5", [1.0, 1.5], "e")]))
     assert worker.obstacle is None
     assert not worker.failed

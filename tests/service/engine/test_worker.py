@@ -21,7 +21,7 @@ from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from hinged.service.model.events.learning import ClassAdded
 from hinged.service.model.model import Model
-from hinged.service.model.pending import Prediction
+from hinged.service.model.pending import Made, Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.base import Damaged, NoModel, OutcomeUnknown
 from tests.helpers.failing_store import FailingStore
@@ -329,7 +329,7 @@ def test_while_the_store_is_down_queued_predictions_are_retried(store):
         await worker.learn(request(A, B))
         store.failures = ["before"] * 1000
         before, began = store.appends, time.monotonic()
-        await worker.keep([waiting_prediction(worker.model, "k")])
+        await worker.keep([Made(waiting_prediction(worker.model, "k"))])
         await until(lambda: store.appends - before >= 4)
         assert time.monotonic() - began > 3.5 * flush_s
         assert len(worker.model.pending) == 0

@@ -12,6 +12,7 @@ from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import Swapping
 from hinged.service.errors import StoreUnavailable
 from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.pending import Made
 from hinged.service.settings import Settings
 from tests.helpers.changes import EXACT, changed, predicted, same_solver, taught, while_folding
 from tests.helpers.limits import limited
@@ -170,7 +171,7 @@ def test_a_prediction_in_progress_does_not_bring_a_forgotten_example_back(durabl
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples_of(1, 9)))
         forgetting = asyncio.ensure_future(worker.command(Forget("s1-1")))
-        await asyncio.gather(forgetting, worker.keep(predicted(worker, ["s1-1", "other"])))
+        await asyncio.gather(forgetting, worker.keep([Made(each) for each in predicted(worker, ["s1-1", "other"])]))
         await asyncio.wait_for(worker.ended(forgetting.result()["at"]), 300)
         await worker.snapshot()
         assert [prediction.id for prediction in worker.model.pending] == ["other"]
