@@ -139,7 +139,7 @@ def _fsync_s(folder: Path) -> float:
 def _settings() -> dict[str, Any]:
     """Return the environment variables HINGED_*, without secrets and passwords in addresses."""
     found = {name: value for name, value in sorted(os.environ.items()) if name.startswith("HINGED_")}
-    hidden = {name: "set" if SECRET.search(name) else re.sub("//[^/@]*@", "//...@", v) for name, v in found.items()}
+    hidden = {name: "set" if SECRET.search(name) else re.sub("//.*@", "//...@", v) for name, v in found.items()}
     return hidden or {"HINGED_*": "none is set"}
 
 

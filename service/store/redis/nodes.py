@@ -328,6 +328,8 @@ def _parse(url: str) -> tuple[str, str, str]:
             "HINGED_STORE must begin with redis://, rediss://, unix://, redis+cluster:// or rediss+cluster://, "
             f"or be sqlite, got {parts.scheme or 'no such thing'}"
         )
+    if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError("in a user name or password of HINGED_STORE, / must be %2F, ? must be %3F, and # must be %23")
     user, at, names = parts.netloc.rpartition("@")
     first = parts._replace(
         scheme=parts.scheme.removesuffix("+cluster"), netloc=user + at + names.split(",", maxsplit=1)[0]
