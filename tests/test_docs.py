@@ -230,7 +230,7 @@ def test_the_documents_build_a_site_without_broken_links(tmp_path):
 
 def test_the_menu_of_the_site_lists_every_document():
     listed = re.findall(r"- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    beside = {"index.md", "changelog.md", "contributing.md", "benchmarks.md", "package.md"}
+    beside = {"index.md", "changelog.md", "contributing.md", "security.md", "benchmarks.md", "package.md"}
     shelves = ("tutorials", "how-to", "reference", "explanation")
     assert sorted(listed) == sorted(
         beside | {f"{path.parent.name}/{path.name}" for each in shelves for path in (ROOT / "docs" / each).glob("*.md")}
