@@ -42,6 +42,7 @@ from hinged.commands.questions import (
     predict,
     query,
 )
+from hinged.commands.rows import accepted, of_rows, tell_bad_rows, tell_source
 from hinged.commands.snapshots import (
     export_model,
     import_model,
@@ -159,6 +160,7 @@ def _wrong(error: Mapping[str, Any]) -> str:
 @click.option("--shuffle/--no-shuffle", help="Random order; holds a text file in memory.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random order.")
 @click.option("--finish/--no-finish", default=True, show_default=True, help="Let the solver converge.")
+@of_rows
 @asks
 def replay(
     client: Client,
@@ -181,6 +183,8 @@ def replay(
     gamma: float | None,
     shuffle: bool,
     seed: int,
+    bad_rows: str,
+    dry_run: bool,
     **options: Any,
 ) -> None:
     """Stream the rows of FILE into a model, one after another.
@@ -194,10 +198,13 @@ def replay(
 
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    bad = accepted(bad_rows, file, dry_run=dry_run)
     try:
         choice = TableColumns(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
         choice = dataclasses.replace(choice, weight=weight)
-        read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
+        read = functools.partial(
+            open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter, bad_rows=bad
+        )
         source = read(file, choice=choice, labels_file=labels_file)
         if source.features["type"] == "text" and "kernel" not in given:
             options["kernel"] = "linear"
@@ -206,6 +213,9 @@ def replay(
             held_out = read(test_file, choice=TableColumns(label, named=named), like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
             raise click.ClickException(f"{held_out.name} and {source.name} do not have the same kind of features")
+        if dry_run:
+            tell_source(source, options["limit"], bad)
+            return
         run(
             client,
             source,
@@ -219,6 +229,7 @@ def replay(
             ),
             console(),
         )
+        tell_bad_rows(bad)
     except (ReadError, ReplayError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from hinged.commands.options import asks, of_tables
+from hinged.client.client import HingedError
+from hinged.commands.options import asks, of_tables, sentence
 from hinged.commands.questions import (
     TABLES,
     as_lines,
@@ -15,16 +16,16 @@ from hinged.commands.questions import (
     example_of,
     figure,
     label_name,
-    parsed_json,
-    read_lines,
     rows_of,
     show,
     tell,
 )
-from hinged.readers import fingerprint, format_of
+from hinged.commands.rows import accepted, of_rows, tell_bad_rows, tell_dry_run
+from hinged.readers import STOP, BadRows, Place, UnreadableRow, fingerprint, format_of
+from hinged.readers.lines import json_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hinged.client.client import Client
 
@@ -46,6 +47,7 @@ def streamed(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
 @click.option("--y", "y", metavar="LABEL", help="Its label.")
 @click.option("--id", "given", metavar="ID", help="Its id.")
+@of_rows
 @as_lines
 @asks
 def learn(
@@ -57,6 +59,8 @@ def learn(
     x: str | None,
     y: str | None,
     given: str | None,
+    bad_rows: str,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Learn the examples of FILE, or of stdin: one {"id": ..., "x": ..., "y": ...} a line.
@@ -69,14 +73,42 @@ def learn(
         "score": lambda r: figure(r["score"]),
         "": lambda r: "known already" if r["duplicate"] else votes_of(r),
     }
-    several: list[dict[str, Any]] = []
-    for several in batches(one(x, y, given) or read_objects(file, "y"), batch):
-        show(client.learn(model, several)["results"], as_json, columns)
+    bad = accepted(bad_rows, Path(file.name), dry_run=dry_run)
+    examples = one(x, y, given) or read_placed(file, "y", bad)
+    if dry_run:
+        tell_dry_run(file.name, ((example.get("x"), example["y"]) for _, example in examples), bad)
+        return
+    several: list[PlacedExample] = []
+    for several in batches(examples, batch):
+        show(learned(client, model, several, bad), as_json, columns)
+    tell_bad_rows(bad)
     if not several:
         raise click.ClickException(f"{file.name} holds no examples")
 
 
-def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, Any]] | None:
+class PlacedExample(NamedTuple):
+    """An example, and its place in the file; None for an example from the command line."""
+
+    place: Place | None
+    example: dict[str, Any]
+
+
+def learned(client: Client, model: str, several: Sequence[PlacedExample], bad_rows: BadRows) -> list[Any]:
+    """Send examples, and return the results. An example that the server refuses is a bad row of its file."""
+    rest = list(several)
+    while rest:
+        try:
+            return client.learn(model, [example for _, example in rest])["results"]
+        except HingedError as error:
+            index = error.details.get("index")
+            place, example = rest.pop(index) if isinstance(index, int) else (None, None)
+            if place is None:
+                raise
+            bad_rows.take(UnreadableRow(place, sentence(error), row=example))
+    return []
+
+
+def one(x: str | None, y: str | None, given: str | None) -> Iterator[PlacedExample] | None:
     """Return the example that the options give. Return None without such options."""
     if x is None and y is None and given is None:
         return None
@@ -87,22 +119,24 @@ def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, A
     from hinged.commands.showing import parsed_label  # noqa: PLC0415 - rich is slow to import
 
     example = {} if x is None else {"x": example_of(x, "--x")["x"]}
-    return iter([{**example, "y": parsed_label(y), **({} if given is None else {"id": given})}])
+    return iter([PlacedExample(None, {**example, "y": parsed_label(y), **({} if given is None else {"id": given})})])
 
 
-def read_objects(file: IO[str], needed: str) -> Iterator[dict[str, Any]]:
+def read_placed(file: IO[str], needed: str, bad_rows: BadRows = STOP) -> Iterator[PlacedExample]:
     """Yield the examples of JSON lines. Each example must have the needed part."""
-    for place, line in read_lines(file):
-        example = parsed_json(line, place)
-        if not isinstance(example, dict) or needed not in example:
-            raise click.ClickException(f"{place}: expected an object with {needed}, found {line.strip()[:60]}")
-        yield example
+    for place, line, example in json_values(file, file.name):
+        if isinstance(example, UnreadableRow):
+            bad_rows.take(example)
+        elif not isinstance(example, dict) or needed not in example:
+            bad_rows.take(UnreadableRow(place, f"expected an object with {needed}, found {line[:60]}", row=line))
+        else:
+            yield PlacedExample(place, example)
 
 
 def read_lines_of(file: Path, needed: str) -> Iterator[dict[str, Any]]:
     """Open a file and yield its examples."""
     with click.open_file(str(file), encoding="utf-8") as lines:
-        yield from read_objects(lines, needed)
+        yield from (example for _, example in read_placed(lines, needed))
 
 
 def votes_of(result: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ import httpx
 from hinged.client.client import Client, HingedError
 from hinged.commands.writing import write
 from hinged.extras import Lacking
+from hinged.readers import ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,6 +181,8 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
                 command(client, **options)
             except HingedError as error:
                 raise click.ClickException(sentence(error)) from error
+            except ReadError as error:
+                raise click.ClickException(str(error)) from error
 
     return connected
 

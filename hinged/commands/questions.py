@@ -10,18 +10,20 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
 from hinged.commands.writing import console, write
-from hinged.readers import ReadError, TableColumns, format_of, open_source
+from hinged.readers import TableColumns, format_of, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hinged.client.client import Client
+
+T = TypeVar("T")
 
 TABLES = ("csv", "tsv", "parquet", "arrow")  # files with tables; JSON lines contain examples instead
 OUTSIDE_SHOWN = 10  # maximum number of columns named in a line
@@ -246,7 +248,7 @@ class CsvTable:
         write(text.getvalue(), nl=False)
 
 
-def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+def batches(examples: Iterator[T], size: int) -> Iterator[list[T]]:
     """Yield lists of this many items."""
     while several := list(itertools.islice(examples, size)):
         yield several
@@ -287,13 +289,10 @@ def rows_of(
     kinds = {name: column["type"] for name, column in (has.get("columns") or {}).items()}
     whole = has["type"] == "text"
     choice = TableColumns(None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole)
-    try:
-        for example in open_source(file, choice=choice, delimiter=delimiter):
-            given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"
-            told = {} if example.show is None else {"show": example.show}
-            yield {"x": example.x, **({} if given is None else {"id": given}), **told}
-    except ReadError as error:
-        raise click.ClickException(str(error)) from error
+    for example in open_source(file, choice=choice, delimiter=delimiter):
+        given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"
+        told = {} if example.show is None else {"show": example.show}
+        yield {"x": example.x, **({} if given is None else {"id": given}), **told}
 
 
 def read_examples(file: Path, of_texts: Callable[[], bool]) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hinged.extras import needed
+from hinged.readers.bad_rows import STOP, BadRows, Place, SkippedRows, UnreadableRow
 from hinged.readers.base import (
     Example,
     Label,
@@ -20,11 +21,17 @@ if TYPE_CHECKING:
 __all__ = [
     "ENDINGS",
     "FORMATS",
+    "STOP",
+    "BadRows",
     "Example",
     "Label",
+    "Place",
     "ReadError",
+    "SkippedRows",
     "Source",
     "TableColumns",
+    "TableSource",
+    "UnreadableRow",
     "fingerprint",
     "format_of",
     "open_source",
@@ -56,6 +63,7 @@ def open_source(
     choice: TableColumns | None = None,
     delimiter: str | None = None,
     labels_file: Path | None = None,
+    bad_rows: BadRows = STOP,
 ) -> Source:
     """Open a file in the format that its suffix indicates.
 
@@ -68,6 +76,7 @@ def open_source(
     choice : roles of a table's columns, instead of label and id_name.
     delimiter : character between the fields of CSV; None: determined from the header.
     labels_file : file with the labels of a SciPy matrix (.npz), which contains no labels.
+    bad_rows : the policy for rows that cannot be read. A .npz file has no such rows.
     """
     file_format = file_format or format_of(path)
     table = like if isinstance(like, TableSource) else None
@@ -76,22 +85,23 @@ def open_source(
     if file_format in {"csv", "tsv"}:
         from hinged.readers.text import CsvSource  # noqa: PLC0415
 
-        return CsvSource(path, choice, delimiter=delimiter or ("\t" if file_format == "tsv" else None), like=table)
+        delimiter = delimiter or ("\t" if file_format == "tsv" else None)
+        return CsvSource(path, choice, delimiter=delimiter, like=table, bad_rows=bad_rows)
     if file_format == "jsonl":
         from hinged.readers.lines import ExampleLines, holds_examples  # noqa: PLC0415
 
         if choice.label is None and holds_examples(path):
             if choice.named_columns():
                 raise ReadError(f"{path} has an x of its own on each line; options for columns are for tables")
-            return ExampleLines(path, labelled=choice.labelled)
+            return ExampleLines(path, labelled=choice.labelled, bad_rows=bad_rows)
         from hinged.readers.text import JsonLinesSource  # noqa: PLC0415
 
-        return JsonLinesSource(path, choice, like=table)
+        return JsonLinesSource(path, choice, like=table, bad_rows=bad_rows)
     if file_format in {"parquet", "arrow"}:
         with needed("files", "a Parquet or Arrow file"):
             from hinged.readers.arrow import ArrowSource  # noqa: PLC0415
 
-        return ArrowSource(path, choice, is_parquet=file_format == "parquet", like=table)
+        return ArrowSource(path, choice, is_parquet=file_format == "parquet", like=table, bad_rows=bad_rows)
     if file_format == "npz":
         with needed("files", "a .npz file"):
             from hinged.readers.arrays import open_npz  # noqa: PLC0415
@@ -103,7 +113,7 @@ def open_source(
         raise ReadError(f"{path}: LIBSVM text has no ids")
     if choice.weight is not None:
         raise ReadError(f"{path}: LIBSVM text has no weights")
-    return LibsvmSource(path, zero_based=zero_based)
+    return LibsvmSource(path, zero_based=zero_based, bad_rows=bad_rows)
 
 
 def format_of(path: Path) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import ipc, parquet
 
+from hinged.readers.bad_rows import STOP, BadRows, Place
 from hinged.readers.base import ReadError
-from hinged.readers.table import Row, TableColumns, TableSource
+from hinged.readers.table import Found, Row, TableColumns, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +21,15 @@ BATCH_ROWS = 4096
 class ArrowSource(TableSource):
     """A Parquet file, or an Arrow file (Feather version 2)."""
 
-    def __init__(self, path: Path, choice: TableColumns, *, is_parquet: bool, like: TableSource | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        choice: TableColumns,
+        *,
+        is_parquet: bool,
+        like: TableSource | None = None,
+        bad_rows: BadRows = STOP,
+    ) -> None:
         self.path = path
         self._is_parquet = is_parquet
         try:
@@ -28,19 +37,19 @@ class ArrowSource(TableSource):
                 header = list((file.schema_arrow if is_parquet else file.schema).names)
         except (OSError, pa.ArrowException) as error:
             raise ReadError(f"cannot read {path}: {error}") from error
-        super().__init__(path, header, choice, like)
+        super().__init__(path, header, choice, like, bad_rows)
 
     def _opened(self) -> Any:
         return parquet.ParquetFile(self.path) if self._is_parquet else ipc.open_file(self.path)
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[Found]:
         number = 0
         try:
             with self._opened() as file:
                 for batch in file.iter_batches(BATCH_ROWS) if self._is_parquet else self._batches(file):
                     for row in batch.to_pylist():
                         number += 1
-                        yield f"{self.path}, row {number}", row
+                        yield Place(self.path, number, "row"), row
         except (OSError, pa.ArrowException) as error:
             raise ReadError(f"cannot read {self.path}: {error}") from error
 

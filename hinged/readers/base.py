@@ -6,8 +6,6 @@ import bz2
 import contextlib
 import gzip
 import hashlib
-import io
-import json
 import random
 import re
 import zlib
@@ -124,23 +122,6 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ReadError(f"cannot read {path}: {reason}") from error
-
-
-def json_lines(path: Path) -> Iterator[tuple[str, str, Any]]:
-    """Yield the place, the text and the value of each line that is not blank. Raise ReadError for a line that is no
-    JSON.
-    """
-    with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
-        for line, content in enumerate(lines, start=1):
-            text = content.strip()
-            if not text:
-                continue
-            place = f"{path}, line {line}"
-            try:
-                value = json.loads(content)
-            except ValueError as error:
-                raise ReadError(f"{place}: expected JSON: {error}") from error
-            yield place, text, value
 
 
 def fingerprint(path: Path) -> str:

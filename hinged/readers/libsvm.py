@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
 from hinged.readers.base import (
     Example,
     Label,
-    ReadError,
     Source,
     label_of,
     number_of,
@@ -23,13 +23,14 @@ INDEX_DIGITS_MAX = 10
 
 
 class LibsvmSource(Source):
-    """A LIBSVM file. Opening the file reads it once, to find the highest index and any error."""
+    """A LIBSVM file. Opening the file reads it once, to find the highest index and every bad row."""
 
     sparse = True
 
-    def __init__(self, path: Path, *, zero_based: bool = False) -> None:
+    def __init__(self, path: Path, *, zero_based: bool = False, bad_rows: BadRows = STOP) -> None:
         self.path = path
         self.name = path.name
+        self._bad_rows = bad_rows
         self._first = 0 if zero_based else 1
         self.rows = 0
         self.dim = 1
@@ -45,11 +46,17 @@ class LibsvmSource(Source):
                 if not tokens:
                     continue
                 row += 1
-                yield self._example(row, f"{self.path}, line {number}", tokens)
+                try:
+                    example = self._example(row, Place(self.path, number), tokens)
+                except UnreadableRow as error:
+                    error.row = line.rstrip("\r\n")
+                    self._bad_rows.take(error)
+                else:
+                    yield example
 
-    def _example(self, row: int, place: str, tokens: list[str]) -> Example:
+    def _example(self, row: int, place: Place, tokens: list[str]) -> Example:
         if ":" in tokens[0]:
-            raise ReadError(f"{place}: expected a label first, found {tokens[0]!r}")
+            raise UnreadableRow(place, f"expected a label first, found {tokens[0]!r}")
         seen: dict[int, float] = {}
         # The query id of a ranking task. A classifier does not use it.
         has_query = len(tokens) > 1 and tokens[1].startswith("qid:")
@@ -61,12 +68,12 @@ class LibsvmSource(Source):
                 or value is None
                 or not (index_text.isascii() and index_text.isdigit() and len(index_text) <= INDEX_DIGITS_MAX)
             ):
-                raise ReadError(f"{place}: expected index:value, found {token!r}")
+                raise UnreadableRow(place, f"expected index:value, found {token!r}")
             index = int(index_text) - self._first
             if index < 0:
-                raise ReadError(f"{place}: index 0, but indices count from 1 (--zero-based: from 0)")
+                raise UnreadableRow(place, "index 0, but indices count from 1 (--zero-based: from 0)")
             if index in seen:
-                raise ReadError(f"{place}: index {index_text} occurs twice")
+                raise UnreadableRow(place, f"index {index_text} occurs twice")
             seen[index] = value
         indices = sorted(seen)
         x = {"indices": indices, "values": [seen[index] for index in indices]}

@@ -1,28 +1,55 @@
-"""JSON lines in the form of `hinged learn`: one {"id": ..., "x": ..., "y": ...} a line, with an x of any form."""
+"""JSON lines, and the JSON lines of `hinged learn`: one {"id": ..., "x": ..., "y": ...} a line, with an x of any
+form.
+"""
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from hinged.readers.base import Example, ReadError, Source, json_lines, open_bytes
+from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
+from hinged.readers.base import Example, Source, open_bytes
 from hinged.readers.table import SAMPLE_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 PARTS = frozenset({"id", "x", "y"})
 
 
+def json_lines(path: Path) -> Iterator[tuple[Place, str, Any]]:
+    """Yield the place, the text and the value of each line of a file that is not blank; see `json_values`."""
+    with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
+        yield from json_values(lines, path)
+
+
+def json_values(lines: Iterable[str], name: Path | str) -> Iterator[tuple[Place, str, Any]]:
+    """Yield the place, the text and the value of each line that is not blank. The value of a line that is no JSON is a
+    UnreadableRow.
+    """
+    for number, content in enumerate(lines, start=1):
+        text = content.strip()
+        if not text:
+            continue
+        place = Place(name, number)
+        try:
+            value = json.loads(content)
+        except ValueError as error:
+            value = UnreadableRow(place, f"expected JSON: {error}", row=text)
+        yield place, text, value
+
+
 class ExampleLines(Source):
     """Examples that have the form of the server's bodies. The first lines determine the form of x."""
 
-    def __init__(self, path: Path, *, labelled: bool = True) -> None:
+    def __init__(self, path: Path, *, labelled: bool = True, bad_rows: BadRows = STOP) -> None:
         self.path, self.name = path, path.name
+        self._bad_rows = bad_rows
         self._labelled = labelled
-        sample = [example["x"] for example in itertools.islice(self._examples(), SAMPLE_ROWS)]
+        sample = [example["x"] for _, example in itertools.islice(self._examples(), SAMPLE_ROWS)]
         first = sample[0]
         self.named = isinstance(first, str) or (isinstance(first, dict) and not is_sparse(first))
         self.sparse = any(isinstance(x, dict) for x in sample) and not self.named
@@ -38,21 +65,26 @@ class ExampleLines(Source):
         return {"type": self._type} if self.named else super().features
 
     def __iter__(self) -> Iterator[Example]:
-        for row, example in enumerate(self._examples(), start=1):
+        for row, example in self._examples():
             given = example.get("id")
             yield Example(row, example["x"], example.get("y"), None if given is None else str(given))
 
-    def _examples(self) -> Iterator[dict[str, Any]]:
-        for place, content, example in json_lines(self.path):
-            if not isinstance(example, dict) or "x" not in example or (self._labelled and "y" not in example):
-                raise ReadError(f"{place}: expected an object with x and y, found {content[:40]}")
-            yield example
+    def _examples(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the examples with their numbers. A bad row has a number too."""
+        for row, (place, content, example) in enumerate(json_lines(self.path), start=1):
+            if isinstance(example, UnreadableRow):
+                self._bad_rows.take(example)
+            elif not isinstance(example, dict) or "x" not in example or (self._labelled and "y" not in example):
+                reason = f"expected an object with x and y, found {content[:40]}"
+                self._bad_rows.take(UnreadableRow(place, reason, row=content))
+            else:
+                yield row, example
 
     def _width(self, sample: list[Any]) -> int:
         """Return the number of columns; of names, if x has names."""
         if self.named:
             return 1 if self._type == "text" else len({name for x in sample if isinstance(x, dict) for name in x})
-        rows = (example["x"] for example in self._examples()) if self.sparse else sample
+        rows = (example["x"] for _, example in self._examples()) if self.sparse else sample
         return max(1 + max(x["indices"], default=0) if isinstance(x, dict) else len(x) for x in rows)
 
 

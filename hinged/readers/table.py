@@ -14,6 +14,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
 from hinged.readers.base import Example, Label, ReadError, Source, label_of, number_of
 
 if TYPE_CHECKING:
@@ -26,15 +27,17 @@ SAMPLE_ROWS = 1000  # number of first rows from which the kinds of columns are d
 UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9
 LISTED_MAX = 20
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")  # beginning of a date or a time
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")
 
 _STRINGS = frozenset({"text", "category"})  # in columns of these kinds, a number is a text
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
 """Texts that represent a missing value."""
 
-Row = tuple[str, "Mapping[str, Any]"]
+Row = tuple[Place, "Mapping[str, Any]"]
 """The place of a row in the file, and its values by column."""
+Found = tuple[Place, "Mapping[str, Any] | UnreadableRow"]
+"""The place of a row, and its values; or the reason why the row has no values."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,15 @@ class TableSource(Source):
     _kinds: dict[str, str]  # kinds of columns that the user named: "text", "time" or "category"
 
     def __init__(
-        self, path: Path, header: Sequence[str], choice: TableColumns, like: TableSource | None = None
+        self,
+        path: Path,
+        header: Sequence[str],
+        choice: TableColumns,
+        like: TableSource | None = None,
+        bad_rows: BadRows = STOP,
     ) -> None:
         self.path = path
+        self._bad_rows = bad_rows
         self.name = path.name
         self._choice = choice
         if choice.label is None and choice.labelled:
@@ -106,7 +115,7 @@ class TableSource(Source):
         if not self.columns:
             raise ReadError(f"{path} has no columns besides {listed([name for name in out if name])}")
         self._declare(choice)
-        sample = list(itertools.islice(self._rows(), SAMPLE_ROWS))
+        sample = list(itertools.islice(self._whole_rows(), SAMPLE_ROWS))
         if like is not None:
             self.named, self._texts, self._kinds = like.named, like._texts, like._kinds  # noqa: SLF001  of its own class
         else:
@@ -152,49 +161,67 @@ class TableSource(Source):
         return {"type": "named", **({"columns": columns} if columns else {})}
 
     def __iter__(self) -> Iterator[Example]:
-        choice = self._choice
+        # A bad row has a number too, so the other rows have the same ids once the bad row is mended.
         for row, (place, values) in enumerate(self._rows(), start=1):
-            x = self._x(place, values)
-            label = None if choice.label is None else self._label(place, values.get(choice.label))
-            name = None if choice.id is None else values.get(choice.id)
-            if choice.id is not None and name in (None, ""):
-                raise ReadError(f"{place}, column {choice.id!r}: the id is empty")
-            weight = None if choice.weight is None else self._weight(place, values.get(choice.weight))
-            yield Example(row, x, label, None if name is None else str(name), self._shown(values), weight)
+            try:
+                if isinstance(values, UnreadableRow):
+                    raise values
+                example = self._example(row, place, values)
+            except UnreadableRow as error:
+                error.row = values if error.row is None else error.row
+                self._bad_rows.take(error)
+            else:
+                yield example
+
+    def _example(self, row: int, place: Place, values: Mapping[str, Any]) -> Example:
+        choice = self._choice
+        x = self._x(place, values)
+        label = None if choice.label is None else self._label(place, values.get(choice.label))
+        name = None if choice.id is None else values.get(choice.id)
+        if choice.id is not None and name in (None, ""):
+            raise UnreadableRow(place, "the id is empty", column=choice.id)
+        weight = None if choice.weight is None else self._weight(place, values.get(choice.weight))
+        return Example(row, x, label, None if name is None else str(name), self._shown(values), weight)
+
+    def _whole_rows(self) -> Iterator[Row]:
+        """Yield the rows that have values."""
+        for place, values in self._rows():
+            if isinstance(values, UnreadableRow):
+                self._bad_rows.take(values)
+            else:
+                yield place, values
 
     @abstractmethod
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[Found]:
         """Yield all rows."""
 
     def _count(self, sample: Sequence[Row]) -> int:
         """Return the approximate number of rows."""
-        return len(sample) if len(sample) < SAMPLE_ROWS else sum(1 for _ in self._rows())
+        return len(sample) if len(sample) < SAMPLE_ROWS else sum(1 for _ in self._whole_rows())
 
-    def _label(self, place: str, value: Any) -> Label:
+    def _label(self, place: Place, value: Any) -> Label:
         plain = _plain(value.strip() if isinstance(value, str) else value)
         if plain is None or plain == "" or (isinstance(plain, float) and math.isnan(plain)):
-            raise ReadError(f"{place}, column {self._choice.label!r}: the label is empty")
+            raise UnreadableRow(place, "the label is empty", column=self._choice.label)
         if isinstance(plain, bool | int):
             return plain
         return label_of(f"{plain:g}" if isinstance(plain, float) else str(plain))
 
-    def _weight(self, place: str, value: Any) -> float:
+    def _weight(self, place: Place, value: Any) -> float:
         weight = self._number(value)
         if weight is None or not weight > 0:
-            raise ReadError(f"{place}, column {self._choice.weight!r}: a weight must be a number > 0, found {value!r}")
+            raise UnreadableRow(place, f"a weight must be a number > 0, found {value!r}", column=self._choice.weight)
         return weight
 
-    def _coordinate(self, place: str, values: Mapping[str, Any], column: str) -> float:
+    def _coordinate(self, place: Place, values: Mapping[str, Any], column: str) -> float:
         value = values.get(column)
         number = self._number(value)
         if number is None:
-            raise ReadError(
-                f"{place}, column {column!r}: expected a number, found {value!r}; --drop leaves a column out, "
-                "--named accepts other values"
-            )
+            reason = f"expected a number, found {value!r}; --drop leaves a column out, --named accepts other values"
+            raise UnreadableRow(place, reason, column=column)
         return number
 
-    def _record(self, place: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _record(self, place: Place, values: Mapping[str, Any]) -> dict[str, Any]:
         record: dict[str, Any] = {}
         for column in self.columns:
             value = _plain(values.get(column))
@@ -210,16 +237,16 @@ class TableSource(Source):
                 record[column] = value
             elif isinstance(value, float):
                 if math.isinf(value):
-                    raise ReadError(f"{place}, column {column!r}: a number must be finite, found {value}")
+                    raise UnreadableRow(place, f"a number must be finite, found {value}", column=column)
                 if not math.isnan(value):
                     record[column] = value
             elif value is not None:
                 if isinstance(value, list | dict | tuple):
-                    raise ReadError(f"{place}, column {column!r}: expected a plain value, found {str(value)[:40]}")
+                    raise UnreadableRow(place, f"expected a plain value, found {str(value)[:40]}", column=column)
                 record[column] = str(_json(value))
         return record
 
-    def _x(self, place: str, values: Mapping[str, Any]) -> Any:
+    def _x(self, place: Place, values: Mapping[str, Any]) -> Any:
         if not self.named:
             return [self._coordinate(place, values, column) for column in self.columns]
         record = self._record(place, values)
@@ -258,7 +285,7 @@ class TableSource(Source):
             texts = [
                 row[name] for _, row in sample if isinstance(row.get(name), str) and row[name].strip() not in MISSING
             ]
-            if sum(bool(_MOMENT.match(text)) for text in texts) > UNIQUE_SHARE * len(texts):
+            if sum(map(is_moment, texts)) > UNIQUE_SHARE * len(texts):
                 continue
             if len(texts) >= UNIQUE_ROWS_MIN and len(set(texts)) > UNIQUE_SHARE * len(texts):
                 spaced = sum(" " in text.strip() for text in texts) > len(texts) / 2
@@ -272,6 +299,11 @@ class TableSource(Source):
             for name in self.columns
             if name in found
         ]
+
+
+def is_moment(text: str) -> bool:
+    """Return whether a text begins like a date or a time in ISO 8601."""
+    return bool(_MOMENT.match(text))
 
 
 def _json(value: Any) -> Any:

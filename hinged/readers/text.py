@@ -7,8 +7,10 @@ import io
 import itertools
 from typing import TYPE_CHECKING
 
-from hinged.readers.base import ReadError, json_lines, open_bytes
-from hinged.readers.table import SAMPLE_ROWS, Row, TableColumns, TableSource
+from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
+from hinged.readers.base import ReadError, open_bytes
+from hinged.readers.lines import json_lines
+from hinged.readers.table import SAMPLE_ROWS, Found, Row, TableColumns, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,18 +30,24 @@ class CsvSource(TableSource):
     typed = False
 
     def __init__(
-        self, path: Path, choice: TableColumns, *, delimiter: str | None = None, like: TableSource | None = None
+        self,
+        path: Path,
+        choice: TableColumns,
+        *,
+        delimiter: str | None = None,
+        like: TableSource | None = None,
+        bad_rows: BadRows = STOP,
     ) -> None:
         self.path = path
         self._delimiter = delimiter or self._found_delimiter(choice)
-        header = [name.strip() for name in next(self._lines(), (1, []))[1]]
+        header = [name.strip() for name in next(self._lines(), (1, 1, []))[2]]
         if not header:
             raise ReadError(f"{path} has no header line")
         for name in header:
             if header.count(name) > 1:
                 raise ReadError(f"{path}, line 1: two columns are named {name!r}")
         self._header = header
-        super().__init__(path, header, choice, like)
+        super().__init__(path, header, choice, like, bad_rows)
 
     def _found_delimiter(self, choice: TableColumns) -> str:
         """Return the delimiter with which the named columns exist and all rows have equal width. If several fit, return
@@ -49,29 +57,34 @@ class CsvSource(TableSource):
 
         def fitness(delimiter: str) -> tuple[int, bool, int]:
             self._delimiter = delimiter
-            rows = [fields for _, fields in itertools.islice(self._lines(), 20)]
+            rows = [fields for *_, fields in itertools.islice(self._lines(), 20)]
             header = {name.strip() for name in rows[0]} if rows else set()
             return len(wanted & header), len({len(fields) for fields in rows}) == 1, len(header)
 
         return max(DELIMITERS, key=fitness)
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[Found]:
         lines = self._lines()
         next(lines)
         width = len(self._header)
-        for line, fields in lines:
-            if len(fields) != width:
-                raise ReadError(f"{self.path}, line {line}: expected {width} fields, found {len(fields)}")
-            yield f"{self.path}, line {line}", dict(zip(self._header, fields, strict=True))
+        for begin, line, fields in lines:
+            place = Place(self.path, line)
+            if len(fields) == width:
+                yield place, dict(zip(self._header, fields, strict=True))
+            else:
+                spans = "" if begin == line else f", in a row from line {begin} on; a quote may be missing"
+                yield place, UnreadableRow(place, f"expected {width} fields, found {len(fields)}{spans}", row=fields)
 
-    def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line number and the fields of each line that is not blank."""
+    def _lines(self) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield the fields of each line that is not blank, with its first and its last line number."""
         with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             reader = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
+            begin = 1
             try:
                 for fields in reader:
                     if fields:
-                        yield reader.line_num, fields
+                        yield begin, reader.line_num, fields
+                    begin = reader.line_num + 1
             except csv.Error as error:
                 raise ReadError(f"{self.path}, line {reader.line_num}: {error}") from error
 
@@ -85,19 +98,22 @@ class CsvSource(TableSource):
 class JsonLinesSource(TableSource):
     """A file of JSON lines, with one object per line. Names that first appear after the first rows are left out."""
 
-    def __init__(self, path: Path, choice: TableColumns, *, like: TableSource | None = None) -> None:
-        self.path = path
-        sample = itertools.islice(self._rows(), SAMPLE_ROWS)
+    def __init__(
+        self, path: Path, choice: TableColumns, *, like: TableSource | None = None, bad_rows: BadRows = STOP
+    ) -> None:
+        self.path, self._bad_rows = path, bad_rows
+        sample = itertools.islice(self._whole_rows(), SAMPLE_ROWS)
         header = list(dict.fromkeys(name for _, row in sample for name in row))
         if not header:
             raise ReadError(f"{path} holds no JSON objects")
-        super().__init__(path, header, choice, like)
+        super().__init__(path, header, choice, like, bad_rows)
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[Found]:
         for place, content, row in json_lines(self.path):
-            if not isinstance(row, dict):
-                raise ReadError(f"{place}: expected an object, found {content[:40]}")
-            yield place, row
+            if isinstance(row, dict | UnreadableRow):
+                yield place, row
+            else:
+                yield place, UnreadableRow(place, f"expected an object, found {content[:40]}", row=content)
 
 
 def _lines_of(path: Path) -> int:

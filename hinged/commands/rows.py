@@ -1,0 +1,176 @@
+"""The options --bad-rows and --dry-run: what becomes of bad rows, and what a file holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hinged.commands.writing import write
+from hinged.readers import STOP, BadRows, SkippedRows, Source, TableSource
+from hinged.readers.lines import is_sparse
+from hinged.readers.table import UNIQUE_SHARE, is_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+# Number of columns, labels, and texts of a column that a dry run lists.
+COLUMNS_MAX, LABELS_MAX, TEXTS_MAX = 20, 20, 5
+
+
+def of_rows(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --bad-rows and --dry-run."""
+    bad_rows = click.option(
+        "--bad-rows",
+        metavar="stop|skip|FILE",
+        default="stop",
+        show_default=True,
+        help="At a row that cannot be read: stop; skip it; or write it to FILE with its line and the reason.",
+    )
+    dry_run = click.option("--dry-run", is_flag=True, help="Show rows, columns, labels and bad rows, and send nothing.")
+    return bad_rows(dry_run(command))
+
+
+def accepted(wanted: str, source: Path, *, dry_run: bool) -> BadRows:
+    """Return what becomes of the bad rows of a file, by the value of --bad-rows. A dry run counts the bad rows."""
+    if wanted == "skip" or (wanted == "stop" and dry_run):
+        return SkippedRows()
+    if wanted == "stop":
+        return STOP
+    path = Path(wanted)
+    if path.exists() and source.exists() and path.samefile(source):
+        raise click.BadParameter(f"{wanted} is the file to read", param_hint="'--bad-rows'")
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"expected stop, skip or a file: {error}", param_hint="'--bad-rows'") from error
+    return SkippedRows(click.get_current_context().with_resource(file))
+
+
+def tell_bad_rows(bad_rows: BadRows) -> None:
+    """Write to stderr how many rows were bad."""
+    if told := bad_rows.told():
+        write(told, err=True)
+
+
+def tell_source(source: Source, limit: int | None, bad_rows: BadRows) -> None:
+    """Write what a dry run finds in a file, and what its user should see."""
+    names = source.columns if isinstance(source, TableSource) and not source.named else ()
+    examples = ((example.x, example.y) for example in itertools.islice(source, limit))
+    tell_dry_run(source.name, examples, bad_rows, source.features, names)
+    for note in source.notes:
+        write(note)
+
+
+def tell_dry_run(
+    name: str,
+    examples: Iterable[tuple[Any, Any]],
+    bad_rows: BadRows,
+    features: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+) -> None:
+    """Write what a file holds: rows, columns with their kinds, labels, and bad rows.
+
+    Parameters
+    ----------
+    examples : x and label of each row.
+    features : features part of the model that would be created.
+    names : names of the columns of an x that is a list.
+    """
+    rows = 0
+    labels: Counter[str] = Counter()
+    forms: Counter[str] = Counter()
+    columns: dict[str, ColumnValues] = {}
+    for x, label in examples:
+        rows += 1
+        labels[label_text(label)] += 1
+        forms[form_of(x)] += 1
+        for column, value in values_of(x, names):
+            columns.setdefault(column, ColumnValues()).add(value)
+    write(f"{name}: rows {rows:,}, bad rows {bad_rows.count:,}")
+    write("x: " + ", ".join(f"{form} in {count:,} rows" for form, count in forms.most_common(COLUMNS_MAX)))
+    kinds = {column: part["type"] for column, part in ((features or {}).get("columns") or {}).items()}
+    listed = list(columns.items())
+    width = max((len(column) for column, _ in listed[:COLUMNS_MAX]), default=0)
+    for column, found in listed[:COLUMNS_MAX]:
+        write(f"  {column:{width}}  {kinds.get(column) or found.kind:8}  {found.text(rows)}")
+    if len(listed) > COLUMNS_MAX:
+        write(f"  and {len(listed) - COLUMNS_MAX:,} more columns")
+    shown = ", ".join(f"{label} ({count:,})" for label, count in labels.most_common(LABELS_MAX))
+    write(f"labels: {len(labels):,}: {shown}" + (", ..." if len(labels) > LABELS_MAX else ""))
+    tell_bad_rows(bad_rows)
+    write("nothing was sent")
+
+
+def label_text(label: Any) -> str:
+    """Return a label as text."""
+    from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
+
+    return shown_label(label)
+
+
+def form_of(x: Any) -> str:
+    """Return the form of an x."""
+    if x is None:
+        return "none"
+    if isinstance(x, list):
+        return f"{len(x):,} numbers"
+    if isinstance(x, str):
+        return "text"
+    return "sparse" if is_sparse(x) else "named" if isinstance(x, dict) else "invalid"
+
+
+def values_of(x: Any, names: Sequence[str]) -> Iterable[tuple[str, Any]]:
+    """Return the values of an x by column. Columns without names are counted from 0; a sparse x has none."""
+    if isinstance(x, list):
+        return zip(names or map(str, range(len(x))), x, strict=False)
+    return x.items() if isinstance(x, dict) and not is_sparse(x) else ()
+
+
+class ColumnValues:
+    """The values of a column."""
+
+    def __init__(self) -> None:
+        self._count = self._numbers = self._booleans = self._moments = 0
+        self._low, self._high = float("inf"), float("-inf")
+        self._texts: dict[str, None] = {}
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
+        if value is None:
+            return
+        self._count += 1
+        if isinstance(value, bool):
+            self._booleans += 1
+        elif isinstance(value, int | float):
+            self._numbers += 1
+            self._low, self._high = min(self._low, value), max(self._high, value)
+        else:
+            text = str(value)
+            self._moments += is_moment(text)
+            if len(self._texts) <= TEXTS_MAX:
+                self._texts[text] = None
+
+    @property
+    def kind(self) -> str:
+        """Return the kind that the values suggest."""
+        if self._numbers == self._count:
+            return "number"
+        if self._booleans == self._count:
+            return "boolean"
+        return "time" if self._moments > UNIQUE_SHARE * self._count else "category"
+
+    def text(self, rows: int) -> str:
+        """Return the number of values, and their range or the first texts."""
+        missing = f", {rows - self._count:,} missing" if self._count < rows else ""
+        parts = [f"{self._low:g} to {self._high:g}"] if self._numbers else []
+        parts += [repr(text[:40]) for text in list(self._texts)[:TEXTS_MAX]]
+        more = ", ..." if len(self._texts) > TEXTS_MAX else ""
+        return (
+            f"{self._count:,} values{missing}: {', '.join(parts)}{more}"
+            if parts
+            else f"{self._count:,} values{missing}"
+        )

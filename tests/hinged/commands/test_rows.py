@@ -1,0 +1,117 @@
+"""--bad-rows and --dry-run of `hinged learn` and `hinged replay`, against a real server."""
+
+import itertools
+import json
+
+import pytest
+
+from tests.helpers.command import hinged
+
+pytestmark = pytest.mark.server
+
+NUMBERS = itertools.count()
+LINES = [
+    '{"id": "a", "x": [0, 1], "y": "u"}',
+    "nonsense",
+    '{"id": "b", "x": [1], "y": "v"}',
+    '{"id": "c", "x": [1, 0], "y": "v"}',
+]
+CSV = "serial,t,site,state\na1,61.5,north,fine\na2,88.0\na3,59.0,south,worn\na4,60,south,\n"
+
+
+@pytest.fixture
+def run(real):
+    def run(*arguments, code=0, stdin=""):
+        return hinged(*arguments, "--url", real.url, code=code, input=stdin)
+
+    return run
+
+
+@pytest.fixture
+def model(client):
+    name = f"rows{next(NUMBERS)}"
+    client.create_model(name, features={"type": "dense", "dim": 2}, solver="lasvm", kernel={"type": "linear"})
+    return name
+
+
+@pytest.fixture
+def file(tmp_path):
+    def file(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return file
+
+
+def learned(client, model):
+    return [example["id"] for example in client.examples(model)["examples"]]
+
+
+def test_learn_stops_at_the_first_bad_row_with_its_line(run, client, model, file):
+    path = file("a.jsonl", "\n".join(LINES))
+    assert "a.jsonl, line 2: expected JSON" in run("learn", model, path, "--batch", 1, code=1).stderr
+    assert learned(client, model) == ["a"]
+    path = file("a.jsonl", "\n".join(LINES[2:]))
+    assert "a.jsonl, line 1: examples[0].x" in run("learn", model, path, code=1).stderr
+
+
+def test_learn_skips_bad_rows_of_the_file_and_of_the_server(run, client, model, file, tmp_path):
+    path, aside = file("a.jsonl", "\n".join(LINES)), tmp_path / "aside.jsonl"
+    done = run("learn", model, path, "--bad-rows", aside)
+    assert learned(client, model) == ["a", "c"]
+    assert "2 bad rows were skipped and written to" in done.stderr
+    written = [json.loads(line) for line in aside.read_text().splitlines()]
+    assert [(row["line"], row["row"]) for row in written] == [(2, LINES[1]), (3, json.loads(LINES[2]))]
+    assert len(run("learn", model, "--bad-rows", "skip", stdin="\n".join(LINES)).stdout.splitlines()) == 2
+
+
+def test_replay_writes_the_bad_rows_of_a_table_to_a_file(run, client, file, tmp_path):
+    name, path, aside = f"rows{next(NUMBERS)}", file("pumps.csv", CSV), tmp_path / "aside.jsonl"
+    options = ["--model", name, "--label", "state", "--id", "serial", "--solver", "lasvm"]
+    assert "pumps.csv, line 3: expected 4 fields, found 2" in run("replay", path, *options, code=1).stderr
+    done = run("replay", path, *options, "--bad-rows", aside)
+    assert learned(client, name) == ["a1", "a3"]
+    assert "2 bad rows were skipped" in done.stderr
+    assert [(row["line"], row["reason"]) for row in map(json.loads, aside.read_text().splitlines())] == [
+        (3, "expected 4 fields, found 2"),
+        (5, "the label is empty"),
+    ]
+
+
+def test_a_dry_run_describes_the_file_and_sends_nothing(free_url, file):
+    path = file("pumps.csv", CSV)
+    done = hinged("replay", path, "--label", "state", "--id", "serial", "--dry-run", "--url", free_url)
+    assert done.stdout.splitlines() == [
+        "pumps.csv: rows 2, bad rows 2",
+        "x: named in 2 rows",
+        "  t     number    2 values: 59 to 61.5",
+        "  site  category  2 values: 'north', 'south'",
+        "labels: 2: fine (1), worn (1)",
+        "nothing was sent",
+    ]
+    assert "2 bad rows were skipped" in done.stderr
+    done = hinged("learn", "m", "--dry-run", "--url", free_url, input="\n".join(LINES))
+    assert done.stdout.splitlines()[:2] == [
+        "<stdin>: rows 3, bad rows 1",
+        "x: 2 numbers in 2 rows, 1 numbers in 1 rows",
+    ]
+
+
+def test_a_dry_run_names_dates_and_columns_of_numbers(free_url, file):
+    path = file("a.csv", "a,b,y\n1,2,u\n3,4,v\n")
+    done = hinged("replay", path, "--label", "y", "--dry-run", "--url", free_url)
+    assert done.stdout.splitlines()[2:4] == ["  a  number    2 values: 1 to 3", "  b  number    2 values: 2 to 4"]
+    path = file("b.csv", "when,ok,y\n2026-01-01,true,u\n2026-01-02,NA,v\n")
+    lines = hinged("replay", path, "--label", "y", "--dry-run", "--url", free_url).stdout.splitlines()
+    assert lines[2:4] == [
+        "  when  time      2 values: '2026-01-01', '2026-01-02'",
+        "  ok    category  1 values, 1 missing: 'true'",
+    ]
+
+
+def test_the_file_of_bad_rows_is_never_the_file_to_read(run, file):
+    path = file("a.jsonl", "\n".join(LINES))
+    assert "is the file to read" in run("learn", "m", path, "--bad-rows", path, code=2).stderr
+    assert path.read_text() == "\n".join(LINES)
+    assert "expected stop, skip or a file" in run("learn", "m", path, "--bad-rows", path.parent, code=2).stderr
