@@ -46,6 +46,8 @@ READ_BYTES_MAX = 2**24
 """Maximum number of events, and of their bytes, that a page of examples reads from the log. The page keeps all these
 events in memory.
 """
+LISTED_VALUES_MAX = 100_000
+"""Maximum number of values in all x of a page of examples. A larger page takes more memory and more time to write."""
 RETRY_AFTER_S_MAX = 60
 """Maximum Retry-After, in seconds, for a request that finds the queue full."""
 

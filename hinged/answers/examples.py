@@ -137,7 +137,8 @@ class ListedExample(TypedDict):
     it was the same label.
 
     prediction: the prediction from just before learning; null if this prediction is unknown. source and at: null if no
-    log contains them.
+    log contains them. x and weight are present if the request asks for x; x is null if neither the model nor the log
+    has it.
     """
 
     id: str
@@ -148,6 +149,8 @@ class ListedExample(TypedDict):
     answers: list[AnnotatorsAnswer]
     corrected: bool
     at: str | None
+    x: NotRequired[Any]
+    weight: NotRequired[float]
 
 
 class ListedExamples(TypedDict):

@@ -101,15 +101,17 @@ class ExampleOperations:
         annotator: str | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        x: bool = False,
     ) -> Call[ListedExamples]:
         """Return a page of the learned examples, oldest first. `next` is the cursor of the following page.
 
         label: only examples with this label, written as in `scores`.
         annotator: only examples to which this annotator gave a label.
         since, until: only examples learned at or after `since` and before `until`. A time without a zone is UTC.
+        x: whether each example has its x and its weight.
         """
         query = {"from": _time(since), "to": _time(until), "label": label, "annotator": annotator, "cursor": cursor}
-        return Call(query={**query, "n": n})
+        return Call(query={**query, "n": n, "x": "true" if x else None})
 
     @Operation("DELETE", "/models/{model}/examples/{example:path}", role="writer").asked
     def forget(self, model: str, example: str) -> Call[Changed]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from hinged.service.data.classes import Label, score_name
+from hinged.service.data.features.base import Features
+from hinged.service.data.inputs import Inputs
 from hinged.service.data.times import shown_time
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.metrics import SOURCES, UNKNOWN
@@ -54,7 +56,7 @@ class ListFilter:
 
 class LoggedExample(NamedTuple):
     """An example as stored in the log, or in the model. label: its class number at that time. annotator: the last
-    annotator who answered.
+    annotator who answered. inputs: the batch whose row `row` is the example's x, None if the log does not contain it.
     """
 
     cursor: Cursor
@@ -65,10 +67,13 @@ class LoggedExample(NamedTuple):
     annotator: str | None = None
     votes: Sequence[tuple[str, Label]] = ()
     at_ms: int | None = None
+    inputs: Inputs | None = None
+    row: int = 0
+    weight: float = 1.0
 
 
-Listed = list[tuple[Cursor, dict[str, Any]]]
-"""Examples as clients see them, each with its cursor."""
+Listed = list[tuple[LoggedExample, dict[str, Any]]]
+"""Examples as stored, each as clients see it."""
 
 
 def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> list[LoggedExample]:
@@ -84,6 +89,9 @@ def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> 
             event.annotators[row] if event.annotators else None,
             event.votes[row] if event.votes else (),
             event.at_ms,
+            event.inputs,
+            row,
+            1.0 if event.weights is None else float(event.weights[row]),
         )
         for row in range(begin, min(len(keys), begin + most))
     ]
@@ -122,8 +130,39 @@ def listed(model: Model, entries: Iterable[LoggedExample], wanted: ListFilter) -
             continue
         if wanted.annotator is not None and wanted.annotator not in votes:
             continue
-        found.append((entry.cursor, _shown(model, entry, label, votes)))
+        found.append((entry, _shown(model, entry, label, votes)))
     return found
+
+
+def with_points(model: Model, found: Listed) -> tuple[Features, Listed]:
+    """Return the model's features, and the entries with the points and weights that only the model still has."""
+    # With an encoder, the rows in the solver are not the client's x.
+    has_x = model.learner.warmup.encoder is None
+    solver = model.solver
+    return model.configuration.features, [
+        (entry, told)
+        if entry.inputs is not None
+        else (
+            entry._replace(
+                inputs=solver.row_of(entry.number) if has_x else None, weight=solver.weight_of(entry.number)
+            ),
+            told,
+        )
+        for entry, told in found
+    ]
+
+
+def with_x(features: Features, found: Listed, most: int) -> Listed:
+    """Add x and weight to the first examples, at least one, until their x have `most` values in total."""
+    kept: Listed = []
+    values = 0
+    for entry, told in found:
+        x = None if entry.inputs is None else features.shown(entry.inputs, entry.row)
+        values += 2 * len(x["values"]) if isinstance(x, dict) and "values" in x else len(x or ())
+        if kept and values > most:
+            break
+        kept.append((entry, {**told, "x": x, "weight": entry.weight}))
+    return kept
 
 
 def _shown(model: Model, entry: LoggedExample, label: Label, votes: dict[str, Label]) -> dict[str, Any]:

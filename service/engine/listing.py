@@ -22,6 +22,8 @@ from hinged.service.commands.listing import (
     kept_entries,
     listed,
     missing_before,
+    with_points,
+    with_x,
 )
 from hinged.service.errors import Conflict
 from hinged.service.model.events.learning import ExamplesLearned
@@ -60,8 +62,8 @@ class Listing:
         self._ask = ask
         self._executor = executor
 
-    async def page(self, wanted: ListFilter, most: int, begin: Cursor) -> dict[str, Any]:
-        """Return a page of at most `most` examples.
+    async def page(self, wanted: ListFilter, most: int, begin: Cursor, *, x: bool = False) -> dict[str, Any]:
+        """Return a page of at most `most` examples. x: whether each example has its x and its weight.
 
         Raise Conflict if the log no longer contains the events at the cursor.
         """
@@ -82,11 +84,15 @@ class Listing:
                 at = Cursor(0, end)
             else:
                 at = log
-        if len(found) > most:
-            at = found[most][0]
+        page = found[:most]
+        if x and page:
+            features, page = await self._ask(partial(with_points, found=page))
+            page = await self._run(with_x, features, page, limits.LISTED_VALUES_MAX)
+        if len(found) > len(page):
+            at = found[len(page)][0].cursor
         return {
             "missing": await self._ask(partial(missing_before, first=first)),
-            "examples": [example for _, example in found[:most]],
+            "examples": [example for _, example in page],
             "next": None if at is None else at.shown(),
         }
 

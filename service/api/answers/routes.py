@@ -94,13 +94,15 @@ async def list_examples(
     end: Annotated[str | None, Query(alias="to", pattern=DATE, description="learned before this time")] = None,
     cursor: Annotated[str | None, Query(pattern=CURSOR, description="`next` of the page before")] = None,
     n: Annotated[int, Query(ge=1, le=1000, description="the most examples to return")] = 100,
+    x: Annotated[bool, Query(description="whether each example has its x and its weight")] = False,
 ) -> Response:
     """List the learned examples, oldest first, one page at a time, with labels, answers, predictions and times."""
     worker = registry_of(request).get(model)
     from_ms, to_ms = (
         None if text is None else milliseconds(text, name) for text, name in ((begin, "from"), (end, "to"))
     )
-    found = await worker.listing().page(ListFilter(label, annotator, from_ms, to_ms), n, Cursor.parse(cursor))
+    wanted = ListFilter(label, annotator, from_ms, to_ms)
+    found = await worker.listing().page(wanted, n, Cursor.parse(cursor), x=x)
     return JSON({"model": model, "position": worker.published.position, **found})
 
 
