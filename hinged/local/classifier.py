@@ -23,6 +23,7 @@ from hinged.local.parts import label_of, labels_of, parts_of
 from hinged.service.data.classes import label_key, score_name
 from hinged.service.model.view import Decided
 from hinged.solvers.estimators.loading import EXPORT, read_feature_names, read_labels, with_weights
+from hinged.solvers.estimators.parameters import example_weights
 
 Array = np.ndarray[Any, Any]
 
@@ -143,7 +144,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
 
     # -- learning -------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the examples once, in their order, and finish.
 
         Parameters
@@ -152,6 +153,9 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             Examples.
         y : array-like of shape (n,)
             Labels: texts, whole numbers or booleans.
+        sample_weight : float or array-like of shape (n,), default None
+            Weight of each example, >= 0: a factor of its C, or of its steps if the solver has no C. Examples of
+            weight 0 are not learned. None means 1.
 
         Returns
         -------
@@ -160,21 +164,23 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            A parameter, X or y is invalid.
+            A parameter, X, y or sample_weight is invalid.
         """
         X, y = self._checked(X, y, reset=True)
+        weights = example_weights(sample_weight, len(y), some=True)
+        taught = y if weights is None else y[weights > 0]
         classes = np.unique(y)
-        if len(classes) == 1:
-            warnings.warn(f"y has a single class, {classes[0]!r}: every prediction will be this class", stacklevel=2)
-        local = self._new(X, self._weights(classes, y))
-        local.learn(inputs_of(X, local.configuration), labels_of(y))
+        if len(np.unique(taught)) == 1:
+            warnings.warn(f"y has a single class, {taught[0]!r}: every prediction will be this class", stacklevel=2)
+        local = self._new(X, self._weights(np.unique(taught), taught))
+        _learn(local, X, y, weights)
         converged = local.finish() if self.finish else True
         self.classes_, self._local = classes, local
         if not converged:
             warnings.warn("finishing did not reach the solver's tolerance", ConvergenceWarning, stacklevel=2)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn another batch, in its order. A stream in batches gives the same model as one batch.
 
         Parameters
@@ -186,6 +192,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         classes : array-like of shape (n_classes,), default None
             All labels that may ever appear. None: new labels may appear at any time, and `classes_` has the labels so
             far.
+        sample_weight : float or array-like of shape (n,), default None
+            As in `fit`.
 
         Returns
         -------
@@ -194,10 +202,11 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            A parameter, X, y or classes is invalid.
+            A parameter, X, y, classes or sample_weight is invalid.
         """
         first = not self.__sklearn_is_fitted__()
         X, y = self._checked(X, y, reset=first)
+        weights = example_weights(sample_weight, len(y), some=first)
         declared = None if classes is None else unique_labels(classes)
         if self.class_weight == "balanced":
             raise ValueError("class_weight must be a dict or None in partial_fit, got 'balanced'")
@@ -209,7 +218,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             if declared is not None and not np.array_equal(declared, self.classes_):
                 raise ValueError(f"classes must be as in the first call, {self.classes_}, got {declared}")
             known = self.classes_ if np.isin(y, self.classes_).all() else np.unique(np.concatenate((self.classes_, y)))
-        local.learn(inputs_of(X, local.configuration), labels_of(y))
+        _learn(local, X, y, weights)
         self.classes_, self._local = known, local
         return self
 
@@ -432,3 +441,14 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             estimator.n_features_in_ = width
         estimator.classes_, estimator._local = classes, local
         return estimator
+
+
+def _learn(local: LocalModel, X: Any, y: Array, weights: Array | None) -> None:
+    """Let a model learn the examples whose weight is not 0. weights: factors of C (n,), None if each is 1."""
+    inputs = inputs_of(X, local.configuration)
+    if weights is None:
+        local.learn(inputs, labels_of(y))
+        return
+    rows = np.flatnonzero(weights)
+    if rows.size:
+        local.learn(inputs.take(rows), labels_of(y[rows]), weights[rows].tolist())

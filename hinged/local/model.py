@@ -74,19 +74,20 @@ class LocalModel:
 
     # -- learning -------------------------------------------------------------------------------------------------
 
-    def learn(self, inputs: Inputs, labels: Sequence[Label]) -> None:
-        """Learn examples, in order. Raise ValueError for an invalid label, or if the model is full; an event whose
-        examples are refused changes nothing.
+    def learn(self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float] = ()) -> None:
+        """Learn examples, in order. Raise ValueError for an invalid label or weight, or if the model is full; an event
+        whose examples are refused changes nothing. weights: factors of C, > 0; empty if each is 1.
         """
         with as_value_errors():
             check_labels(labels)
             for begin in range(0, len(labels), PART):
                 end = min(begin + PART, len(labels))
-                self._learn(inputs if end - begin == len(labels) else inputs.part(begin, end), labels[begin:end])
+                part = inputs if end - begin == len(labels) else inputs.part(begin, end)
+                self._learn(part, labels[begin:end], weights[begin:end])
 
-    def _learn(self, inputs: Inputs, labels: Sequence[Label]) -> None:
+    def _learn(self, inputs: Inputs, labels: Sequence[Label], weights: Sequence[float]) -> None:
         m = len(labels)
-        request = LearnRequest([None] * m, list(labels), inputs, digests(inputs, labels))
+        request = LearnRequest([None] * m, list(labels), inputs, digests(inputs, labels), weights=weights)
         plan = make_plan(self._model, [request], lambda _: {}, SETTINGS.classes_max, _now_ms())
         for planned in plan.planned:
             if isinstance(planned, ServiceError):

@@ -51,3 +51,19 @@ def test_it_goes_to_a_server_learns_there_and_comes_back_to_the_bit(client):
         assert np.array_equal(back.decision_function(x), model.decision_function(x))
         assert np.array_equal(back.predict_proba(x), model.predict_proba(x))
         assert back.predict(x).tolist() == model.predict(x).tolist()
+
+
+@pytest.mark.parametrize("solver", [None, "lasvm", "ogd"])
+def test_weights_are_the_weights_of_the_examples_of_a_server(client, solver):
+    columns, y = stream()
+    x = json_rows(columns)
+    weights = np.random.default_rng(1).choice([0.25, 1.0, 3.0], len(y))
+    name = f"weighted-{solver}"
+    part = {} if solver is None else {"solver": solver}
+    client.create_model(name, kernel={"type": "rbf"}, features={"type": "named"}, **part)
+    pairs = zip(x, y, weights.tolist(), strict=True)
+    client.learn(name, [{"x": each, "y": str(label), "weight": weight} for each, label, weight in pairs])
+    model = HingedClassifier(solver=solver, finish=False).fit(rows(columns), y, sample_weight=weights)
+    assert np.array_equal(scores(client, name, x), model.decision_function(x))
+    without = HingedClassifier(solver=solver, finish=False).fit(rows(columns), y)
+    assert not np.array_equal(without.decision_function(x), model.decision_function(x))
