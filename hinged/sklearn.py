@@ -5,6 +5,7 @@ from hinged.extras import needed
 with needed("sklearn", "hinged.sklearn"):
     from hinged.local.classifier import HingedClassifier
     from hinged.local.loading import load
+    from hinged.local.onnx import to_onnx
     from hinged.solvers.estimators.baselines import (
         AveragedPerceptronClassifier,
         BOGDClassifier,
@@ -57,4 +58,5 @@ __all__ = [
     "SMOClassifier",
     "TrackingSVMClassifier",
     "load",
+    "to_onnx",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -10,12 +10,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.families import LINEAR
+from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner
+from hinged.solvers.estimators.scaling import Scale
 from hinged.solvers.race.race import Race
 
 Array = np.ndarray[Any, Any]
+
+
+class DecisionParts(NamedTuple):
+    """Decision values are k(scaled x, points) coefficients' + bias.
+
+    scale: None if X is used unchanged. points (SV, features), coefficients (K, SV), bias (K,). dtype: precision of the
+    points, and of x.
+    """
+
+    scale: Scale | None
+    kernel: Kernel
+    points: sparse.csr_array
+    coefficients: Array
+    bias: Array
+    dtype: type
 
 
 class Fitted:
@@ -28,6 +45,7 @@ class Fitted:
     classes_: Array
     _learner: Learner
     _sparse: bool
+    _scale: Scale | None
     _fitted: tuple[str, int]
 
     @property
@@ -86,6 +104,20 @@ class Fitted:
             raise AttributeError("coef_ needs kernel='linear': with other kernels features have no weights")
         weights: Array = view.coefficients()[:, slots] @ _points_of(view, slots).astype(np.float64)
         return weights
+
+    def decision_parts(self) -> DecisionParts:
+        """Return what decision values are computed from. Raise AttributeError for a machine without points.
+
+        Returns
+        -------
+        DecisionParts
+            The parts; a race gives the parts of its leader.
+        """
+        view, slots = self._support()
+        bias = np.broadcast_to(self.intercept_, (len(view.coefficients()),))
+        return DecisionParts(
+            self._scale, view.kernel, _points_of(view, slots), view.coefficients()[:, slots], bias, self.solver_.dtype
+        )
 
     def _machine(self) -> Any:
         """Return the arrays of the machine that answers."""
