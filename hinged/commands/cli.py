@@ -178,6 +178,7 @@ def replay(
     categories: tuple[str, ...],
     named: bool | None,
     delimiter: str | None,
+    decimal: str | None,
     file_format: str | None,
     zero_based: bool,
     gamma: float | None,
@@ -203,7 +204,12 @@ def replay(
         choice = TableColumns(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
         choice = dataclasses.replace(choice, weight=weight)
         read = functools.partial(
-            open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter, bad_rows=bad
+            open_source,
+            file_format=file_format,
+            zero_based=zero_based,
+            delimiter=delimiter,
+            decimal=decimal,
+            bad_rows=bad,
         )
         source = read(file, choice=choice, labels_file=labels_file)
         if source.features["type"] == "text" and "kernel" not in given:

@@ -123,6 +123,11 @@ def of_tables(command: Callable[..., None]) -> Callable[..., None]:
             click.option(
                 "--delimiter", type=delimiter, help="Character between the fields of CSV.  [found from the header]"
             ),
+            click.option(
+                "--decimal",
+                type=click.Choice([".", ","]),
+                help="Character before the decimals of a number in CSV.  [found from the first rows]",
+            ),
         ]
     ):
         command = option(command)

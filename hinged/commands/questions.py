@@ -279,6 +279,7 @@ def rows_of(
     drop: tuple[str, ...],
     named: bool | None,
     delimiter: str | None,
+    decimal: str | None,
     show: tuple[str, ...] = (),
     prefix: str | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -289,7 +290,7 @@ def rows_of(
     kinds = {name: column["type"] for name, column in (has.get("columns") or {}).items()}
     whole = has["type"] == "text"
     choice = TableColumns(None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole)
-    for example in open_source(file, choice=choice, delimiter=delimiter):
+    for example in open_source(file, choice=choice, delimiter=delimiter, decimal=decimal):
         given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"
         told = {} if example.show is None else {"show": example.show}
         yield {"x": example.x, **({} if given is None else {"id": given}), **told}

@@ -62,6 +62,7 @@ def open_source(
     like: Source | None = None,
     choice: TableColumns | None = None,
     delimiter: str | None = None,
+    decimal: str | None = None,
     labels_file: Path | None = None,
     bad_rows: BadRows = STOP,
 ) -> Source:
@@ -75,6 +76,7 @@ def open_source(
     like : a source with the same columns, possibly in a different order.
     choice : roles of a table's columns, instead of label and id_name.
     delimiter : character between the fields of CSV; None: determined from the header.
+    decimal : "." or ",", before the decimals of a number in CSV; None: determined from the first rows.
     labels_file : file with the labels of a SciPy matrix (.npz), which contains no labels.
     bad_rows : the policy for rows that cannot be read. A .npz file has no such rows.
     """
@@ -86,7 +88,7 @@ def open_source(
         from hinged.readers.text import CsvSource  # noqa: PLC0415
 
         delimiter = delimiter or ("\t" if file_format == "tsv" else None)
-        return CsvSource(path, choice, delimiter=delimiter, like=table, bad_rows=bad_rows)
+        return CsvSource(path, choice, delimiter=delimiter, decimal=decimal, like=table, bad_rows=bad_rows)
     if file_format == "jsonl":
         from hinged.readers.lines import ExampleLines, holds_examples  # noqa: PLC0415
 

@@ -116,6 +116,7 @@ class TableSource(Source):
             raise ReadError(f"{path} has no columns besides {listed([name for name in out if name])}")
         self._declare(choice)
         sample = list(itertools.islice(self._whole_rows(), SAMPLE_ROWS))
+        found = self._look(sample)
         if like is not None:
             self.named, self._texts, self._kinds = like.named, like._texts, like._kinds  # noqa: SLF001  of its own class
         else:
@@ -126,7 +127,7 @@ class TableSource(Source):
             )
             self.named = not whole if choice.named is None else choice.named
         self.dim = len(self.columns)
-        self.notes = self._unlike_each_other(sample) if self.named else []
+        self.notes = [*found, *(self._unlike_each_other(sample) if self.named else [])]
         self.rows = self._count(sample)
 
     def _declare(self, choice: TableColumns) -> None:
@@ -195,6 +196,14 @@ class TableSource(Source):
     def _rows(self) -> Iterator[Found]:
         """Yield all rows."""
 
+    def _look(self, sample: Sequence[Row]) -> list[str]:  # noqa: ARG002  a table of texts looks at it
+        """Find how numbers are written, and return what the user of the file should see."""
+        return []
+
+    def _number_of(self, text: str) -> float | None:
+        """Return the finite number that a text represents, or None."""
+        return number_of(text)
+
     def _count(self, sample: Sequence[Row]) -> int:
         """Return the approximate number of rows."""
         return len(sample) if len(sample) < SAMPLE_ROWS else sum(1 for _ in self._whole_rows())
@@ -231,7 +240,7 @@ class TableSource(Source):
                 text = value.strip()
                 if text in MISSING:
                     continue
-                number = None if self.typed or column in self._texts else number_of(text)
+                number = None if self.typed or column in self._texts else self._number_of(text)
                 record[column] = text if number is None else number
             elif isinstance(value, bool | int):
                 record[column] = value
@@ -264,14 +273,14 @@ class TableSource(Source):
         """Return whether a value is a text that is not a number."""
         value = _plain(value)
         if isinstance(value, str):
-            return value.strip() not in MISSING and (self.typed or number_of(value) is None)
+            return value.strip() not in MISSING and (self.typed or self._number_of(value) is None)
         return value is not None and not isinstance(value, bool | int | float)
 
     def _number(self, value: Any) -> float | None:
         """Return the finite number that a value is or represents. Return None if there is no such number."""
         value = _plain(value)
         if isinstance(value, str):
-            return None if self.typed else number_of(value)
+            return None if self.typed else self._number_of(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return None
         return float(value)

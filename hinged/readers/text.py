@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from typing import TYPE_CHECKING
 
 from hinged.readers.bad_rows import STOP, BadRows, Place, UnreadableRow
-from hinged.readers.base import ReadError, open_bytes
+from hinged.readers.base import ReadError, number_of, open_bytes
 from hinged.readers.lines import json_lines
-from hinged.readers.table import SAMPLE_ROWS, Found, Row, TableColumns, TableSource
+from hinged.readers.table import MISSING, SAMPLE_ROWS, Found, Row, TableColumns, TableSource, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 BLOCK_BYTES = 2**20
+WITH_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")  # a number with a decimal comma
 DELIMITERS = (",", "\t", ";", "|")
 """Delimiters to try, in order. If the header does not decide, the first delimiter that fits is used."""
 
@@ -25,6 +27,8 @@ class CsvSource(TableSource):
     """A CSV file with a header line. The file is read line by line. Fields may be quoted.
 
     delimiter: character between fields; None: determined from the header.
+    decimal: "." or ",", before the decimals of a number; None: determined from the first rows. A comma is found only
+    if it is not the delimiter.
     """
 
     typed = False
@@ -35,10 +39,12 @@ class CsvSource(TableSource):
         choice: TableColumns,
         *,
         delimiter: str | None = None,
+        decimal: str | None = None,
         like: TableSource | None = None,
         bad_rows: BadRows = STOP,
     ) -> None:
         self.path = path
+        self._decimal: str | None = like._decimal if isinstance(like, CsvSource) else decimal  # noqa: SLF001  of its own class
         self._delimiter = delimiter or self._found_delimiter(choice)
         header = [name.strip() for name in next(self._lines(), (1, 1, []))[2]]
         if not header:
@@ -62,6 +68,27 @@ class CsvSource(TableSource):
             return len(wanted & header), len({len(fields) for fields in rows}) == 1, len(header)
 
         return max(DELIMITERS, key=fitness)
+
+    def _look(self, sample: Sequence[Row]) -> list[str]:
+        if self._decimal is not None or self._delimiter == ",":
+            return []
+        names = [name for name in self.columns if name not in self._kinds]
+        if self._choice.weight is not None:
+            names.append(self._choice.weight)
+        fields = [(name, row[name].strip()) for _, row in sample for name in names]
+        commas = {name for name, text in fields if WITH_COMMA.fullmatch(text)}
+        others = {name for name, text in fields if text not in MISSING and _with_comma(text) is None}
+        found = [name for name in names if name in commas - others]
+        # A file with both 1,5 and 1.5 says nothing certain, so a comma is no decimal comma there.
+        if not found or any("." in text and number_of(text) is not None for _, text in fields):
+            self._decimal = "."
+            return []
+        self._decimal = ","
+        columns = "column" if len(found) == 1 else "columns"
+        return [f"{columns} {listed(found)} read with decimal commas; --decimal . reads such values as texts"]
+
+    def _number_of(self, text: str) -> float | None:
+        return _with_comma(text) if self._decimal == "," else number_of(text)
 
     def _rows(self) -> Iterator[Found]:
         lines = self._lines()
@@ -114,6 +141,11 @@ class JsonLinesSource(TableSource):
                 yield place, row
             else:
                 yield place, UnreadableRow(place, f"expected an object, found {content[:40]}", row=content)
+
+
+def _with_comma(text: str) -> float | None:
+    """Return the finite number that a text with a decimal comma, or without decimals, represents, or None."""
+    return None if "." in text else number_of(text.replace(",", "."))
 
 
 def _lines_of(path: Path) -> int:

@@ -115,3 +115,12 @@ def test_the_file_of_bad_rows_is_never_the_file_to_read(run, file):
     assert "is the file to read" in run("learn", "m", path, "--bad-rows", path, code=2).stderr
     assert path.read_text() == "\n".join(LINES)
     assert "expected stop, skip or a file" in run("learn", "m", path, "--bad-rows", path.parent, code=2).stderr
+
+
+def test_a_dry_run_tells_decimal_commas_and_the_option_sets_them(free_url, file):
+    path = file("a.csv", "a;b;y\n1,5;2,25;u\n2;4,5;v\n")
+    lines = hinged("replay", path, "--label", "y", "--dry-run", "--url", free_url).stdout.splitlines()
+    assert lines[2:4] == ["  a  number    2 values: 1.5 to 2", "  b  number    2 values: 2.25 to 4.5"]
+    assert "columns 'a', 'b' read with decimal commas; --decimal . reads such values as texts" in lines
+    lines = hinged("replay", path, "--label", "y", "--dry-run", "--decimal", ".", "--url", free_url).stdout.splitlines()
+    assert lines[2:4] == ["  a  category  2 values: '1,5', '2'", "  b  category  2 values: '2,25', '4,5'"]
