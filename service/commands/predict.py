@@ -241,7 +241,7 @@ def _pending(
             number=int(decided.numbers[r]),
             source=sources[r],
             at_ms=now_ms,
-            promised=b"" if promise is None or sets is None else promise.told(sets[r]),
+            promised=b"" if promise is None or sets is None else promise.sent(sets[r]),
         )
         made.append(Made(prediction, published.labels))
     return made

@@ -121,14 +121,14 @@ class Prequential:
         for tally in self._tallies.values():
             tally.widen(self.classes)
 
-    def add(self, columns: Array, numbers: Array, classes: Array, sources: Array, told: bytes | None = None) -> None:
+    def add(self, columns: Array, numbers: Array, classes: Array, sources: Array, sent: bytes | None = None) -> None:
         """Count a batch of predictions in order.
 
         columns: (m, K) decision values from just before each example was learned, or from its late prediction. In the
         second case, K may be smaller than now.
         numbers, classes: (m,) predicted and true class. UNKNOWN predictions do not count.
         sources: (m,) STREAMED, QUERIED or RANDOM.
-        told: for one late label, the set that was told with its prediction (Promise.add).
+        sent: for one late label, the set that was sent with its prediction (Promise.add).
 
         Raise ValueError if the arrays are inconsistent, before anything changes.
         """
@@ -160,7 +160,7 @@ class Prequential:
         if self.memory is not None:
             self.memory.add(columns, chances, classes)
         if self.promise is not None:
-            self.promise.add(columns, numbers, classes, told)
+            self.promise.add(columns, numbers, classes, sent)
         everything = np.arange(numbers.size)
         self._tallies[ALL].add(everything, columns, numbers, classes, losses)
         for source in range(first, last + 1):

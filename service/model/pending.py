@@ -24,7 +24,7 @@ from hinged.service.data.inputs import (
     read_inputs,
     refitted,
 )
-from hinged.service.model.promises.sets import TOLD_BYTES_MAX, Told
+from hinged.service.model.promises.sets import SENT_BYTES_MAX, Sent
 from hinged.service.model.window import MS_MAX
 from hinged.solvers.core.solver import CLASSES_MAX
 from hinged.solvers.core.states import StateReader
@@ -43,7 +43,7 @@ class Prediction:
     columns: (K,) decision values; number: the predicted class, or UNKNOWN.
     source: why its label was wanted, if it was wanted (metrics.py).
     at_ms: the time in milliseconds since 1970.
-    promised: the set of labels that was told (promises/sets.py); empty without a promise.
+    promised: the set of labels that was sent (promises/sets.py); empty without a promise.
     asked: what the solver needs from now when the label comes (Solver.answers). Not part of the event in the log,
     because the model computes it when it applies the event.
     """
@@ -187,9 +187,9 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
     sources = read.take("sources", np.uint8, (n,), 0, 2)
     at_ms = read.take("at_ms", np.int64, (n,), 0, MS_MAX)
     digests = read.take("digests", np.uint8, (16 * n,)).tobytes()
-    asked, promised = _read_bytes(read, n, "asked", ASKED_BYTES_MAX), _read_bytes(read, n, "promised", TOLD_BYTES_MAX)
-    for told in filter(None, promised):
-        Told.decoded(told)
+    asked, promised = _read_bytes(read, n, "asked", ASKED_BYTES_MAX), _read_bytes(read, n, "promised", SENT_BYTES_MAX)
+    for sent in filter(None, promised):
+        Sent.decoded(sent)
     return [
         Prediction(
             id=given,

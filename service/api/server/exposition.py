@@ -317,7 +317,7 @@ def _decisions(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
 
 
 def _promises(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
-    """Yield coverage and size of the sets that models with a promise told."""
+    """Yield coverage and size of the sets that models with a promise sent."""
     gauges = {
         figure: GaugeMetricFamily(name, said, labels=["model", "class"]) for figure, (name, said) in PROMISED.items()
     }

@@ -10,7 +10,7 @@ change of the level, divided by the step. At a level <= 0 the threshold is infin
 -infinity, so the level never leaves [-step, 1 + step]. Thus the rate of misses differs from the error by at most
 (1 + 2 step) / (step T). This needs no assumption about the scores, except that none is -infinity.
 
-A late label is missed by the set that was told, with an older threshold. A loop with a delay of `lag` labels stays
+A late label is missed by the set that was sent, with an older threshold. A loop with a delay of `lag` labels stays
 stable if step * lag is well below pi / 2. So the step is divided by 1 + 4 step lag, where lag is the mean lag. The lag
 falls only when `lag_due` labels were seen, which grows by a quarter each time: few changes leave the bound in order.
 
@@ -93,8 +93,8 @@ class Level:
     def add(self, place: int, missed: bool | None, lag: float) -> None:
         """Count the score of a true label.
 
-        place: the score's bin. missed: whether the set that was told missed the label; None if nothing was promised.
-        lag: number of labels that were counted since the set was told.
+        place: the score's bin. missed: whether the set that was sent missed the label; None if nothing was promised.
+        lag: number of labels that were counted since the set was sent.
         """
         if missed is not None:
             self.level += self.step / (1.0 + DAMPING * self.step * self.lag) * (self.error - missed)

@@ -1,7 +1,7 @@
 """The promise of one learner: its thresholds, and figures of coverage and of the size of sets.
 
-Each example counts with the set that was told before its label: the set of the state just before it was learned, or,
-if its prediction waited for the label, the set that was told with the prediction. There is one level (levels.py) for
+Each example counts with the set that was sent before its label: the set of the state just before it was learned, or,
+if its prediction waited for the label, the set that was sent with the prediction. There is one level (levels.py) for
 one rate of all examples, or a level for each class that has a rate. C classes.
 
 totals    (C, 3) int64       examples by true class whose set was promised, those missed, and the sizes of their sets.
@@ -24,7 +24,7 @@ import numpy as np
 from hinged.service.data.classes import Label
 from hinged.service.model.decisions.margins import bins_of
 from hinged.service.model.promises.levels import FADING, WEIGHT_MAX, WEIGHTS_MAX, Level
-from hinged.service.model.promises.sets import OUTSIDE, UNPROMISED, Limits, Told, flags_of, scores_of
+from hinged.service.model.promises.sets import OUTSIDE, UNPROMISED, Limits, Sent, flags_of, scores_of
 from hinged.solvers.core.solver import CLASSES_MAX
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 
@@ -90,11 +90,11 @@ class Promise:
 
     # -- counting -------------------------------------------------------------------------------------------------
 
-    def add(self, columns: Array, numbers: Array, classes: Array, told: bytes | None = None) -> None:
+    def add(self, columns: Array, numbers: Array, classes: Array, sent: bytes | None = None) -> None:
         """Count a batch in order.
 
-        columns (m, K): decision values. numbers, classes (m,): predicted and true classes. told: for a batch of one
-        example, the set that was told with its prediction, empty if there was none. None: the present set counts.
+        columns (m, K): decision values. numbers, classes (m,): predicted and true classes. sent: for a batch of one
+        example, the set that was sent with its prediction; empty without such a set. None: the present set counts.
         """
         known = len(self.names)
         if known < 2:
@@ -103,11 +103,11 @@ class Promise:
         places = bins_of(scores[np.arange(classes.size), classes]).tolist()
         counted: list[tuple[int, int, int]] = []
         for r, (truth, place) in enumerate(zip(classes.tolist(), places, strict=True)):
-            if told is None:
+            if sent is None:
                 flags, lag = flags_of(scores[r : r + 1], numbers[r : r + 1], self._limits, self._ready)[0], 0
                 flag = int(flags[truth])
             else:
-                flag, flags, lag = self._then(told, truth)
+                flag, flags, lag = self._then(sent, truth)
             missed = None if flag == UNPROMISED else flag == OUTSIDE
             if missed is not None:
                 counted.append((truth, int(missed), int(np.count_nonzero(flags))))
@@ -115,11 +115,11 @@ class Promise:
         if counted:
             self._count(np.array(counted, np.int32))
 
-    def _then(self, told: bytes, truth: int) -> tuple[int, Array, int]:
-        """Return the flag of the true label in the set that was told, the flags, and the lag."""
-        if not told:
+    def _then(self, sent: bytes, truth: int) -> tuple[int, Array, int]:
+        """Return the flag of the true label in the set that was sent, the flags, and the lag."""
+        if not sent:
             return UNPROMISED, np.zeros(0, np.uint8), 0
-        then = Told.decoded(told)
+        then = Sent.decoded(sent)
         flags = then.flags[: len(self.names)]
         lag = max(0, self.seen - then.seen)
         if then.promise != self.number:
@@ -160,7 +160,7 @@ class Promise:
 
     def glance(self) -> dict[str, dict[str, float]]:
         """Return the coverage and the mean size of sets in the window, by class that has a rate. The key ALL is for
-        all examples. What has no examples is left out.
+        all examples. The result leaves out a class without examples.
         """
         rows, found = self.window, {}
         for name in [ALL, *(self.names if self.by_class else ())]:
@@ -183,9 +183,9 @@ class Promise:
         rows = self.window if isinstance(which, slice) else self.window[self.window[:, 0] == which]
         newest = np.array([rows.shape[0], *rows[:, 1:].sum(axis=0)])
         return {
-            "all": _told(self.totals[which].reshape(-1, 3).sum(axis=0)),
-            "window": _told(newest),
-            "fading": _told(self.faded[which].reshape(-1, 3).sum(axis=0) / self.weight),
+            "all": _summed(self.totals[which].reshape(-1, 3).sum(axis=0)),
+            "window": _summed(newest),
+            "fading": _summed(self.faded[which].reshape(-1, 3).sum(axis=0) / self.weight),
         }
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Promise:
         self._tabulate()
 
 
-def _told(sums: Array) -> Figures:
+def _summed(sums: Array) -> Figures:
     """Return figures from sums of examples, misses and sizes."""
     examples, missed, sizes = sums.tolist()
     return {

@@ -23,7 +23,7 @@ OUTSIDE, INSIDE, UNPROMISED = range(3)
 """Whether a label is in a set. An UNPROMISED label is in it because too few labels were seen to promise anything."""
 
 _HEAD = struct.Struct("<Iq")
-TOLD_BYTES_MAX = _HEAD.size + CLASSES_MAX  # maximum length of an encoded set
+SENT_BYTES_MAX = _HEAD.size + CLASSES_MAX  # maximum length of an encoded set
 
 
 def scores_of(columns: Array, classes: int) -> Array:
@@ -44,8 +44,8 @@ def scores_of(columns: Array, classes: int) -> Array:
     return found
 
 
-class Told(NamedTuple):
-    """The set that was told with a prediction.
+class Sent(NamedTuple):
+    """The set that was sent with a prediction.
 
     promise: a number that identifies the promise. seen: the number of labels that were counted then.
     flags: (classes,) uint8 OUTSIDE, INSIDE or UNPROMISED.
@@ -60,7 +60,7 @@ class Told(NamedTuple):
         return _HEAD.pack(self.promise, self.seen) + self.flags.tobytes()
 
     @classmethod
-    def decoded(cls, data: bytes) -> Told:
+    def decoded(cls, data: bytes) -> Sent:
         """Return the set of a result of `encode`. Raise ValueError for other bytes."""
         if len(data) < _HEAD.size:
             raise ValueError(f"a set needs at least {_HEAD.size} bytes, got {len(data)}")
@@ -74,7 +74,7 @@ class Told(NamedTuple):
 class Limits(NamedTuple):
     """The thresholds of a state. A later state has new thresholds.
 
-    promise, seen: as in Told. lacking: number of labels that must still come until everything is promised.
+    promise, seen: as in Sent. lacking: number of labels that must still come until everything is promised.
     labels: the known labels. limits (classes,): the threshold of each label; NaN if the label is promised nothing.
     ready (classes,): whether enough labels were seen, or nothing is promised.
     """
@@ -101,9 +101,9 @@ class Limits(NamedTuple):
         """Return the labels of each set."""
         return [[label for label, flag in zip(self.labels, row, strict=True) if flag] for row in flags.tolist()]
 
-    def told(self, flags: Array) -> bytes:
+    def sent(self, flags: Array) -> bytes:
         """Return what a prediction keeps until its label comes. flags (classes,): its set."""
-        return Told(self.promise, self.seen, flags).encode()
+        return Sent(self.promise, self.seen, flags).encode()
 
 
 def flags_of(scores: Array, numbers: Array, limits: Array, ready: Array) -> Array:

@@ -93,7 +93,7 @@ def test_whatever_the_scores_are_the_rate_of_misses_keeps_the_bound(error, runs)
 @given(error=RATES, lags=st.lists(st.tuples(st.integers(0, 500), st.integers(1, 200)), min_size=1, max_size=6))
 @settings(max_examples=20, deadline=None)
 def test_the_rate_also_holds_if_labels_come_late(error, lags):
-    """A set is told with the threshold at the time; its label comes `lag` labels later."""
+    """A set is sent with the threshold at the time; its label comes `lag` labels later."""
     random, level, told, misses = np.random.default_rng(0), Level(error), [], []
     for lag, times in lags:
         for _ in range(times):

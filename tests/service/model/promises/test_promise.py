@@ -13,7 +13,7 @@ from hinged.service.model.decisions.margins import bins_of
 from hinged.service.model.metrics import Prequential
 from hinged.service.model.promises.levels import FADING, Level
 from hinged.service.model.promises.promise import WINDOW
-from hinged.service.model.promises.sets import INSIDE, OUTSIDE, UNPROMISED, Told, scores_of
+from hinged.service.model.promises.sets import INSIDE, OUTSIDE, UNPROMISED, Sent, scores_of
 from hinged.service.settings import Settings
 
 NAMES = ["ok", "fraud", "odd"]
@@ -99,7 +99,7 @@ def test_batches_do_not_matter_beyond_a_window_either():
 @pytest.mark.parametrize("promise", [*PROMISES, {"error": {"fraud": 0.2}}])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_figures_are_those_of_a_plain_loop(promise, classes):
-    """Each class has the level of its rate, or the one level; labels without a rate are told if they are predicted."""
+    """Each class has the level of its rate, or the one level. A label without a rate is in the set if predicted."""
     (columns, numbers, truths, sources), error = drawn(600, classes), promise["error"]
     metrics = new_metrics(promise, classes)
     one = None if isinstance(error, dict) else Level(error)
@@ -146,13 +146,13 @@ def test_by_class_each_class_keeps_its_own_rate():
     assert "promised" not in found
 
 
-def test_a_late_label_counts_with_the_set_that_was_told():
+def test_a_late_label_counts_with_the_set_that_was_sent():
     metrics, batch = new_metrics({"error": 0.1}), drawn(400)
     metrics.add(*batch)
     limits = metrics.promise.limits(NAMES[:2])
     before = metrics.figures(NAMES[:2])["promise"]["all"]
     one = part(drawn(1, seed=7), slice(0, 1))
-    told = Told(limits.promise, limits.seen, np.array([OUTSIDE, INSIDE], np.uint8))
+    told = Sent(limits.promise, limits.seen, np.array([OUTSIDE, INSIDE], np.uint8))
     for truth, missed in ((0, 1), (1, 0)):
         metrics.add(one[0], one[1], np.array([truth], np.int32), one[3], told.encode())
         after = metrics.figures(NAMES[:2])["promise"]["all"]
@@ -161,22 +161,22 @@ def test_a_late_label_counts_with_the_set_that_was_told():
             before["coverage"] * before["examples"] + 1 - missed
         )
         before = after
-    unknown = [b"", Told(limits.promise ^ 1, 0, told.flags).encode(), told._replace(flags=told.flags * 2).encode()]
+    unknown = [b"", Sent(limits.promise ^ 1, 0, told.flags).encode(), told._replace(flags=told.flags * 2).encode()]
     for nothing in unknown[:2]:  # no set, and a set of another promise
         metrics.add(*one, nothing)
         assert metrics.figures(NAMES[:2])["promise"]["all"] == before
     seen = metrics.promise.seen
-    metrics.add(one[0], one[1], np.array([1], np.int32), one[3], unknown[2])  # told while labels were lacking
+    metrics.add(one[0], one[1], np.array([1], np.int32), one[3], unknown[2])  # sent while labels were lacking
     assert metrics.figures(NAMES[:2])["promise"]["all"] == before
     assert metrics.promise.seen == seen + 1
 
 
-def test_a_class_that_came_after_the_set_was_told_is_missed_by_one_rate_and_not_by_rates_of_classes():
+def test_a_class_that_came_after_the_set_was_sent_is_missed_by_one_rate_and_not_by_rates_of_classes():
     for promise, counted in ((PROMISES[0], 1), (PROMISES[1], 0)):
         metrics = new_metrics(promise)
         metrics.add(*drawn(400))
         limits = metrics.promise.limits(NAMES[:2])
-        told = limits.told(limits.sets(np.array([[0.1]]), np.array([1]))[0])
+        told = limits.sent(limits.sets(np.array([[0.1]]), np.array([1]))[0])
         metrics.add_class(NAMES[2])
         before = metrics.figures(NAMES)["promise"]["all"]["examples"]
         metrics.add(np.array([[0.1]]), np.array([1]), np.array([2], np.int32), np.zeros(1, np.uint8), told)
@@ -248,7 +248,7 @@ def test_a_damaged_state_is_refused(name, damage):
         new_metrics({"error": 0.1}).load(state)
 
 
-@pytest.mark.parametrize("data", [b"short", Told(1, -1, np.zeros(2, np.uint8)).encode(), b"\0" * 12 + b"\3"])
+@pytest.mark.parametrize("data", [b"short", Sent(1, -1, np.zeros(2, np.uint8)).encode(), b"\0" * 12 + b"\3"])
 def test_damaged_sets_are_refused(data):
     with pytest.raises(ValueError, match="a set"):
-        Told.decoded(data)
+        Sent.decoded(data)
