@@ -58,8 +58,15 @@ class Promise:
 
     def _tabulate(self) -> None:
         self._levels = [self.levels.get(name if self.by_class else ALL) for name in self.names]
-        self._limits = np.array([np.nan if level is None else level.limit() for level in self._levels])
-        self._ready = np.array([level is None or not level.lacking for level in self._levels], bool)
+        self._limits = np.array([0.0 if level is None else level.limit() for level in self._levels])
+        bare = np.array([level is None for level in self._levels], bool)
+        self._bare = bare if bare.any() else None
+        self._mark()
+
+    def _mark(self) -> None:
+        """Mark the labels of which too few were seen."""
+        unready = np.array([level is not None and level.lacking > 0 for level in self._levels], bool)
+        self._unready = unready if unready.any() else None
 
     def add_class(self, name: str) -> None:
         """Add a class."""
@@ -86,7 +93,7 @@ class Promise:
 
     def limits(self, labels: Sequence[Label]) -> Limits:
         """Return the present thresholds. labels: the known labels."""
-        return Limits(self.number, self.seen, self.lacking, labels, self._limits.copy(), self._ready.copy())
+        return Limits(self.number, self.seen, self.lacking, labels, self._limits.copy(), self._bare, self._unready)
 
     # -- counting -------------------------------------------------------------------------------------------------
 
@@ -102,9 +109,10 @@ class Promise:
         scores = scores_of(columns, known)
         places = bins_of(scores[np.arange(classes.size), classes]).tolist()
         counted: list[tuple[int, int, int]] = []
+        limits = self._limits, self._bare
         for r, (truth, place) in enumerate(zip(classes.tolist(), places, strict=True)):
             if sent is None:
-                flags, lag = flags_of(scores[r : r + 1], numbers[r : r + 1], self._limits, self._ready)[0], 0
+                flags, lag = flags_of(scores[r : r + 1], numbers[r : r + 1], *limits, self._unready)[0], 0
                 flag = int(flags[truth])
             else:
                 flag, flags, lag = self._then(sent, truth)
@@ -135,8 +143,9 @@ class Promise:
         level = self._levels[truth]
         if level is not None:
             level.add(place, missed, lag * level.seen / self.seen if self.seen else 0.0)
-            where: Any = truth if self.by_class else slice(None)
-            self._limits[where], self._ready[where] = level.limit(), not level.lacking
+            self._limits[truth if self.by_class else slice(None)] = level.limit()
+            if level.seen == level.needed:
+                self._mark()
         self.seen += 1
 
     def _count(self, counted: Array) -> None:

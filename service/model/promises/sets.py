@@ -75,8 +75,9 @@ class Limits(NamedTuple):
     """The thresholds of a state. A later state has new thresholds.
 
     promise, seen: as in Sent. lacking: number of labels that must still come until everything is promised.
-    labels: the known labels. limits (classes,): the threshold of each label; NaN if the label is promised nothing.
-    ready (classes,): whether enough labels were seen, or nothing is promised.
+    labels: the known labels. limits (classes,): the threshold of each label.
+    bare (classes,): whether a label has no rate; None if every label has a rate.
+    unready (classes,): whether too few labels were seen to promise anything; None if there are enough of every label.
     """
 
     promise: int
@@ -84,18 +85,19 @@ class Limits(NamedTuple):
     lacking: int
     labels: Sequence[Label]
     limits: Array
-    ready: Array
+    bare: Array | None
+    unready: Array | None
 
     def sets(self, columns: Array, numbers: Array) -> Array:
         """Return the flags (m, classes) of the sets.
 
-        columns (m, K): decision values. numbers (m,): predicted classes. A label that is promised nothing is in the
-        set if it is predicted.
+        columns (m, K): decision values. numbers (m,): predicted classes. A label without a rate is in the set if it
+        is predicted.
         """
         m, classes = columns.shape[0], self.limits.size
         if not columns.shape[1] or classes < 2:
             return np.full((m, classes), UNPROMISED, np.uint8)
-        return flags_of(scores_of(columns, classes), numbers, self.limits, self.ready)
+        return flags_of(scores_of(columns, classes), numbers, self.limits, self.bare, self.unready)
 
     def of(self, flags: Array) -> list[list[Label]]:
         """Return the labels of each set."""
@@ -106,11 +108,13 @@ class Limits(NamedTuple):
         return Sent(self.promise, self.seen, flags).encode()
 
 
-def flags_of(scores: Array, numbers: Array, limits: Array, ready: Array) -> Array:
+def flags_of(scores: Array, numbers: Array, limits: Array, bare: Array | None, unready: Array | None) -> Array:
     """Return the flags (m, classes) of the sets; the arguments are described at Limits."""
-    found = (scores <= limits).astype(np.uint8)
-    if np.isnan(limits).any():
-        rows = np.arange(numbers.size)
-        found[rows, numbers] |= np.isnan(limits)[numbers]
-    found[:, ~ready] = UNPROMISED
+    inside = scores <= limits
+    if bare is not None:
+        inside &= ~bare
+        inside[np.arange(numbers.size), numbers] |= bare[numbers]
+    found = inside.view(np.uint8)
+    if unready is not None:
+        found[:, unready] = UNPROMISED
     return found
