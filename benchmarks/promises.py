@@ -1,9 +1,9 @@
 """Coverage and size of the sets of a promise, on streams with and without drift, with labels at once and late.
 
     PYTHONPATH=.:benchmarks python benchmarks/promises.py --data FOLDER [STREAM ...] [--delays 0 1000 10000]
-        [--errors 0.01 0.05 0.1] [--rows 40000]
+        [--errors 0.01 0.05 0.1] [--rows 12000]
 
-A LASVM machine learns each stream in batches of 50; each set is made before the label is known, by the server's own
+A LASVM machine (C = 1) learns each stream in batches of 50; each set is made before the label is known, by the server's own
 code (service/model/). A label comes `delay` examples after its set was made, and a stream needs four times as many
 examples as the delay. `off` is the largest distance of a window of 2,000 examples from the promise, in points; `chance`
 is the standard deviation of such a window if each set missed independently at the promised rate. `without feedback`
@@ -24,7 +24,7 @@ from hinged.service.data.features.rows import dense_rows
 from hinged.service.model.promises.promise import Promise
 from hinged.service.model.view import Published
 
-BATCH, WINDOW, POINTS = 50, 2_000, 500
+BATCH, WINDOW = 50, 2_000
 
 
 def turning(n, random):
@@ -93,7 +93,7 @@ class Recorded(Promise):
 def followed(X, y, delay, kept):
     """Let promises follow a stream whose labels come `delay` examples after their sets."""
     classes = [str(number) for number in range(int(y.max()) + 1)]
-    learner = new_learner(X.shape[1], 2**26, solver="lasvm", C=1.0, points_max=POINTS, classes=classes)
+    learner = new_learner(X.shape[1], 2**26, solver="lasvm", C=1.0, classes=classes)
     sent = {}
     for begin in range(0, len(y), BATCH):
         end = min(len(y), begin + BATCH)
@@ -136,7 +136,7 @@ def main():
     parser.add_argument("streams", nargs="*", default=list(DEFAULT))
     parser.add_argument("--delays", nargs="+", type=int, default=[0, 1_000, 10_000])
     parser.add_argument("--errors", nargs="+", type=float, default=[0.01, 0.05, 0.1])
-    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=12_000)
     given = parser.parse_args()
     heads = "misses, %", "off, points", "off, root mean square", "chance, points", "size"
     table = Table("stream", "delay", "promise, %", *heads, "without feedback: misses, %", "off, points ", "size ")
