@@ -3,11 +3,11 @@
     PYTHONPATH=.:benchmarks python benchmarks/promises.py --data FOLDER [STREAM ...] [--delays 0 1000 10000]
         [--errors 0.01 0.05 0.1] [--rows 12000]
 
-A LASVM machine (C = 1) learns each stream in batches of 50; each set is made before the label is known, by the server's own
-code (service/model/). A label comes `delay` examples after its set was made, and a stream needs four times as many
-examples as the delay. `off` is the largest distance of a window of 2,000 examples from the promise, in points; `chance`
+A LASVM machine (C = 1) learns each stream in batches of 50. Each set is made before the label is known, by the server's
+own code (service/model/). A label comes `delay` examples after its set was made, and a stream needs four times as many
+examples as the delay. `off` is the largest distance of a window of 2,000 examples from the promise, in points. `chance`
 is the standard deviation of such a window if each set missed independently at the promised rate. `without feedback`
-uses the same quantile with a step of 0. Examples of the warm-up, and before enough labels, do not count.
+uses the same quantile with a step of 0. Examples before the first scores, and before enough labels, do not count.
 """
 
 import os
