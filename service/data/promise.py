@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from hinged.service.data.problems import shown
 
 ERROR_MIN, ERROR_MAX = 0.001, 0.5
-"""The least and the largest rate that can be promised. The thresholds remember about 2,000 scores, too
+"""The least and the largest rate that can be promised. The thresholds remember about 1,000 scores, too
 few for a smaller rate.
 """
 PROMISED_MAX = 32  # maximum number of classes with a rate of their own: each has 12 KB of counts

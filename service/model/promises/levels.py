@@ -35,7 +35,7 @@ from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 
 Array = np.ndarray[Any, Any]
 
-FADING = 1.0 - 2.0**-11
+FADING = 1.0 - 2.0**-10
 WEIGHT_MAX = 2.0**40
 WEIGHTS_MAX = WEIGHT_MAX * 2.0**20
 """Limit of the sum of all weights of a state. Weights grow past WEIGHT_MAX until the next fit."""

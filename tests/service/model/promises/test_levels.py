@@ -90,25 +90,30 @@ def test_whatever_the_scores_are_the_rate_of_misses_keeps_the_bound(error, runs)
         assert -step <= level.level <= 1 + step
 
 
-@given(error=RATES, lags=st.lists(st.tuples(st.integers(0, 500), st.integers(1, 200)), min_size=1, max_size=6))
-@settings(max_examples=20, deadline=None)
-def test_the_rate_also_holds_if_labels_come_late(error, lags):
-    """A set is sent with the threshold at the time; its label comes `lag` labels later."""
-    random, level, told, misses = np.random.default_rng(0), Level(error), [], []
-    for lag, times in lags:
-        for _ in range(times):
-            told.append((None if level.lacking else level.limit(), random.normal()))
-            limit, score = told[max(0, len(told) - 1 - lag)]
-            missed = None if limit is None else score > limit
+@given(
+    error=RATES,
+    lag=st.sampled_from([1, 30, 300]),
+    runs=st.lists(
+        st.tuples(st.sampled_from(["above", "below", 0.0, 0.3, -2.0]), st.integers(1, 900)), min_size=1, max_size=8
+    ),
+)
+@settings(max_examples=30, deadline=None)
+def test_the_rate_of_the_sets_that_were_sent_keeps_a_bound_if_each_label_comes_late(error, lag, runs):
+    """A set is sent with the threshold of its time. Its label comes `lag` labels later, and counts this set."""
+    level, sent, misses = Level(error), [], []
+    for choice in [choice for choice, times in runs for _ in range(times)]:
+        limit = level.limit()
+        score = {"above": limit + 1, "below": limit - 1}.get(choice, choice)
+        sent.append((None if level.lacking else limit, max(-1e9, score)))
+        if len(sent) > lag:
+            limit, score = sent[-1 - lag]
+            missed = None if limit is None else bool(score > limit)
             misses += [] if missed is None else [missed]
             level.add(int(bins_of(np.array([score]))[0]), missed, lag)
-    assert 0 <= level.lag <= 500
-    assert math.isfinite(level.level)
-    if misses:
-        # The level moves by a smaller step, and by at most one step times the lag beyond the bounds.
-        step = level.step / (1 + 4 * level.step * 500)
-        assert -1 <= level.level <= 2
-        assert 0 < step <= level.step
+    step = level.step / (1 + 4 * level.step * lag)
+    assert sum(error - missed for missed in misses) == pytest.approx((level.level - error) / step, abs=1e-6)
+    assert -0.25 - step <= level.level <= 1.25 + step
+    assert abs(sum(error - missed for missed in misses)) <= (1.25 + 2 * step) / step
 
 
 def test_late_labels_make_the_step_smaller_and_prompt_labels_make_it_larger_again():
