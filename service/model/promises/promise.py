@@ -44,7 +44,9 @@ class Promise:
         self.promised = promised
         error = promised["error"]
         self.by_class = isinstance(error, dict)
-        self.levels = {name: Level(rate) for name, rate in (error.items() if self.by_class else [(ALL, error)])}
+        # Sorted: the state lists levels in this order, and the parts of a configuration have none.
+        rates = sorted(error.items()) if self.by_class else [(ALL, error)]
+        self.levels = {name: Level(rate) for name, rate in rates}
         self.number = zlib.crc32(json.dumps(promised, sort_keys=True).encode())
         self.names: list[str] = []
         self.seen = 0

@@ -146,6 +146,17 @@ def test_by_class_each_class_keeps_its_own_rate():
     assert "promised" not in found
 
 
+def test_the_order_in_which_a_configuration_names_the_rates_does_not_matter():
+    one, other = (new_metrics({"error": error}) for error in ({"fraud": 0.02, "ok": 0.2}, {"ok": 0.2, "fraud": 0.02}))
+    one.add(*drawn(300))
+    other.load(one.state())
+    assert one.promise.number == other.promise.number
+    for metrics in (one, other):
+        metrics.add(*drawn(300, seed=1))
+    assert same(one, other)
+    assert one.figures(NAMES[:2])["promise"] == other.figures(NAMES[:2])["promise"]
+
+
 def test_a_late_label_counts_with_the_set_that_was_sent():
     metrics, batch = new_metrics({"error": 0.1}), drawn(400)
     metrics.add(*batch)
