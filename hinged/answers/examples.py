@@ -53,6 +53,9 @@ class SupportVector(TypedDict):
 class PredictedExample(TypedDict):
     """A prediction. outside: the names or columns whose values lie outside everything learned. This part is missing if
     no value lies outside.
+
+    set: the labels that the model's promise allows; only with a promise. lacking: the number of labels that must come
+    until everything is promised; only while labels are lacking.
     """
 
     id: str | None
@@ -63,6 +66,8 @@ class PredictedExample(TypedDict):
     label: Wanted
     support_vectors: NotRequired[list[SupportVector]]
     outside: NotRequired[list[str | int]]
+    set: NotRequired[list[Label]]
+    lacking: NotRequired[int]
 
 
 class Predicted(TypedDict):
@@ -78,6 +83,7 @@ class ExampleDecision(TypedDict):
 
     probability: of the decided class; null for "ask", and while probabilities are unknown. cost: the expected cost.
     reason: "cost" if the decision has the lowest expected cost, "unknown" if there are no probabilities yet.
+    It is "promise" if the set has no label or several. set and lacking: as in PredictedExample.
     question: for "ask", the id of the example in the pool.
     """
 
@@ -85,9 +91,11 @@ class ExampleDecision(TypedDict):
     decision: Label | None
     probability: float | None
     cost: float | None
-    reason: Literal["cost", "unknown"]
+    reason: Literal["cost", "unknown", "promise"]
     question: NotRequired[str]
     probabilities: NotRequired[dict[str, float | None]]
+    set: NotRequired[list[Label]]
+    lacking: NotRequired[int]
 
 
 class ExampleDecisions(TypedDict):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from hinged.service.commands.ask import Command, Offer
-from hinged.service.commands.predict import Serving, check_details, decided_soon, keep_waiting
+from hinged.service.commands.predict import Serving, check_details, decided_soon, keep_waiting, promised, sets_of
 from hinged.service.data.costs import ASK
 from hinged.service.data.examples import Details
 from hinged.service.data.inputs import Inputs, x_digests
@@ -23,8 +23,10 @@ from hinged.service.model.view import Decided, Published
 Array = np.ndarray[Any, Any]
 
 FEW = 100  # maximum number of questions that the event loop itself makes; more questions need a thread
-COST, NO_CHANCES = "cost", "unknown"
-"""Reasons: the decision has the lowest expected cost, or there are no probabilities yet."""
+COST, NO_CHANCES, PROMISE = "cost", "unknown", "promise"
+"""Reasons: the decision has the lowest expected cost, there are no probabilities yet, or the set does not have exactly
+one label.
+"""
 
 
 class Deciding(Serving, Protocol):
@@ -39,12 +41,14 @@ class Verdicts(NamedTuple):
 
     decided: the decision values. numbers (m,): the decided classes; ASKED for a question, UNKNOWN if nothing is known.
     costs (m,): expected costs. chances (m, classes): the probabilities; None while they are unknown.
+    unsure (m,): whether the promise makes the row a question.
     """
 
     decided: Decided
     numbers: Array
     costs: Array
     chances: Array | None
+    unsure: Array
 
 
 class DecisionsMade(NamedTuple):
@@ -66,6 +70,7 @@ class DecisionsMade(NamedTuple):
         named = published.named(chances, end - begin, wanted) if wanted else None
         rows = None if chances is None else chances.tolist()
         numbers, costs = self.found.numbers[begin:end].tolist(), self.found.costs[begin:end].tolist()
+        sets, unsure = sets_of(published, self.found.decided.part(begin, end)), self.found.unsure[begin:end].tolist()
         results = []
         for r, (given, number, cost) in enumerate(zip(self.ids[begin:end], numbers, costs, strict=True)):
             question, row = self.questions.get(begin + r), None if rows is None else rows[r]
@@ -75,29 +80,38 @@ class DecisionsMade(NamedTuple):
                 "decision": published.labels[number] if known else None if question is None else ASK,
                 "probability": row[number] if known and row is not None else None,
                 "cost": None if math.isnan(cost) else cost,
-                "reason": NO_CHANCES if row is None else COST,
+                "reason": PROMISE if unsure[r] else NO_CHANCES if row is None else COST,
             }
             if question is not None:
                 result["question"] = question
             if named is not None:
                 result["probabilities"] = named[r]
+            if sets is not None:
+                result |= promised(published, sets[r])
             results.append(result)
         return results
 
 
 def verdicts_of(published: Published, inputs: Inputs) -> Verdicts:
-    """Return the decisions of a state about the batch of one request. The state has costs."""
+    """Return the decisions of a state about the batch of one request. The state has costs. If it also has a promise and
+    can ask, each row whose set does not have exactly one label is a question, whatever the costs.
+    """
     assert published.costs is not None  # noqa: S101  the caller checks it
     decided, table = published.decide(inputs), published.costs
-    usual = published.class_probabilities(decided)
+    usual, m = published.class_probabilities(decided), decided.numbers.size
+    if decided.sets is None or table.ask is None:
+        unsure = np.zeros(m, bool)
+    else:
+        unsure = np.count_nonzero(decided.sets, axis=1) != 1
     if usual is None or published.chances is None or not published.discerns:
-        unknown = np.full(decided.numbers.size, np.nan)
         if table.ask is None:
-            return Verdicts(decided, decided.numbers, unknown, None)
-        return Verdicts(decided, np.full(unknown.size, ASKED), np.full(unknown.size, table.ask), None)
+            return Verdicts(decided, decided.numbers, np.full(m, np.nan), None, unsure)
+        return Verdicts(decided, np.full(m, ASKED), np.full(m, table.ask), None, unsure)
     chances = published.chances.of(decided.columns, usual)
     numbers, costs = table.decide(chances)
-    return Verdicts(decided, numbers, costs, chances)
+    return Verdicts(
+        decided, np.where(unsure, np.int32(ASKED), numbers), np.where(unsure, table.ask or 0.0, costs), chances, unsure
+    )
 
 
 async def decide(

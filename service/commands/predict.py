@@ -77,6 +77,7 @@ class Predictions(NamedTuple):
     support_vectors: the support vectors that contribute to each score; None if the caller did not ask for support
     vectors.
     outside: for each row, the names or columns whose values lie outside everything learned.
+    sets: the set of labels of each row; None without a promise.
     """
 
     published: Published
@@ -87,6 +88,7 @@ class Predictions(NamedTuple):
     of_classes: list[dict[str, float | None]] | None
     support_vectors: list[list[dict[str, Any]]] | None
     outside: Outside
+    sets: list[list[Label]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,20 @@ class Decisions:
             published.probabilities(decided, self.details.probabilities) if self.details.probabilities else None,
             None if self.support_vectors is None else self.support_vectors[begin:end],
             decided.outside,
+            sets_of(published, decided),
         )
+
+
+def sets_of(published: Published, decided: Decided) -> list[list[Label]] | None:
+    """Return the set of labels of each row; None without a promise."""
+    promise, sets = published.promise, decided.sets
+    return None if promise is None or sets is None else promise.of(sets)
+
+
+def promised(published: Published, labels: list[Label]) -> dict[str, Any]:
+    """Return what a result contains about its set of labels."""
+    lacking = 0 if published.promise is None else published.promise.lacking
+    return {"set": labels, **({"lacking": lacking} if lacking else {})}
 
 
 async def make_decisions(
@@ -211,6 +226,7 @@ def _pending(
 ) -> Slices[list[Made]]:
     """Make the predictions that wait, in slices. A thread would keep Python's lock for most of the time."""
     now_ms, made, numbers = time.time_ns() // 1_000_000, [], 0
+    promise, sets = published.promise, decided.sets
     for r in named:
         if numbers >= SPAN_VALUES:
             yield
@@ -225,6 +241,7 @@ def _pending(
             number=int(decided.numbers[r]),
             source=sources[r],
             at_ms=now_ms,
+            promised=b"" if promise is None or sets is None else promise.sent(sets[r]),
         )
         made.append(Made(prediction, published.labels))
     return made

@@ -27,6 +27,7 @@ from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.costs import CostsPart, WatchPart, watched_of
 from hinged.service.data.features.catalogue import FeaturesPart
 from hinged.service.data.part import AUTO, Part
+from hinged.service.data.promise import PromisePart
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.families import KERNELS, NORM_MAX, Family
@@ -269,6 +270,11 @@ class Configuration(Part):
     )
     watch: WatchPart = Field(
         None, description="classes, named as in `scores`, whose figures also come from a long memory; at most 8"
+    )
+    promise: PromisePart = Field(
+        None,
+        description="how often the set of labels in an answer may miss the true label: one rate, or a rate by class, "
+        "named as in `scores`",
     )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")

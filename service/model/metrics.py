@@ -18,6 +18,7 @@ from hinged.service.data.parts import Configuration
 from hinged.service.model.decisions.memory import DecisionMemory
 from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
+from hinged.service.model.promises.promise import Promise
 from hinged.solvers.core.solver import CLASSES_MAX, columns_of
 from hinged.solvers.core.states import COUNT_MAX, StateReader
 from hinged.solvers.scores.calibrations import Calibrations
@@ -74,6 +75,7 @@ class Prequential:
         self.added = 0  # number of examples, with or without a prediction
         self.drift = Drift()
         self.memory: DecisionMemory | None = None  # only with costs or watched classes
+        self.promise: Promise | None = None  # only with a promise
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
@@ -83,7 +85,7 @@ class Prequential:
         return self._tallies[ALL].seen
 
     def configure(self, configuration: Configuration, names: Sequence[str]) -> None:
-        """Adopt the calibration, the costs and the watched classes of a configuration. names: the known classes."""
+        """Adopt the calibration, costs, watched classes and promise of a configuration. names: the known classes."""
         self._calibrations.choose(choosing=configuration.chooses)
         watched, costs = configuration.watched, configuration.costs
         if not watched and costs is None:
@@ -94,25 +96,39 @@ class Prequential:
                 self.memory.add_class(name)
         elif (self.memory.watched, self.memory.costs) != (watched, costs):
             self.memory = self.memory.changed(watched, costs)
+        self._promise(configuration.promise, names)
+
+    def _promise(self, promised: Mapping[Any, Any] | None, names: Sequence[str]) -> None:
+        if promised is None:
+            self.promise = None
+        elif self.promise is None:
+            self.promise = Promise(promised)
+            for name in names:
+                self.promise.add_class(name)
+        elif self.promise.promised != promised:
+            self.promise = self.promise.changed(promised)
 
     def add_class(self, name: str = "") -> None:
         """Add a class. name: its name in `scores`."""
         self.classes += 1
         if self.memory is not None:
             self.memory.add_class(name)
+        if self.promise is not None:
+            self.promise.add_class(name)
         columns = columns_of(self.classes)
         if columns > self._calibrations.columns:
             self._calibrations.widen(columns)
         for tally in self._tallies.values():
             tally.widen(self.classes)
 
-    def add(self, columns: Array, numbers: Array, classes: Array, sources: Array) -> None:
+    def add(self, columns: Array, numbers: Array, classes: Array, sources: Array, sent: bytes | None = None) -> None:
         """Count a batch of predictions in order.
 
         columns: (m, K) decision values from just before each example was learned, or from its late prediction. In the
         second case, K may be smaller than now.
         numbers, classes: (m,) predicted and true class. UNKNOWN predictions do not count.
         sources: (m,) STREAMED, QUERIED or RANDOM.
+        sent: for one late label, the set that was sent with its prediction (Promise.add).
 
         Raise ValueError if the arrays are inconsistent, before anything changes.
         """
@@ -143,6 +159,8 @@ class Prequential:
         losses = losses_of(chances, classes)
         if self.memory is not None:
             self.memory.add(columns, chances, classes)
+        if self.promise is not None:
+            self.promise.add(columns, numbers, classes, sent)
         everything = np.arange(numbers.size)
         self._tallies[ALL].add(everything, columns, numbers, classes, losses)
         for source in range(first, last + 1):
@@ -220,6 +238,7 @@ class Prequential:
         return {
             **_figures(self._tallies[ALL], labels),
             **self._of_classes(names),
+            **({} if self.promise is None else {"promise": self.promise.figures()}),
             "reliability": self.reliability(),
             "calibrations": self._calibrations.figures(),
             "sources": {name: _figures(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
@@ -260,6 +279,7 @@ class Prequential:
             "calibrations": self._calibrations.state(),
         }
         parts |= {} if self.memory is None else {"memory": self.memory.state()}
+        parts |= {} if self.promise is None else {"promise": self.promise.state()}
         parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
         arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
         return {"counts": np.array([self.classes, self.added]), **arrays}
@@ -280,6 +300,8 @@ class Prequential:
             raise ValueError(f"{self._calibrations.columns} columns do not fit {self.classes} classes")
         if self.memory is not None:
             self.memory.load(part("memory"))
+        if self.promise is not None:
+            self.promise.load(part("promise"))
         self._tallies = {}
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:

@@ -222,6 +222,7 @@ class Model(State):
                     np.array([number], np.int32),
                     event.classes[r : r + 1],
                     event.sources[r : r + 1],
+                    then.promised,
                 )
             at = r + 1
 

@@ -24,6 +24,7 @@ from hinged.service.data.inputs import (
     read_inputs,
     refitted,
 )
+from hinged.service.model.promises.sets import SENT_BYTES_MAX, Sent
 from hinged.service.model.window import MS_MAX
 from hinged.solvers.core.solver import CLASSES_MAX
 from hinged.solvers.core.states import StateReader
@@ -42,6 +43,7 @@ class Prediction:
     columns: (K,) decision values; number: the predicted class, or UNKNOWN.
     source: why its label was wanted, if it was wanted (metrics.py).
     at_ms: the time in milliseconds since 1970.
+    promised: the set of labels that was sent (promises/sets.py); empty without a promise.
     asked: what the solver needs from now when the label comes (Solver.answers). Not part of the event in the log,
     because the model computes it when it applies the event.
     """
@@ -53,6 +55,7 @@ class Prediction:
     number: int
     source: int
     at_ms: int
+    promised: bytes = b""
     asked: bytes = b""
 
 
@@ -152,10 +155,10 @@ def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any]
     if not predictions:
         return facts, {}
     inputs, arrays = inputs_state(join_inputs([p.x for p in predictions]))
-    asked = [p.asked for p in predictions]
-    if any(asked):
-        arrays["asked"] = np.frombuffer(b"".join(asked), np.uint8)
-        arrays["asked_bytes"] = np.array([len(each) for each in asked], np.int32)
+    for name, parts in (("asked", [p.asked for p in predictions]), ("promised", [p.promised for p in predictions])):
+        if any(parts):
+            arrays[name] = np.frombuffer(b"".join(parts), np.uint8)
+            arrays[f"{name}_bytes"] = np.array([len(each) for each in parts], np.int32)
     return facts | inputs, arrays | {
         "digests": np.frombuffer(b"".join(p.digest for p in predictions), np.uint8),
         "columns": np.concatenate([p.columns for p in predictions]).astype(np.float64),
@@ -184,7 +187,9 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
     sources = read.take("sources", np.uint8, (n,), 0, 2)
     at_ms = read.take("at_ms", np.int64, (n,), 0, MS_MAX)
     digests = read.take("digests", np.uint8, (16 * n,)).tobytes()
-    asked = _read_asked(read, n)
+    asked, promised = _read_bytes(read, n, "asked", ASKED_BYTES_MAX), _read_bytes(read, n, "promised", SENT_BYTES_MAX)
+    for sent in filter(None, promised):
+        Sent.decoded(sent)
     return [
         Prediction(
             id=given,
@@ -194,16 +199,17 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
             number=int(numbers[r]),
             source=int(sources[r]),
             at_ms=int(at_ms[r]),
+            promised=promised[r],
             asked=asked[r],
         )
         for r, given in enumerate(facts["ids"])
     ]
 
 
-def _read_asked(read: StateReader, n: int) -> list[bytes]:
-    """Return the `asked` of n predictions. Older states have none."""
-    if "asked" not in read.state:
+def _read_bytes(read: StateReader, n: int, name: str, most: int) -> list[bytes]:
+    """Return a part of n predictions that has at most `most` bytes each. Older states do not have the part."""
+    if name not in read.state:
         return [b""] * n
-    ends = np.concatenate(([0], np.cumsum(read.take("asked_bytes", np.int32, (n,), 0, ASKED_BYTES_MAX))))
-    asked = read.take("asked", np.uint8, (int(ends[-1]),)).tobytes()
-    return [asked[begin:end] for begin, end in pairwise(ends.tolist())]
+    ends = np.concatenate(([0], np.cumsum(read.take(f"{name}_bytes", np.int32, (n,), 0, most))))
+    whole = read.take(name, np.uint8, (int(ends[-1]),)).tobytes()
+    return [whole[begin:end] for begin, end in pairwise(ends.tolist())]

@@ -17,6 +17,7 @@ from hinged.service.model.decisions.memory import Chances
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.predictions import numbers_of
+from hinged.service.model.promises.sets import Limits
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
@@ -34,17 +35,20 @@ class Decided:
     """Decision values (m, K) of a batch, the predicted class numbers (m,) and their probabilities (m,), NaN if unknown.
 
     outside: for each row, what lies outside everything learned, if decision values were computed.
+    sets (m, classes): the sets of labels (promises/sets.py); None without a promise.
     """
 
     columns: Array
     numbers: Array
     probabilities: Array
     outside: Outside = field(default_factory=dict)
+    sets: Array | None = None
 
     def part(self, begin: int, end: int) -> Decided:
         """Return the decisions for rows begin to end - 1."""
         outside = {r - begin: found for r, found in self.outside.items() if begin <= r < end}
-        return Decided(self.columns[begin:end], self.numbers[begin:end], self.probabilities[begin:end], outside)
+        sets = None if self.sets is None else self.sets[begin:end]
+        return Decided(self.columns[begin:end], self.numbers[begin:end], self.probabilities[begin:end], outside, sets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Published:
     """The state that predictions read. A published state never changes; learning publishes a new state.
 
     costs, chances: what decisions cost, and the probabilities by the long memory (decisions/); None without them.
+    promise: the thresholds of the sets (promises/); None without a promise.
     """
 
     view: View
@@ -66,6 +71,7 @@ class Published:
     examples: int
     costs: CostTable | None = None
     chances: Chances | None = None
+    promise: Limits | None = None
 
     def rows(self, inputs: Inputs) -> Rows:
         """Return a batch as rows for the view. Each x is encoded by itself."""
@@ -87,13 +93,22 @@ class Published:
         """
         m = len(inputs)
         if not self.labels:
-            return Decided(np.zeros((m, 0)), np.full(m, UNKNOWN, np.int32), np.full(m, np.nan))
+            return self._unseen(m, UNKNOWN)
         if self.majority != UNKNOWN:
-            return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
+            return self._unseen(m, self.majority)
         rows, outside = self.seen(inputs)
         columns = self.view.decision(rows)
         numbers = numbers_of(columns, len(self.labels))
-        return Decided(columns, numbers, self.calibration(columns, numbers), outside)
+        sets = self._sets(columns, numbers)
+        return Decided(columns, numbers, self.calibration(columns, numbers), outside, sets)
+
+    def _unseen(self, m: int, number: int) -> Decided:
+        """Return decisions without decision values."""
+        columns, numbers = np.zeros((m, 0)), np.full(m, number, np.int32)
+        return Decided(columns, numbers, np.full(m, np.nan), sets=self._sets(columns, numbers))
+
+    def _sets(self, columns: Array, numbers: Array) -> Array | None:
+        return None if self.promise is None else self.promise.sets(columns, numbers)
 
     def scores(self, decided: Decided) -> list[dict[str, float]]:
         """Return the scores of each row, by class name."""
@@ -151,7 +166,7 @@ class Published:
         examples learned so far.
         """
         encoder, metrics = learner.warmup.encoder, learner.metrics
-        memory = metrics.memory
+        memory, promise = metrics.memory, metrics.promise
         return cls(
             view=learner.solver.view(),
             reader=encoder.reader() if encoder is not None else AS_THEY_CAME,
@@ -166,4 +181,5 @@ class Published:
             examples=examples,
             costs=memory.table if memory is not None else None,
             chances=memory.chances() if memory is not None else None,
+            promise=promise.limits(tuple(learner.labels.labels)) if promise is not None else None,
         )

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.examples.learn import RESULT_VALUES
-from hinged.service.commands.predict import Decisions, make_decisions
+from hinged.service.commands.predict import Decisions, make_decisions, promised
 from hinged.service.data.answers import VALUES_MAX, Answer, Parts
 from hinged.service.data.batches import read_batch
 from hinged.service.data.examples import (
@@ -185,7 +185,8 @@ def answer_of(
 
 def answer_size(published: Published, details: Details) -> int:
     """Return roughly how many values the answer contains for one example."""
-    return RESULT_VALUES + len(published.names) * (2 if details.probabilities else 1) + 3 * details.explain
+    listings = 1 + bool(details.probabilities) + (published.promise is not None)
+    return RESULT_VALUES + len(published.names) * listings + 3 * details.explain
 
 
 def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) -> list[dict[str, Any]]:
@@ -205,5 +206,7 @@ def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) 
             result["support_vectors"] = found.support_vectors[r]
         if r in found.outside:
             result["outside"] = found.outside[r]
+        if found.sets is not None:
+            result |= promised(found.published, found.sets[r])
         results.append(result)
     return results

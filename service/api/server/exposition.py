@@ -102,6 +102,14 @@ WATCHED = {
 }
 """The figures that Prometheus gets for each watched class: their metric names and meanings."""
 
+PROMISED = {
+    "coverage": ("hinged_promise_coverage_ratio", "Share of the newest examples whose set contained the true label."),
+    "size": ("hinged_promise_set_size", "Mean number of labels in the sets of the newest examples."),
+}
+"""The figures that Prometheus gets for each promise: their metric names and meanings. The class is empty for all
+examples.
+"""
+
 
 class Exposition:
     """Counts requests, and writes all figures when Prometheus asks for them."""
@@ -217,6 +225,7 @@ class ModelFigures(Collector):
                 yield family
         yield from _prequential(workers)
         yield from _decisions(workers)
+        yield from _promises(workers)
 
 
 class Disk(Collector):
@@ -305,3 +314,19 @@ def _decisions(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
             if (mean := memory.cost()) is not None:
                 cost.add_metric([name], mean)
     yield from (*gauges.values(), cost)
+
+
+def _promises(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
+    """Yield coverage and size of the sets that models with a promise sent."""
+    gauges = {
+        figure: GaugeMetricFamily(name, said, labels=["model", "class"]) for figure, (name, said) in PROMISED.items()
+    }
+    for name, worker in workers:
+        promise = worker.model.metrics.promise
+        if promise is None:
+            continue
+        with _of_whole(worker):
+            for promised, figures in promise.glance().items():
+                for figure, family in gauges.items():
+                    family.add_metric([name, promised], figures[figure])
+    yield from gauges.values()
