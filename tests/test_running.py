@@ -19,7 +19,7 @@ def test_the_server_of_each_test_is_forked(tmp_path, test):
 
 @pytest.mark.server
 def test_a_process_has_not_ended_before_its_last_thread():
-    """The first thread of a killed process may end long before the others."""
+    """The first thread of a killed process may end long before its other threads."""
     program = """if True:
         import ctypes, sys, threading
         threading.Thread(target=sys.stdin.read).start()

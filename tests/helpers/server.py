@@ -183,7 +183,7 @@ class RunningServer:
         raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
 
     def prefer(self):
-        """Let the system run the server's threads before those of the tests, if it can and this user may ask for it.
+        """Let the system run the server's threads before the threads of the tests, if this user may ask for it.
 
         Linux shares the cores between sessions, and a server is a session of its own.
         """

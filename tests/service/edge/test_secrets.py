@@ -25,7 +25,7 @@ def asked_for(ask, headers):
     for operation in DECLARED:
         path = PARAMETER.sub(lambda found: VALUES.get(found[1], "1"), operation.path)
         if path == "/tickets" or operation.path.endswith(("/events", "/stream")):
-            continue  # a ticket is for the caller; the others do not end
+            continue  # a ticket is for the caller; the answers of streams do not end
         for body in (None,) if operation.method == "GET" else BODIES:
             answer = ask(operation.method, path, json=body, headers=headers)
             answers.append(f"{operation.method} {path}: {answer.status_code} {answer.headers} {answer.text}")
