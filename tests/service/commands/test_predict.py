@@ -41,8 +41,8 @@ async def test_predictions_without_ids_use_no_label_budget_and_do_not_wait(worke
     inputs = learning(worker.model, STREAM).inputs
     before, kept = vars(worker._budget).copy(), []
 
-    async def keep(made, _classes=()):
-        kept.extend(prediction.id for prediction in made)
+    async def keep(made):
+        kept.extend(prediction.id for prediction, _ in made)
 
     worker.keep = keep
     found = await make_predictions(worker, worker.published, inputs)
