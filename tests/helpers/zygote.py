@@ -4,9 +4,9 @@ With server.forked = start, `hinged serve` still runs in a separate process with
 But the forked process already contains its modules and the usual kernels. The same is true of a program that a test
 runs instead of `hinged serve`, and of the processes that a supervisor starts.
 
-A server is started without a fork if its environment differs from the tests' environment in more than the variables of
-OTHERS. There is one exception. Tests start servers with LD_PRELOAD again and again, so these servers are forked from a
-second process.
+A server is started without a fork if its environment differs from the tests' environment in a variable that a program
+reads when it starts. There is one exception. Tests start servers with LD_PRELOAD again and again, so these servers are
+forked from a second process.
 """
 
 import asyncio
@@ -26,9 +26,10 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-OTHERS = ("HINGED_", "OTEL_", "PYTEST_", "SLOW_")
-"""Prefixes of variables that may differ. A running server reads them; the import of modules does not. pytest stores the
-running test's name in one of PYTEST_*."""
+READ_AT_START = ("HOME", "LD_", "MALLOC_", "NUMBA_", "OMP_", "OPENBLAS_", "PYTHON", "TZ", "XDG_")
+"""Prefixes of variables that the loader, Python and the imported modules read. A running server may read any other."""
+BEGUN = dict(os.environ)
+"""The environment with which the tests began. Tests and libraries change variables later."""
 HINGED = ("-m", "hinged")
 PROCESS = "hinged.service"
 
@@ -69,7 +70,10 @@ class Forked:
 
 
 class Zygote:
-    """The process from which servers are forked. It ends when the test process ends."""
+    """The process from which servers are forked. It ends when the test process ends.
+
+    start: the variables of its environment that a program reads at its start.
+    """
 
     def __init__(self, env):
         self._lock = threading.Lock()
@@ -80,7 +84,7 @@ class Zygote:
                 stdin=subprocess.DEVNULL, env=env | {"OPENBLAS_NUM_THREADS": "1"}, cwd=Path(__file__).parents[2],
             )  # fmt: skip
         self._answers = self._line.makefile("r")
-        self.env = env
+        self.start = read_at_start(env)
 
     def ask(self, request):
         with self._lock:
@@ -96,13 +100,9 @@ class Zygote:
 _zygotes = []  # the zygote of the tests' environment, then perhaps the zygote of the newest LD_PRELOAD
 
 
-def plain(env):
-    """Return an environment without the variables that differ from test to test."""
-    return {name: value for name, value in env.items() if not name.startswith(OTHERS)}
-
-
-PLAIN = plain(os.environ)
-"""The tests' environment, before a test changes it for itself."""
+def read_at_start(env):
+    """Return the variables of an environment that a program reads at its start."""
+    return {name: value for name, value in env.items() if name.startswith(READ_AT_START)}
 
 
 def start(program, env, log):
@@ -110,14 +110,14 @@ def start(program, env, log):
     fork.
     """
     if not _zygotes:
-        _zygotes.append(Zygote(PLAIN))
+        _zygotes.append(Zygote(BEGUN))
         atexit.register(_close)
-    wanted = plain(env)
-    if "LD_PRELOAD" in wanted and all(zygote.env != wanted for zygote in _zygotes):
+    wanted = read_at_start(env)
+    if "LD_PRELOAD" in wanted and all(zygote.start != wanted for zygote in _zygotes):
         _close(1)
-        _zygotes[1:] = [Zygote(wanted)]
+        _zygotes[1:] = [Zygote(env)]
     for zygote in _zygotes:
-        if zygote.env == wanted:
+        if zygote.start == wanted:
             return Forked(zygote, zygote.ask({"program": program, "env": env, "log": str(log)}))
     return None
 
