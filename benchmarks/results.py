@@ -110,10 +110,10 @@ def _git(*command):
 
 
 def command_line(arguments):
-    """Return the command that starts this program again from the root of a checkout. DATA replaces the data folder."""
+    """Return the command that starts this program again from the root of a checkout. DATA and WORK replace folders."""
     program, *options = arguments
-    if "--data" in options:
-        options[options.index("--data") + 1] = "DATA"
+    for option in {"--data", "--work"} & set(options):
+        options[options.index(option) + 1] = option.removeprefix("--").upper()
     path = Path(program).resolve()
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
     return f"PYTHONPATH=.:benchmarks python {shlex.join([name, *options])}"
