@@ -70,7 +70,8 @@ class DecisionsMade(NamedTuple):
         named = published.named(chances, end - begin, wanted) if wanted else None
         rows = None if chances is None else chances.tolist()
         numbers, costs = self.found.numbers[begin:end].tolist(), self.found.costs[begin:end].tolist()
-        sets, unsure = sets_of(published, self.found.decided.part(begin, end)), self.found.unsure[begin:end].tolist()
+        flags, unsure = self.found.decided.sets, self.found.unsure[begin:end].tolist()
+        sets = sets_of(published, None if flags is None else flags[begin:end])
         results = []
         for r, (given, number, cost) in enumerate(zip(self.ids[begin:end], numbers, costs, strict=True)):
             question, row = self.questions.get(begin + r), None if rows is None else rows[r]

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
@@ -28,6 +30,7 @@ from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction
 from hinged.service.model.view import Decided, Published
 
+Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 # If a prediction needs more multiplications than this (about a millisecond), it runs on a thread, so that the event
@@ -117,13 +120,13 @@ class Decisions:
             published.probabilities(decided, self.details.probabilities) if self.details.probabilities else None,
             None if self.support_vectors is None else self.support_vectors[begin:end],
             decided.outside,
-            sets_of(published, decided),
+            sets_of(published, decided.sets),
         )
 
 
-def sets_of(published: Published, decided: Decided) -> list[list[Label]] | None:
-    """Return the set of labels of each row; None without a promise."""
-    promise, sets = published.promise, decided.sets
+def sets_of(published: Published, sets: Array | None) -> list[list[Label]] | None:
+    """Return the labels of each set (m, classes) of `Decided`; None without a promise."""
+    promise = published.promise
     return None if promise is None or sets is None else promise.of(sets)
 
 
@@ -151,9 +154,9 @@ async def make_decisions(
     check_details(published, details)
     if details.explain:
         published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
-        doubtful = published.doubtful(decided.columns).tolist()
+        doubtful = _doubtful(published, decided, ids)
     else:
-        decided, doubtful = await decided_soon(serving, published, inputs, partial(_decided, published))
+        decided, doubtful = await decided_soon(serving, published, inputs, partial(_decided, published, ids))
     wishes = None
     if ids is not None:
         few = len(ids) <= WISHES
@@ -165,9 +168,14 @@ async def make_decisions(
     return Decisions(published, decided, wishes, details, because)
 
 
-def _decided(published: Published, inputs: Inputs) -> tuple[Decided, list[bool]]:
+def _decided(published: Published, ids: Sequence[str | None] | None, inputs: Inputs) -> tuple[Decided, list[bool]]:
     decided = published.decide(inputs)
-    return decided, published.doubtful(decided.columns).tolist()
+    return decided, _doubtful(published, decided, ids)
+
+
+def _doubtful(published: Published, decided: Decided, ids: Sequence[str | None] | None) -> list[bool]:
+    """Return whether each label is doubtful; nothing if no labels will come."""
+    return [] if ids is None else published.doubtful(decided.columns).tolist()
 
 
 def check_details(published: Published, details: Details) -> None:

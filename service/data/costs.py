@@ -7,12 +7,12 @@ look instead of the costs of a class.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 
-from hinged.service.data.problems import shown
+from hinged.service.data.problems import refusal, shown
 from hinged.solvers.core.states import BOUND_MAX
 
 ASK: Literal["ask"] = "ask"
@@ -21,8 +21,7 @@ COSTS_MAX = 1_024  # maximum number of costs in a configuration: each is a multi
 WATCHED_MAX = 8  # maximum number of watched classes: each has 25 KB of counts
 
 
-def _refused(message: str) -> PydanticCustomError:
-    return PydanticCustomError("costs", "{message}", {"message": message})
+_refused = partial(refusal, "costs")
 
 
 def _cost(name: str, value: Any) -> float:

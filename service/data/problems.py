@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 GOT_CHARS_MAX, NAME_CHARS_MAX, LISTED_MAX = 80, 80, 30
 """Maximum numbers of characters of a value, of characters of a name, and of names that a message repeats. The limits
@@ -19,6 +20,11 @@ NO_TAG, OTHER_TAG = "union_tag_not_found", "union_tag_invalid"
 
 Loc = tuple[int | str, ...]
 _json = json.JSONEncoder(ensure_ascii=False)
+
+
+def refusal(kind: str, message: str) -> PydanticCustomError:
+    """Return an error that a validator raises with this message, whatever characters the message has."""
+    return PydanticCustomError(kind, "{message}", {"message": message})
 
 
 def first_problem(error: ValidationError, adapter: TypeAdapter[Any], skip: int = 0) -> str:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 
-from hinged.service.data.problems import shown
+from hinged.service.data.problems import refusal, shown
 
 ERROR_MIN, ERROR_MAX = 0.001, 0.5
 """The least and the largest rate that can be promised. The thresholds remember about 1,000 scores, too
@@ -18,11 +18,8 @@ few for a smaller rate.
 """
 PROMISED_MAX = 32  # maximum number of classes with a rate of their own: each has 12 KB of counts
 
-Errors: TypeAlias = "float | dict[str, float]"
 
-
-def _refused(message: str) -> PydanticCustomError:
-    return PydanticCustomError("promise", "{message}", {"message": message})
+_refused = partial(refusal, "promise")
 
 
 def _rate(name: str, value: Any) -> float:

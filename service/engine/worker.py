@@ -198,9 +198,8 @@ class Worker(Actor):
         return.
 
         Predictions of a state that a rollback has undone do not wait, and neither do predictions of forgotten examples,
-        because their labels will be refused. If the model stopped before
-        an event that it cannot apply, predictions do not wait either. If they must be durable, raise Unavailable
-        instead.
+        because their labels will be refused. If the model stopped before an event that it cannot apply, predictions do
+        not wait either. If they must be durable, raise Unavailable instead.
         """
         durable = self.model.configuration.labels.pending_durable
         if self.obstacle is not None and not durable:

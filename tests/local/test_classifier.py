@@ -233,7 +233,7 @@ def test_it_can_be_searched():
 
 
 def weighted():
-    """Return X, y and weights, of which some are 0 and some are 1."""
+    """Return X, y and weights. Some weights are 0, and some are 1."""
     random = np.random.default_rng(3)
     X = random.normal(size=(90, 3))
     return X, np.where(X[:, 0] + 0.3 * random.normal(size=90) > 0, "yes", "no"), random.choice([0.0, 1.0, 2.5], 90)

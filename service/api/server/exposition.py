@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -280,10 +280,23 @@ def _of_whole(worker: Worker) -> Iterator[None]:
             raise
 
 
+def _gauges(exposed: Mapping[str, tuple[str, str]], label: str) -> dict[str, GaugeMetricFamily]:
+    """Return the metrics of figures, by figure. label: the label that a metric has in addition to the model."""
+    return {figure: GaugeMetricFamily(name, said, labels=["model", label]) for figure, (name, said) in exposed.items()}
+
+
+def _add_by_class(
+    gauges: Mapping[str, GaugeMetricFamily], model: str, by_class: Mapping[str, Mapping[str, float]]
+) -> None:
+    for name, figures in by_class.items():
+        for figure, family in gauges.items():
+            family.add_metric([model, name], figures[figure])
+
+
 def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     labels = ["model", "source"]
     scored = CounterMetricFamily("hinged_predictions_scored", "Predictions whose labels have come.", labels=labels)
-    gauges = {figure: GaugeMetricFamily(name, said, labels=labels) for figure, (name, said) in EXPOSED.items()}
+    gauges = _gauges(EXPOSED, "source")
     for name, worker in workers:
         with _of_whole(worker):
             for glance in worker.model.metrics.glance():
@@ -299,18 +312,14 @@ def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
 
 def _decisions(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     """Yield the figures of watched classes, and what decisions cost."""
-    gauges = {
-        figure: GaugeMetricFamily(name, said, labels=["model", "class"]) for figure, (name, said) in WATCHED.items()
-    }
+    gauges = _gauges(WATCHED, "class")
     cost = GaugeMetricFamily("hinged_decision_cost", "Mean cost of a decision; older decisions fade.", labels=["model"])
     for name, worker in workers:
         memory = worker.model.metrics.memory
         if memory is None:
             continue
         with _of_whole(worker):
-            for watched, figures in memory.glance().items():
-                for figure, family in gauges.items():
-                    family.add_metric([name, watched], figures[figure])
+            _add_by_class(gauges, name, memory.glance())
             if (mean := memory.cost()) is not None:
                 cost.add_metric([name], mean)
     yield from (*gauges.values(), cost)
@@ -318,15 +327,11 @@ def _decisions(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
 
 def _promises(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     """Yield coverage and size of the sets that models with a promise sent."""
-    gauges = {
-        figure: GaugeMetricFamily(name, said, labels=["model", "class"]) for figure, (name, said) in PROMISED.items()
-    }
+    gauges = _gauges(PROMISED, "class")
     for name, worker in workers:
         promise = worker.model.metrics.promise
         if promise is None:
             continue
         with _of_whole(worker):
-            for promised, figures in promise.glance().items():
-                for figure, family in gauges.items():
-                    family.add_metric([name, promised], figures[figure])
+            _add_by_class(gauges, name, promise.glance())
     yield from gauges.values()

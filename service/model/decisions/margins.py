@@ -37,6 +37,14 @@ ALARMS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 """Shares of the examples with the highest scores, for the points of the precision-recall curve."""
 
 
+def growing_weights(weight: float, m: int, fading: float) -> Array:
+    """Return the weights (m,) of the next examples, where `weight` is the newest so far and older examples fade.
+
+    `accumulate` multiplies in sequence, so the weights do not depend on the batches.
+    """
+    return np.multiply.accumulate(np.concatenate(([weight], np.full(m, 1.0 / fading))))[1:]
+
+
 def bins_of(scores: Array) -> Array:
     """Return the bin (m,) of each score."""
     return np.searchsorted(EDGES, scores, side="right")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.service.model.decisions.costs import ASKED, CostTable
-from hinged.service.model.decisions.margins import BINS, OF_COUNTS, bins_of, curve, isotonic, ranking
+from hinged.service.model.decisions.margins import BINS, OF_COUNTS, bins_of, curve, growing_weights, isotonic, ranking
 from hinged.service.model.decisions.rare import scores_of
 from hinged.solvers.core.solver import CLASSES_MAX
 from hinged.solvers.core.states import BOUND_MAX, COUNT_MAX, State, StateReader
@@ -159,8 +159,8 @@ class DecisionMemory:
 
     def _count(self, columns: Array, usual: Array, classes: Array) -> None:
         m = classes.size
-        # `accumulate` multiplies and adds in sequence, so the result does not depend on the batches.
-        weights = np.multiply.accumulate(np.concatenate(([self.weight], np.full(m, 1.0 / FADING))))[1:]
+        # `accumulate` adds in sequence, so the result does not depend on the batches.
+        weights = growing_weights(self.weight, m, FADING)
         chances = self.chances() if self.table is not None else None
         if self.table is not None and chances is not None:
             decisions, _ = self.table.decide(chances.of(columns, usual))

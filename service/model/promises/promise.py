@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hinged.service.data.classes import Label
-from hinged.service.model.decisions.margins import bins_of
+from hinged.service.model.decisions.margins import bins_of, growing_weights
 from hinged.service.model.promises.levels import FADING, WEIGHT_MAX, WEIGHTS_MAX, Level
 from hinged.service.model.promises.sets import OUTSIDE, UNPROMISED, Limits, Sent, flags_of, scores_of
 from hinged.solvers.core.solver import CLASSES_MAX
@@ -66,7 +66,7 @@ class Promise:
         self._mark()
 
     def _mark(self) -> None:
-        """Mark the labels of which too few were seen."""
+        """Mark the labels whose levels have seen too few examples."""
         unready = np.array([level is not None and level.lacking > 0 for level in self._levels], bool)
         self._unready = unready if unready.any() else None
 
@@ -158,7 +158,7 @@ class Promise:
             examples = int(self.totals[:, 0].sum())
             part = counted[begin : begin + WINDOW - examples % WINDOW]
             rows = np.column_stack((np.ones(len(part), np.int64), part[:, 1:]))
-            weights = np.multiply.accumulate(np.concatenate(([self.weight], np.full(len(part), 1.0 / FADING))))[1:]
+            weights = growing_weights(self.weight, len(part), FADING)
             np.add.at(self.totals, part[:, 0], rows)
             np.add.at(self.faded, part[:, 0], rows * weights[:, None])
             self.weight = float(weights[-1])

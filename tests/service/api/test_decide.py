@@ -1,25 +1,19 @@
 """Decisions by costs, by every way that they are asked for: by HTTP, by a frame, and for rows as bytes."""
 
+from functools import partial
+
 import httpx
-import numpy as np
 import pytest
 
 from hinged import Client, HingedError
+from tests.helpers import payments as of_payments
 from tests.helpers.http_client import refusal
+from tests.helpers.payments import BODY, COSTS
 from tests.helpers.server import RunningServer
 
 pytestmark = pytest.mark.server
 
-COSTS = {"fraud": {"ok": 50}, "ok": {"fraud": 10}, "ask": 2}
-BODY = {"solver": "lasvm", "C": 1, "kernel": {"type": "rbf", "gamma": 1}, "features": {"type": "dense", "dim": 2}}
-
-
-def stream(n, seed=0):
-    rng = np.random.default_rng(seed)
-    fraud = rng.random(n) < 0.1
-    X = rng.normal(size=(n, 2)) * 0.7
-    X[:, 0] += 1.5 * fraud
-    return X, np.where(fraud, "fraud", "ok").tolist()
+stream = partial(of_payments.stream, share=0.1)
 
 
 @pytest.fixture(scope="module")

@@ -5,21 +5,12 @@ import pytest
 
 from hinged import Client
 from tests.helpers.http_client import refusal
+from tests.helpers.payments import BODY, COSTS, stream
 from tests.helpers.server import RunningServer
 
 pytestmark = pytest.mark.server
 
-BODY = {"solver": "lasvm", "C": 1, "kernel": {"type": "rbf", "gamma": 1}, "features": {"type": "dense", "dim": 2}}
-COSTS = {"fraud": {"ok": 50}, "ok": {"fraud": 10}, "ask": 2}
 PROMISE = {"error": 0.05}
-
-
-def stream(n, seed=0):
-    rng = np.random.default_rng(seed)
-    fraud = rng.random(n) < 0.3
-    X = rng.normal(size=(n, 2)) * 0.7
-    X[:, 0] += 1.5 * fraud
-    return X, np.where(fraud, "fraud", "ok").tolist()
 
 
 def examples(n, seed, prefix=None):
