@@ -49,14 +49,16 @@ def without_follower(server):
     return standing_still(processes_of(server)[2])
 
 
-def until_followed(server):
-    """Wait until the follower answers with the newest state while the owner is stopped."""
-    newest = fresh(server, "GET", "/models/m").json()["position"]
+def until_followed(server, model="m", without=without_owner):
+    """Wait until the follower of a model answers with the newest state while its owner is stopped. without: stops the
+    owner of this model.
+    """
+    newest = fresh(server, "GET", f"/models/{model}").json()["position"]
 
     def read():
-        with without_owner(server), httpx.Client(timeout=1.0, verify=PLAIN) as http:
+        with without(server), httpx.Client(timeout=1.0, verify=PLAIN) as http:
             try:
-                answer = http.post(f"{server.url}/models/m/predict", json={"examples": [{"x": [0.3, 1.0]}]})
+                answer = http.post(f"{server.url}/models/{model}/predict", json={"examples": [{"x": [0.3, 1.0]}]})
             except httpx.TimeoutException:
                 return False
             return answer.json()["position"] >= newest
@@ -219,9 +221,10 @@ def told(line):
 @pytest.fixture(scope="module")
 def alone(server):
     """The answers to each of the pipelined requests when it is sent alone."""
-    until_followed(server)
     answers = {}
     for _ in range(2):  # examples that were learned the first time are duplicates the second time
+        until_followed(server)
+        until_followed(server, OTHER, without_follower)
         for k, one in enumerate(PIPELINED):
             with Line(server.port) as line:
                 line.send(said(*one))
