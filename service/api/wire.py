@@ -16,10 +16,10 @@ from starlette.types import Message
 from hinged.service import limits
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, Raw, validated
-from hinged.service.data.portions import ELEMENTS_MAX, Long, checked_lists, is_long, long_body
+from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, is_long
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.data.slices import Slices, sliced
-from hinged.service.data.trees import SMALL_BYTES, Take
+from hinged.service.data.trees import SMALL_BYTES, Long, Take, tree
 from hinged.service.edge.connection import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
@@ -99,7 +99,7 @@ def _parsed_lists(
     most: int,
     taken: Mapping[str, Take],
 ) -> Slices[Any]:
-    told = yield from long_body(body, {"": ELEMENTS_MAX, "result": most, **dict.fromkeys(lists, most)}, taken)
+    told = yield from tree(body, {"": ELEMENTS_MAX, "result": most, **dict.fromkeys(lists, most)}, taken)
     if not isinstance(told, dict):
         raise Invalid(f"body must be an object, got {shown(told)}")
     rest, checked = yield from checked_lists(told, lists)

@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from hinged.service.data.examples import Body, Raw
+from hinged.service.data.examples import Body
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.data.slices import Slices
-from hinged.service.data.trees import SMALL_BYTES, Take, tree
+from hinged.service.data.trees import SMALL_BYTES, Long, tree
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
@@ -38,21 +37,9 @@ OF_LIST = re.compile(r"^\[(\d+)\]")
 PLACE = re.compile(r"examples\[(\d+)\]")
 
 
-class Long(dict[str, Any]):
-    """A long body that was parsed in slices. Such a body is checked in slices, too."""
-
-
 def is_long(body: Body) -> bool:
     """Return whether a body is read and checked in slices."""
     return isinstance(body, Long) or (not isinstance(body, dict) and len(body) > SMALL_BYTES)
-
-
-def long_body(
-    body: Raw | memoryview, most: Mapping[str, int], taken: Mapping[str, Take] = MappingProxyType({})
-) -> Slices[Any]:
-    """Return a long body after parsing. most, taken: as in trees.py."""
-    told = yield from tree(body, most, taken)
-    return Long(told) if isinstance(told, dict) else told
 
 
 def limits_of(configuration: Configuration | None, settings: Settings) -> Mapping[str, int]:
@@ -99,7 +86,7 @@ def in_portions(
                 yield from take(begin, examples[begin : begin + PORTION])
                 yield
     else:
-        told = yield from long_body(body, limits_of(configuration, settings), {"examples": take})
+        told = yield from tree(body, limits_of(configuration, settings), {"examples": take})
     if not isinstance(told, dict):
         raise Invalid(f"body must be an object, got {shown(told)}")
     _check_example(told, "", in_rows=in_rows)

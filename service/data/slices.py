@@ -7,10 +7,13 @@ single call of C code holds Python's lock, and so blocks the event loop.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from collections import deque
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
@@ -25,7 +28,7 @@ two yields. With a larger value, small requests wait longer.
 SPAN_VALUES, SPAN_ROWS = 100_000, 500
 """Maximum number of numbers, and of rows, that are processed between two yields. This takes about a millisecond."""
 FREED = 20
-"""Number of objects that are freed between two yields. Each object may have 60 KB."""
+"""Number of elements of a long list or object that are freed in one step."""
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -58,11 +61,40 @@ def at_once(work: Slices[T]) -> T:
         return found.value  # type: ignore[no-any-return]
 
 
-def freed(parts: list[Any]) -> Slices[None]:
-    """Free those parts of a list that nobody else uses. Freeing all at once would take long: 10 ns per number."""
-    while parts:
-        del parts[-FREED if isinstance(parts[-1], list | dict) else -SPAN_VALUES :]
-        yield
+class FreedInSlices:
+    """Long lists and objects that are freed in slices, once this object is gone.
+
+    Freeing them all at once would take long: 10 ns per number, 100 ns per list. Those that are still in use then are
+    left alone. Without an event loop, they are freed as usual.
+    """
+
+    def __init__(self) -> None:
+        self._long: deque[list[Any] | dict[Any, Any]] = deque()
+        with suppress(RuntimeError):
+            finalize(self, _free_soon, asyncio.get_running_loop(), self._long).atexit = False
+
+    def add(self, long: list[Any] | dict[Any, Any]) -> None:
+        """Add a list or an object. It comes before the lists and objects in it."""
+        self._long.append(long)
+
+
+def _free_soon(loop: asyncio.AbstractEventLoop, long: deque[Any]) -> None:
+    with suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(_free, loop, long)
+
+
+def _free(loop: asyncio.AbstractEventLoop, long: deque[Any]) -> None:
+    end = time.perf_counter() + SLICE_S
+    while long and time.perf_counter() < end:
+        if not long[0] or sys.getrefcount(long[0]) > 2:  # the deque's reference, and the argument
+            long.popleft()
+        elif isinstance(long[0], list):
+            del long[0][-FREED:]
+        else:
+            for _ in range(min(FREED, len(long[0]))):
+                long[0].popitem()
+    if long:
+        loop.call_soon(_free, loop, long)
 
 
 def spans(ends: Array) -> Iterator[tuple[int, int]]:

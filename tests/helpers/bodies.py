@@ -191,6 +191,30 @@ HOSTILE = {
     ),
 }  # fmt: skip
 
+ROUTES = [
+    "rows/predict", "rows/learn", "rows/pool", "rows/rank", "rows/decide", "rows/queries", "rows/infer", "wide/predict",
+    "wide/infer", "named/predict", "named/infer", "text/infer", "studio/predict", "studio/webhook",
+]  # fmt: skip
+NAMES = ["examples", "x", "id", "y", "show", "labels", "data", "inputs", "tasks", "annotation", "held", "other"]
+ATOMS = ["1", "0.25", "null", '"a"', '"%07d"', '"\\u0041"', "[]", "{}", "[1]", "[[[[1]]]]", '{"a":1}', '{"%07d":[]}']
+
+
+def random_hostile(seed):
+    """Return a body with many small values in a few lists and objects, for a random route."""
+    random = np.random.default_rng(seed)
+    atom = str(random.choice(ATOMS))
+    size = int(LONG * random.uniform(0.1, 1))
+    each = int(min(10 ** random.uniform(1, 7), size // len(atom)))  # elements of an innermost list
+    one = ",".join(atom.replace("%07d", f"{k:07d}") for k in range(each))
+    body = ",".join([f"[{one}]"] * max(1, size // len(one)))
+    for _ in range(random.integers(1, 4)):
+        name, other = random.choice(NAMES, 2)
+        body = f"[{body}]" if random.random() < 0.3 else f'{{"{name}":[{body}],"{other}":1}}'
+    if body[0] == "[":
+        body = f'{{"{random.choice(NAMES)}":{body}}}'
+    return str(random.choice(ROUTES)), JSON, body.encode()
+
+
 _random = np.random.default_rng(7)
 
 

@@ -33,7 +33,6 @@ from hinged.service.api.inference.shapes import (
     InferBody,
 )
 from hinged.service.api.inference.tensors import (
-    AT_ONCE,
     Array,
     InputTensor,
     OutputTensor,
@@ -57,10 +56,10 @@ from hinged.service.data.features.records import FIELDS_MAX
 from hinged.service.data.features.rows import rows_of
 from hinged.service.data.inputs import Inputs, Records, join_long
 from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, long_body
+from hinged.service.data.portions import ELEMENTS_MAX, checked_lists
 from hinged.service.data.problems import shown
-from hinged.service.data.slices import Slices, freed, sliced, spans
-from hinged.service.data.trees import SMALL_BYTES
+from hinged.service.data.slices import Slices, sliced, spans
+from hinged.service.data.trees import SMALL_BYTES, tree
 from hinged.service.edge.middleware import JSON
 from hinged.service.edge.refusals import Refusal
 from hinged.service.engine.worker import Worker
@@ -236,26 +235,14 @@ def _read_infer(
     long = len(text) > SMALL_BYTES
     body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER, bytes(text))
     _wanted(body)
-    try:
-        inputs = yield from _inputs(body["inputs"], binary, configuration, settings.batch_examples_max)
-    except Invalid:
-        yield from _let_go(body)
-        raise
-    yield from _let_go(body)
-    return body, inputs
-
-
-def _let_go(body: InferBody) -> Slices[None]:
-    for tensor in body["inputs"]:
-        if len(tensor.get("data", ())) > AT_ONCE:
-            yield from freed(tensor["data"])
+    return body, (yield from _inputs(body["inputs"], binary, configuration, settings.batch_examples_max))
 
 
 def _read_long(text: memoryview, configuration: Configuration, settings: Settings) -> Slices[Any]:
     """Parse a long body. First check its tensors without their data, then check the data tensor by tensor."""
     rows = settings.batch_examples_max
     most = rows * (configuration.features.dim if configuration.features.IN_ROWS else 1)
-    told = yield from long_body(text, {"": ELEMENTS_MAX, "inputs": FIELDS_MAX, "data": most})
+    told = yield from tree(text, {"": ELEMENTS_MAX, "inputs": FIELDS_MAX, "data": most}, flat="data")
     if not isinstance(told, dict):
         raise Invalid(f"body must be an object, got {shown(told)}")
     given = told.get("inputs")
@@ -269,7 +256,8 @@ def _read_long(text: memoryview, configuration: Configuration, settings: Setting
             tensor["data"] = data[place]
         elif data[place] is not None:
             raise Invalid(f"inputs[{place}].data must be a list, got {shown(data[place])}")
-    return body | lists
+    told.update(body | lists)
+    return told
 
 
 def _wanted(body: InferBody) -> dict[str, bool]:

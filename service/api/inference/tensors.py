@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from typing_extensions import TypedDict
 from hinged.service.data.answers import Parts
 from hinged.service.data.problems import NAME_CHARS_MAX, first_problem
 from hinged.service.data.slices import Slices
+from hinged.service.data.trees import Flat
 from hinged.service.errors import Invalid
 
 Array = np.ndarray[Any, Any]
@@ -111,49 +113,36 @@ def read_tensor(tensor: InputTensor, binary: memoryview | None) -> Slices[Array 
         adapter = _TEXTS
     texts: list[str] = []
     parts: list[Array] = []
-    begin = 0
-    for values in _in_a_row(tensor["data"], shape, where):
-        for first in range(0, len(values), AT_ONCE):
-            part = values[first : first + AT_ONCE]
-            begin += len(part)
-            if begin > size:
-                break
-            try:
-                checked = adapter.validate_python(part)
-            except ValidationError as error:
-                raise Invalid(f"{where}: {first_problem(error, adapter)}") from None
-            if datatype == "BYTES":
-                texts += checked
-            else:
-                parts.append(_array(checked, datatype, where))
-            if begin > AT_ONCE:
-                yield
-        if begin > size:
-            break
-    if begin != size:
-        got = "more" if begin > size else begin
-        raise Invalid(f"{where}: shape {shape} has {size} elements, got {got}")
+    values = _in_a_row(tensor["data"], shape, where)
+    if len(values) != size:
+        raise Invalid(f"{where}: shape {shape} has {size} elements, got {len(values)}")
+    for first in range(0, size, AT_ONCE):
+        try:
+            checked = adapter.validate_python(values[first : first + AT_ONCE])
+        except ValidationError as error:
+            raise Invalid(f"{where}: {first_problem(error, adapter)}") from None
+        if datatype == "BYTES":
+            texts += checked
+        else:
+            parts.append(_array(checked, datatype, where))
+        yield
     if datatype == "BYTES":
         return texts
     return np.concatenate(parts or [np.zeros(0, DTYPES[datatype])]).reshape(shape)
 
 
-def _in_a_row(data: list[Any], shape: list[int], where: str) -> Iterator[list[Any]]:
-    """Yield the elements as flat lists. Nested data is flattened a few rows at a time. Raise Invalid if the nesting
-    contradicts the shape.
-    """
-    if not (data and isinstance(data[0], list)):
-        yield data
-        return
-    problem = Invalid(f"{where}: the nesting of data does not match its shape {shape}")
-    if len(shape) != 2 or len(data) != shape[0]:
-        raise problem
-    rows = max(1, AT_ONCE // max(1, shape[1]))
-    for begin in range(0, len(data), rows):
-        part = data[begin : begin + rows]
-        if any(not isinstance(row, list) or len(row) != shape[1] for row in part):
-            raise problem
-        yield part[0] if len(part) == 1 else [value for row in part for value in row]
+def _in_a_row(data: list[Any], shape: list[int], where: str) -> list[Any]:
+    """Return the elements as a flat list. Raise Invalid if the nesting contradicts the shape."""
+    if isinstance(data, Flat):
+        lengths = data.lengths
+    elif data and all(isinstance(row, list) for row in data):  # of a short body
+        lengths = [len(row) for row in data]
+        data = [*chain.from_iterable(data)]
+    else:
+        return data
+    if len(shape) != 2 or len(lengths) != shape[0] or {*lengths} != {shape[1]}:
+        raise Invalid(f"{where}: the nesting of data does not match its shape {shape}")
+    return data
 
 
 def _array(values: list[Any], datatype: str, where: str) -> Array:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 from hinged.operations import FRAMES
-from hinged.service.data.portions import long_body
 from hinged.service.data.problems import shown
 from hinged.service.data.slices import Slices
-from hinged.service.data.trees import SMALL_BYTES
+from hinged.service.data.trees import SMALL_BYTES, tree
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.errors import BodyTooLarge, Invalid, ServiceError
 
@@ -41,7 +40,7 @@ def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | 
     long = len(data) > SMALL_BYTES
     try:
         if long:
-            frame = yield from long_body(data if isinstance(data, bytes) else data.encode(), limits.elements)
+            frame = yield from tree(data if isinstance(data, bytes) else data.encode(), limits.elements)
         else:
             frame = from_json(data)
     except Invalid as error:

@@ -130,6 +130,38 @@ def test_data_may_be_nested_like_the_shape(ask, model):
     assert ask("POST", path, json=nested).json() == ask("POST", path, json=BODY).json()
 
 
+LONG = np.random.default_rng(3).normal(size=(2000, 2)).round(6)
+
+
+def test_long_data_may_be_nested_like_the_shape(ask, model):
+    flat, nested = (
+        {"inputs": [BODY["inputs"][0] | {"shape": [2000, 2], "data": data.tolist()}]} for data in (LONG.ravel(), LONG)
+    )
+    path = f"/v2{model.path}/infer"
+    answer = ask("POST", path, json=nested)
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == ask("POST", path, json=flat).json()
+
+
+@pytest.mark.parametrize(
+    ("at", "row", "message"),
+    [
+        (1500, [0.1], "nesting"),
+        (1500, [0.1, 0.2, 0.3], "nesting"),
+        (1500, [], "inputs[0].data: the elements must be lists"),
+        (1500, 0.5, "inputs[0].data: the elements must be lists"),
+        (0, 0.5, "elements"),
+        (1500, [0.1, [0.2]], "valid number"),
+        (1500, [0.1, "0.2"], "valid number"),
+    ],
+)
+def test_long_data_with_one_wrong_row_is_refused(ask, model, at, row, message):
+    data = LONG.tolist()
+    data[at] = row
+    body = {"inputs": [BODY["inputs"][0] | {"shape": [2000, 2], "data": data}]}
+    assert message in failed(ask("POST", f"/v2{model.path}/infer", json=body), 400)
+
+
 @pytest.mark.parametrize(
     ("changes", "word"),
     [

@@ -84,7 +84,7 @@ def test_records_to_learn(body):
 def same(body, read_body, configuration):
     text = json.dumps(body).encode()
     short = plain(read(text, read_body, configuration, long=False))
-    for long_body in (text, portions.Long(body)):
+    for long_body in (text, trees.Long(body)):
         long = plain(read(long_body, read_body, configuration, long=True))
         if isinstance(short, str) and isinstance(long, str):
             # If a body has several errors, any of them may be reported. A single error is reported in the same words.
@@ -98,7 +98,7 @@ def test_a_wrong_example_gives_the_same_error_with_its_place(index, wrong):
     examples = [{"x": [0.5, k], "y": "a", "id": f"i{k}"} for k in range(30)]
     examples[index] |= wrong
     text = json.dumps({"examples": examples}).encode()
-    told = [read(body, read_request, ROWS, long=body is not None) for body in (text, portions.Long(examples=examples))]
+    told = [read(body, read_request, ROWS, long=body is not None) for body in (text, trees.Long(examples=examples))]
     assert told == [read(text, read_request, ROWS, long=False)] * 2
     assert f"examples[{index}]" in told[0]
 

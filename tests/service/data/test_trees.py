@@ -87,6 +87,44 @@ def test_taken_elements_come_in_order_and_leave_an_empty_list(examples, more):
     assert told == {"before": more, "examples": [] if taken else examples, "behind": more}
 
 
+rows = st.lists(st.lists(scalars, min_size=1, max_size=9), min_size=1, max_size=9)
+
+
+@given(rows=rows, more=values)
+def test_the_elements_of_flat_arrays_come_one_after_another(rows, more):
+    rows.insert(0, ["longer than a window" * 2])
+    text = json.dumps({"more": more, "rows": rows}).encode()
+    told = at_once(tree(text, ANY, flat="rows"))
+    assert [*told["rows"]] == [value for row in rows for value in row]
+    assert told["rows"].lengths == [len(row) for row in rows]
+    assert told["more"] == more
+
+
+@given(rows=rows, other=scalars | st.just([]), data=st.data())
+def test_an_element_of_a_flat_array_that_is_no_list_of_values_is_refused(rows, other, data):
+    rows.insert(0, ["longer than a window" * 2])
+    rows.insert(data.draw(st.integers(1, len(rows))), other)
+    with pytest.raises(Invalid, match="the elements must be lists that are not empty"):
+        at_once(tree(json.dumps({"rows": rows}).encode(), ANY, flat="rows"))
+
+
+@given(value=values)
+def test_values_in_nested_arrays_and_objects_are_counted(value):
+    def count(value):
+        """Count the lists and objects, and all values in them."""
+        inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else []
+        return isinstance(value, list | dict) + len(inner) + sum(map(count, inner))
+
+    text = json.dumps({"first": [value]}).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "WINDOW_BYTES", 10_000)
+        patch.setattr(trees, "NESTED_MAX", count([value]))
+        at_once(tree(text, ANY))
+        patch.setattr(trees, "NESTED_MAX", count([value]) - 1)
+        with pytest.raises(Invalid, match="values in nested arrays and objects"):
+            at_once(tree(text, ANY))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.helpers import turns
-from tests.helpers.bodies import CLASSES, DIM, HOSTILE, VALID, dense, label, many
+from tests.helpers.bodies import CLASSES, DIM, HOSTILE, VALID, dense, label, many, random_hostile
 from tests.helpers.http_client import BASE, Asking
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.stream_client import opened
@@ -21,6 +21,7 @@ HOLD_MAX_S = "0.02"
 TRIES = 4
 """Number of times that a body is sent beside other tests, and then without them. If a body blocks the loop, it does so
 each time. Other work in the process does not."""
+SEEDS = [*range(20), 99, 187]  # the last ones blocked the loop while the garbage collector went through their lists
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {
     "rows": BASE | ROWS,
@@ -109,6 +110,13 @@ def held(ask, send):
 def test_a_hostile_body_is_refused_without_holding_the_loop(ask, what):
     answer, seconds = held(ask, partial(sent, ask, *HOSTILE[what]()))
     assert answer.status_code in (200, 400, 413, 422), answer.text[:500]
+    assert not seconds
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_body_is_refused_without_holding_the_loop(ask, seed):
+    answer, seconds = held(ask, partial(sent, ask, *random_hostile(seed)))
+    assert answer.status_code in (400, 413, 422), answer.text[:500]
     assert not seconds
 
 
