@@ -93,7 +93,7 @@ def create_app(
     """
     chosen = as_node(settings or Settings())
     # Refuse an invalid template now, instead of at the first request.
-    default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)
+    default_configuration(chosen.default_model, [0.0], chosen)
     access = Access(chosen)
     company = peers or (Alone() if chosen.node is None else Node())
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))

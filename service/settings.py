@@ -10,8 +10,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-DEFAULT_MODEL = '{"solver": "auto", "kernel": {"type": "rbf", "gamma": "scale"}}'
-
 
 def _by_comma(value: object) -> object:
     """Split a text at its commas, and return the parts. Return anything else unchanged."""
@@ -88,7 +86,7 @@ class Settings(BaseSettings):
 
     # Models
     default_model: str = Field(
-        DEFAULT_MODEL, description="configuration of the model that the first POST /learn creates, as JSON"
+        "{}", description="configuration of the model that the first POST /learn creates, as JSON"
     )
     models_max: int = Field(1_000, gt=0, description="models on one server")
     points_max: int = Field(100_000, gt=0, description="largest points_max of a model")

@@ -19,7 +19,7 @@ from hinged.service.data.parameters import (
 )
 from hinged.service.data.part import AUTO, SCALE, Part
 from hinged.service.data.parts import LIVES, POINTS, Configuration, usual_kernel
-from hinged.service.data.problems import first_problem, shown
+from hinged.service.data.problems import MISSING, first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 from hinged.solvers.core.families import NORM_MAX
@@ -37,6 +37,10 @@ features that a client names in a change would mean something else.
 """
 BESIDE = frozenset({"labels", "show", "calibration", "costs", "watch", "promise"})
 """Parts that do not affect any solver. These parts change without retraining."""
+
+TO_MAKE = (
+    '; give them, such as {"type": "dense", "dim": 2}, or let POST /learn make the model "default" from its examples'
+)
 
 
 def _kind(value: Any) -> str | None:
@@ -277,12 +281,13 @@ def _configuration_problem(error: ValidationError) -> str:
     if problem["type"] == "solver":
         given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
         return f"solver: {problem['msg']}, got {shown(given)}"
-    return first_problem(error, CONFIGURATIONS, skip=1)
+    hint = TO_MAKE if problem["type"] == MISSING and problem["loc"][1:] == ("features",) else ""
+    return f"{first_problem(error, CONFIGURATIONS, skip=1)}{hint}"
 
 
-def default_configuration(template: str, dense: bool, dim: int, settings: Settings) -> Configuration:
-    """Return the default model's configuration for its first x. This x determines the form (dense or sparse) and the
-    width.
+def default_configuration(template: str, x: Any, settings: Settings) -> Configuration:
+    """Return the default model's configuration for its first x. The form of this x determines the features, unless the
+    template has them.
     """
     try:
         parts = json.loads(template)
@@ -290,6 +295,14 @@ def default_configuration(template: str, dense: bool, dim: int, settings: Settin
         raise Invalid(f"HINGED_DEFAULT_MODEL is not JSON: {error}") from None
     if not isinstance(parts, dict):
         raise Invalid(f"HINGED_DEFAULT_MODEL is not a JSON object, got {shown(parts)}")
-    dim_sparse = min(DIM_SPARSE, settings.dim_max)
-    parts.setdefault("features", {"type": "dense", "dim": dim} if dense else {"type": "sparse", "dim": dim_sparse})
-    return new_configuration(json.dumps(parts), settings)
+    return new_configuration(json.dumps({"features": _features_for(x, settings)} | parts), settings)
+
+
+def _features_for(x: Any, settings: Settings) -> dict[str, Any]:
+    if isinstance(x, str):
+        return {"type": "text"}
+    if not isinstance(x, dict):  # checked later
+        return {"type": "dense", "dim": max(1, len(x)) if isinstance(x, list) else 1}
+    if x.keys() & {"indices", "values"}:
+        return {"type": "sparse", "dim": min(DIM_SPARSE, settings.dim_max)}
+    return {"type": "named"}

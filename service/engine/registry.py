@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import IO, Any, TypeVar
@@ -18,7 +18,7 @@ from hinged.operations.base import DEFAULT
 from hinged.service import limits
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import default_configuration, found_again, shown_configuration
+from hinged.service.data.configuration import found_again, shown_configuration
 from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
 from hinged.service.engine.history import ModelHistory, Obstacle
@@ -207,23 +207,13 @@ class Registry:
                 await self._run(self.store.end, name)  # raises NoModel if the store has lost the model
             return worker, new
 
-    def default_template(self) -> Configuration:
-        """Return the default model's configuration without its width. The first example determines the width."""
-        return default_configuration(self.settings.default_model, dense=True, dim=1, settings=self.settings)
+    async def create_default(self, configuration: Configuration, request: LearnRequest) -> Worker:
+        """Create the default model. If another request has created it already, return that model.
 
-    async def create_default(
-        self, xs: Sequence[Any], read: Callable[[Configuration], Awaitable[LearnRequest]]
-    ) -> Worker:
-        """Create the default model in a form that suits its first examples. If another request has created it already,
-        return that model.
-
-        read: reads the request with a configuration. If the request is invalid, no model is created, so a wrong width
-        is not saved.
+        request: the first examples, read with this configuration. If they are invalid, no model is created, so a wrong
+        width is not saved.
         """
-        dense = isinstance(xs[0], list)
-        dim = len(xs[0]) if dense else 0
-        configuration = default_configuration(self.settings.default_model, dense, dim, self.settings)
-        rehearse(configuration, await read(configuration), self.settings)
+        rehearse(configuration, request, self.settings)
         try:
             await self.begin(DEFAULT, configuration)
         except Conflict:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import Query, Request
+from pydantic_core import from_json
 from starlette.responses import Response
 
 from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
@@ -29,19 +31,17 @@ from hinged.service.api.wire import (
     read_optional,
     registry_of,
 )
-from hinged.service.commands.planned import LearnRequest
+from hinged.service.data.configuration import default_configuration
 from hinged.service.data.examples import (
-    Body,
     Details,
+    Raw,
     UnlabelledExample,
-    parse_learn,
     parse_x,
 )
-from hinged.service.data.features.base import Features
-from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import in_portions, is_long
-from hinged.service.data.slices import Slices, at_once, sliced
-from hinged.service.edge.access import caller, check_examples, require
+from hinged.service.data.portions import is_long, limits_of
+from hinged.service.data.slices import Slices, sliced
+from hinged.service.data.trees import tree
+from hinged.service.edge.access import caller, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.worker import Worker
@@ -54,6 +54,7 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
+from hinged.service.settings import Settings
 
 MinPosition = Annotated[int, Query(ge=0, description="position that the state must have reached, as returned by learn")]
 LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
@@ -88,38 +89,33 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model must be JSON: their form determines its features")
-    xs, lacking = await sliced(_xs_of(body, registry.default_template().features, request))
+    configuration = default_configuration(settings.default_model, await sliced(_first_x(body, settings)), settings)
+    first = await sliced(read_request(body, configuration, settings, caller(request)))
     require(request, "admin")
-    if lacking:
+    if None in first.contents:
         raise Invalid("the first examples of the default model need x: there is no pool and no pending prediction")
-
-    async def read(configuration: Configuration) -> LearnRequest:
-        return await sliced(read_request(body, configuration, settings))
-
-    worker = await registry.create_default(xs, read)
-    return JSON(shown_learned(worker, await worker.learn(await read(worker.published.configuration))))
+    worker = await registry.create_default(configuration, first)
+    again = await sliced(read_request(body, worker.published.configuration, settings))
+    return JSON(shown_learned(worker, await worker.learn(again)))
 
 
-def _xs_of(body: Body, features: Features, request: Request) -> Slices[tuple[list[Any], int]]:
-    """Return the x of the first example, and the number of examples without x."""
-    settings = registry_of(request).settings
-    xs: list[Any] = []
-    lacking = 0
+def _first_x(body: Raw, settings: Settings) -> Slices[Any]:
+    """Return the x of the first example, whatever its form. Return None if it has none."""
+    first: list[Any] = []
+    told: Any = None
 
-    def read(portion: Body) -> Slices[None]:
-        nonlocal lacking
-        found = parse_learn(portion, settings.batch_examples_max, features)
-        check_examples(caller(request), found)
+    def take(_: int, examples: list[Any]) -> Slices[None]:
+        first.extend(examples[: 1 - len(first)])
         yield
-        lacking += sum("x" not in example for example in found)
-        if not (xs or lacking):
-            xs.append(found[0]["x"])
 
     if is_long(body):
-        yield from in_portions(body, None, settings, read)
+        told = yield from tree(body, limits_of(None, settings), {"examples": take})
     else:
-        at_once(read(body))
-    return xs, lacking
+        with suppress(ValueError):  # read_request tells what is wrong
+            told = from_json(body)
+    if isinstance(told, dict) and isinstance(examples := told.get("examples"), list):
+        told = [*first, *examples, None][0]
+    return told.get("x") if isinstance(told, dict) else None
 
 
 @group.serves(ModelOperations.finish, FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True)

@@ -70,6 +70,56 @@ def test_the_setting_is_the_template_and_a_sparse_first_example_makes_it_sparse(
     assert configuration["C"] == 7
 
 
+FORMS = {
+    "dense": ([[0, 1], [1, 0]], {"dim": 2}),
+    "sparse": ([{"indices": [4], "values": [1]}, {"indices": [], "values": []}], {"dim": 2**20}),
+    "named": ([{"age": 31, "job": "nurse"}, {"age": 40, "job": None}], {}),
+    "text": (["a text", "another text"], {}),
+}
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_form_of_the_first_x_determines_the_features(ask, form, long):
+    xs, facts = FORMS[form]
+    examples = [example(xs[k % 2], k % 2, f"e{k}") for k in range(1000 if long else 2)]
+    answer = ask("POST", "/learn", json={"examples": examples})
+    assert answer.status_code == 200, answer.text
+    features = ask("GET", "/models/default").json()["configuration"]["features"]
+    assert facts.items() <= features.items()
+    assert features["type"] == form
+    made = ask("PUT", "/models/same", json={"features": {"type": form, **facts}})
+    assert made.json()["configuration"] == ask("GET", "/models/default").json()["configuration"]
+    assert ask("POST", "/predict", json={"x": xs[1]}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "JSON"),
+        (b"[1]", "object"),
+        (b'"x"', "object"),
+        (b'{"examples": {}}', "examples"),
+        (b'{"examples": [3]}', "examples[0]"),
+        (b'{"examples": [], "y": 1}', "examples"),
+        (b'{"y": 1}', "x is missing"),
+        (b'{"id": "a", "y": 1}', "need x"),
+        (b'{"x": null, "y": 1}', "x must be"),
+        (b'{"x": 3, "y": 1}', "x must be"),
+        (b'{"x": true, "y": 1}', "x must be"),
+        (b'{"x": {"indices": [1]}, "y": 1}', "values"),
+        (b'{"x": ["a"], "y": 1}', "x[0]"),
+        (b'{"examples": [{"x": "a", "y": 1}, {"x": [1], "y": 1}]}', "examples[1].x"),
+        (b'{"examples": [{"x": {"a": 1}, "y": 1}, {"id": "b", "y": 1}]}', "need x"),
+    ],
+)
+def test_first_examples_that_are_invalid_create_no_model(ask, body, reason):
+    for padding in (b"", b" " * 20_000):
+        answer = ask("POST", "/learn", content=body + padding, headers={"content-type": "application/json"})
+        assert reason in refusal(answer, 422, "invalid")["message"]
+        refusal(ask("GET", "/models/default"), 404, "not_found")
+
+
 @pytest.mark.parametrize("ask", [{"models_max": 1}], indirect=True, ids=["set"])
 def test_the_default_model_counts_towards_the_limit_of_models(ask):
     ask.new_model("only")

@@ -21,7 +21,7 @@ HOLD_MAX_S = "0.02"
 TRIES = 4
 """Number of times that a body is sent beside other tests, and then without them. If a body blocks the loop, it does so
 each time. Other work in the process does not."""
-SEEDS = [*range(20), 99, 187]  # the last ones blocked the loop while the garbage collector went through their lists
+SEEDS = [*range(20), 99, 187]  # at 99 and 187 the garbage collector once blocked the loop
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {
     "rows": BASE | ROWS,
