@@ -20,7 +20,7 @@ from results import Table, keep
 from hinged.service.cluster.controller import AT_ONCE, MODEL_BYTES, side_by_side
 from hinged.service.cluster.known import WHOLE_S
 from hinged.service.cluster.members import BEATS
-from hinged.service.cluster.placement import Placed, Server, fullness, needed_moves
+from hinged.service.cluster.placement import Host, Placed, fullness, needed_moves
 from hinged.service.peers.ring import first_of
 
 CLAIM_S = 0.005
@@ -73,7 +73,7 @@ def timed(function, *args):
 
 def simulate(count, models_count, seed):
     rng = random.Random(seed)  # noqa: S311  of no secrets
-    servers = {f"http://10.0.0.{k}:8000": Server(f"http://10.0.0.{k}:8000", **SERVER) for k in range(count)}
+    servers = {f"http://10.0.0.{k}:8000": Host(f"http://10.0.0.{k}:8000", **SERVER) for k in range(count)}
     models = [drawn(rng, f"m{k}", "") for k in range(models_count)]
     heads = "models of the fullest", "fullest", "emptiest", "moved", "seconds", "planning, CPU s"
     table = Table("", "servers", *heads)

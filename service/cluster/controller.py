@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
-from hinged.service.cluster.placement import Move, Placed, Server, needed_moves, within
+from hinged.service.cluster.placement import Host, Move, Placed, needed_moves, within
 
 AT_ONCE = 8
 """Maximum number of moves at the same time, over all servers."""
@@ -132,10 +132,10 @@ def unsettled(shown: Mapping[str, Any]) -> str:
     return ""
 
 
-def servers_of(shown: Mapping[str, Any]) -> list[Server]:
+def servers_of(shown: Mapping[str, Any]) -> list[Host]:
     """Return the servers that are alive, from the answer of `GET /cluster`."""
     return [
-        Server(node["node"], float(node["memory_max_bytes"]), float(node["processors"]))
+        Host(node["node"], float(node["memory_max_bytes"]), float(node["processors"]))
         for node in shown["nodes"]
         if node["alive"] and "processors" in node
     ]

@@ -28,7 +28,7 @@ TRIED = 8
 """Maximum number of models above the ideal size, and below it, that are tried for a move: by memory and by load."""
 
 
-class Server(NamedTuple):
+class Host(NamedTuple):
     """A server and its resources."""
 
     address: str
@@ -57,13 +57,13 @@ Amounts = tuple[float, float, float]
 """A server's three measures (number of models, memory, load), each divided by the mean over all servers."""
 
 
-def needed_moves(servers: Iterable[Server], models: Iterable[Placed]) -> list[Move]:
+def needed_moves(servers: Iterable[Host], models: Iterable[Placed]) -> list[Move]:
     """Return the needed moves, in the order in which to make them. Ignore models without an owner in `servers`."""
     shares = _Shares(servers, models)
     return shares.moves() if shares.gap() > NEED else []
 
 
-def fullness(servers: Iterable[Server], models: Iterable[Placed]) -> dict[str, float]:
+def fullness(servers: Iterable[Host], models: Iterable[Placed]) -> dict[str, float]:
     """Return the fullness of each server, relative to the mean."""
     return _Shares(servers, models).fullness()
 
@@ -71,7 +71,7 @@ def fullness(servers: Iterable[Server], models: Iterable[Placed]) -> dict[str, f
 class _Shares:
     """The models of each server, and the resulting measures of the server."""
 
-    def __init__(self, servers: Iterable[Server], models: Iterable[Placed]) -> None:
+    def __init__(self, servers: Iterable[Host], models: Iterable[Placed]) -> None:
         self._servers = {server.address: server for server in servers}
         self._of: dict[str, Placed] = {model.model: model for model in models if model.owner in self._servers}
         self._means = self._mean_shares()

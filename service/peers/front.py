@@ -30,7 +30,7 @@ HAS_IDS, NONE = b'"id"', b""
 only the owner can store it. The replica itself notices an id that is written differently. NONE: no such bytes."""
 
 
-class State:
+class ReplicaState:
     """The part of `app.state` that routes use. Its registry contains replicas."""
 
     def __init__(self, registry: Followed, access: Access) -> None:
@@ -55,7 +55,7 @@ class Front:
     ) -> None:
         """app: answers for this process's models."""
         self._app = app
-        self.state = State(followed, access)
+        self.state = ReplicaState(followed, access)
         self._edge = edge
         self._ring = ring
         self._channels = channels

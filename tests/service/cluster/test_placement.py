@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hinged.service.cluster.placement import GOAL, NEED, Placed, Server, fullness, needed_moves, within
+from hinged.service.cluster.placement import GOAL, NEED, Host, Placed, fullness, needed_moves, within
 
 MIB = 2**20
-A, B, C = SERVERS = [Server(name, 2**30, 4.0) for name in "abc"]
+A, B, C = SERVERS = [Host(name, 2**30, 4.0) for name in "abc"]
 
 
 def models_on(counts, memory_bytes=MIB, load=0.001):
@@ -66,14 +66,14 @@ def test_a_negligible_load_moves_nothing():
 
 
 def test_no_server_gets_more_than_fits_into_its_memory():
-    small = Server("small", 100 * MIB, 64.0)
+    small = Host("small", 100 * MIB, 64.0)
     models = models_on({"a": 12}, 80 * MIB, load=0.3)
     moves = needed_moves([A, small], models)
     assert sum(move.target == "small" for move in moves) <= 1
 
 
 def test_larger_servers_get_more():
-    large = Server("large", 4 * 2**30, 16.0)
+    large = Host("large", 4 * 2**30, 16.0)
     models = models_on({"a": 50}, 10 * MIB, load=0.05)
     counts = Counter(model.owner for model in after(models, needed_moves([A, large], models)))
     assert counts["large"] > counts["a"]
