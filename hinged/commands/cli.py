@@ -234,6 +234,7 @@ def replay(
                 **options,
             ),
             console(),
+            bad,
         )
         tell_bad_rows(bad)
     except (ReadError, ReplayError) as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hinged.client.client import Client, HingedError
 from hinged.commands.child import ServerProcess, free_port
+from hinged.commands.rows import PlacedExample
 from hinged.commands.stream import (
     StreamResult,
     Waiting,
@@ -154,7 +155,7 @@ def compare(client: Client, console: Console, *, waits: bool) -> None:
     standings = stream_and_finish(
         client,
         MODEL,
-        ({"id": f"digit-{example.row}", "x": example.x, "y": example.y} for example in source),
+        (PlacedExample(None, {"id": f"digit-{row.row}", "x": row.x, "y": row.y}) for row in source),
         rows=source.rows,
         held_out=held_out,
         batch=BATCH,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from hinged.client.client import HingedError
-from hinged.commands.options import asks, of_tables, sentence
+from hinged.commands.options import asks, of_tables
 from hinged.commands.questions import (
     TABLES,
     as_lines,
@@ -20,12 +19,12 @@ from hinged.commands.questions import (
     show,
     tell,
 )
-from hinged.commands.rows import accepted, of_rows, tell_bad_rows, tell_dry_run
-from hinged.readers import STOP, BadRows, Place, UnreadableRow, fingerprint, format_of
+from hinged.commands.rows import PlacedExample, accepted, learned, of_rows, tell_bad_rows, tell_dry_run
+from hinged.readers import STOP, BadRows, UnreadableRow, fingerprint, format_of
 from hinged.readers.lines import json_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from hinged.client.client import Client
 
@@ -80,32 +79,10 @@ def learn(
         return
     several: list[PlacedExample] = []
     for several in batches(examples, batch):
-        show(learned(client, model, several, bad), as_json, columns)
+        show(learned(client, model, several, bad)[1], as_json, columns)
     tell_bad_rows(bad)
     if not several:
         raise click.ClickException(f"{file.name} holds no examples")
-
-
-class PlacedExample(NamedTuple):
-    """An example, and its place in the file; None for an example from the command line."""
-
-    place: Place | None
-    example: dict[str, Any]
-
-
-def learned(client: Client, model: str, several: Sequence[PlacedExample], bad_rows: BadRows) -> list[Any]:
-    """Send examples, and return the results. An example that the server refuses is a bad row of its file."""
-    rest = list(several)
-    while rest:
-        try:
-            return client.learn(model, [example for _, example in rest])["results"]
-        except HingedError as error:
-            index = error.details.get("index")
-            place, example = rest.pop(index) if isinstance(index, int) else (None, None)
-            if place is None:
-                raise
-            bad_rows.take(UnreadableRow(place, sentence(error), row=example))
-    return []
 
 
 def one(x: str | None, y: str | None, given: str | None) -> Iterator[PlacedExample] | None:

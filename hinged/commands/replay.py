@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from hinged.client.client import HingedError
+from hinged.commands.rows import PlacedExample
 from hinged.commands.stream import (
     Waiting,
     await_model,
@@ -17,6 +18,7 @@ from hinged.commands.stream import (
     show_table,
     stream_and_finish,
 )
+from hinged.readers import STOP, BadRows, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,6 +61,7 @@ def replay(
     held_out: Source | None,
     options: Options,
     console: Console,
+    bad_rows: BadRows = STOP,
 ) -> None:
     """Create the model if needed, stream the file, finish, and print the result."""
     first = next(iter(source), None)
@@ -74,12 +77,13 @@ def replay(
         standings = stream_and_finish(
             client,
             options.model,
-            identified(itertools.islice(examples, options.limit), options.prefix),
+            identified(itertools.islice(examples, options.limit), source.name, options.prefix),
             rows=rows,
             held_out=held_out,
             batch=options.batch,
             finish=options.finish,
             console=console,
+            bad_rows=bad_rows,
         )
     except HingedError as error:
         if error.code != "conflict":
@@ -187,12 +191,13 @@ def own_parts(options: Options) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def identified(examples: Iterable[Example], prefix: str) -> Iterator[dict[str, Any]]:
-    """Yield the examples in the form in which they are sent to the server.
+def identified(examples: Iterable[Example], name: str, prefix: str) -> Iterator[PlacedExample]:
+    """Yield the examples of the file `name` in the form in which they are sent to the server.
 
     A row has the same id in each run, so a second run continues where the first run was interrupted.
     """
     for example in examples:
-        name = f"{prefix}:{example.row}" if example.id is None else example.id
+        key = f"{prefix}:{example.row}" if example.id is None else example.id
         weight = {} if example.weight is None else {"weight": example.weight}
-        yield {"id": name, "x": example.x, "y": example.y, **weight}
+        facts = {"id": key, "x": example.x, "y": example.y, **weight}
+        yield PlacedExample(Place(name, example.row, "row"), facts)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from hinged.client.client import HingedError
+from hinged.commands.options import sentence
 from hinged.commands.writing import write
-from hinged.readers import STOP, BadRows, SkippedRows, Source, TableSource
+from hinged.readers import STOP, BadRows, Place, SkippedRows, Source, TableSource, UnreadableRow
 from hinged.readers.lines import is_sparse
 from hinged.readers.table import UNIQUE_SHARE, is_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from hinged.client.client import Client
 
 # Number of columns, labels, and texts of a column that a dry run lists.
 COLUMNS_MAX, LABELS_MAX, TEXTS_MAX = 20, 20, 5
@@ -28,7 +32,7 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
         metavar="stop|skip|FILE",
         default="stop",
         show_default=True,
-        help="At a row that cannot be read: stop; skip it; or write it to FILE with its line and the reason.",
+        help="At an unreadable or refused row: stop; skip it; or write it to FILE with its place and the reason.",
     )
     dry_run = click.option("--dry-run", is_flag=True, help="Show rows, columns, labels and bad rows, and send nothing.")
     return bad_rows(dry_run(command))
@@ -48,6 +52,33 @@ def accepted(wanted: str, source: Path, *, dry_run: bool) -> BadRows:
     except OSError as error:
         raise click.BadParameter(f"expected stop, skip or a file: {error}", param_hint="'--bad-rows'") from error
     return SkippedRows(click.get_current_context().with_resource(file))
+
+
+class PlacedExample(NamedTuple):
+    """An example, and its place in the file; None for an example that stands in no file."""
+
+    place: Place | None
+    example: dict[str, Any]
+
+
+def learned(
+    client: Client, model: str, several: Sequence[PlacedExample], bad_rows: BadRows
+) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Send examples. Return the examples that are learned, and their results. An example that the server refuses is a
+    bad row of its file.
+    """
+    rest = list(several)
+    while rest:
+        examples = [example for _, example in rest]
+        try:
+            return examples, client.learn(model, examples)["results"]
+        except HingedError as error:
+            index = error.details.get("index")
+            place, example = rest.pop(index) if isinstance(index, int) else (None, None)
+            if place is None:
+                raise
+            bad_rows.take(UnreadableRow(place, sentence(error), row=example))
+    return [], []
 
 
 def tell_bad_rows(bad_rows: BadRows) -> None:

@@ -19,12 +19,16 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from hinged.commands.rows import learned
+from hinged.readers import STOP, BadRows
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
     from hinged.client.client import Client
+    from hinged.commands.rows import PlacedExample
     from hinged.readers.base import Source
 
 T = TypeVar("T")
@@ -108,18 +112,19 @@ def same_label(a: Any, b: Any) -> bool:
 def stream_and_finish(
     client: Client,
     model: str,
-    examples: Iterable[dict[str, Any]],
+    examples: Iterable[PlacedExample],
     *,
     rows: int,
     held_out: Source | None,
     batch: int,
     finish: bool,
     console: Console,
+    bad_rows: BadRows = STOP,
 ) -> list[StreamResult]:
     """Learn examples in batches, test on the held-out part, finish, and test again. Return the figures after learning
     and after finishing.
     """
-    tally = learn(client, model, examples, rows=rows, batch=batch, console=console)
+    tally = learn(client, model, examples, rows=rows, batch=batch, console=console, bad_rows=bad_rows)
     if tally.duplicates:
         say(console, f"{tally.duplicates:,} of {tally.done:,} examples had been learned before")
     standings = [
@@ -152,19 +157,20 @@ def stream_and_finish(
 def learn(
     client: Client,
     model: str,
-    examples: Iterable[dict[str, Any]],
+    examples: Iterable[PlacedExample],
     *,
     rows: int,
     batch: int,
     console: Console,
+    bad_rows: BadRows,
 ) -> StreamTally:
     """Send the examples with their ids, and show the figures."""
     tally = StreamTally()
     started = polled = time.perf_counter()
     with Meter(console, "learning", rows) as meter:
         for chunk in batches(examples, batch):
-            answer = client.learn(model, chunk)
-            tally.count([example["y"] for example in chunk], answer["results"])
+            sent, results = learned(client, model, chunk, bad_rows)
+            tally.count([example["y"] for example in sent], results)
             now = time.perf_counter()
             tally.seconds = now - started
             if now - polled >= POLL_S:

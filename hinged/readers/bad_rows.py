@@ -74,7 +74,8 @@ class SkippedRows(BadRows):
             self._quoted.append(str(error))
         if self._file is not None:
             column = {} if error.column is None else {"column": error.column}
-            found = {error.place.unit: error.place.number, **column, "reason": error.reason, "row": error.row}
+            number = {"number" if error.place.unit == "row" else error.place.unit: error.place.number}
+            found = {**number, **column, "reason": error.reason, "row": error.row}
             self._file.write(json.dumps(found, ensure_ascii=False, default=str) + "\n")
 
     def told(self) -> str | None:

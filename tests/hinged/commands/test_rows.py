@@ -79,6 +79,24 @@ def test_replay_writes_the_bad_rows_of_a_table_to_a_file(run, client, file, tmp_
     ]
 
 
+def test_replay_writes_the_rows_that_the_server_refuses_to_a_file(run, client, file, tmp_path):
+    bad = (3, 150, 151)
+    examples = [
+        {"id": f"e{k}", "x": {"a": k % 7, "b": "x" * (2000 if k in bad else 3)}, "y": k % 2} for k in range(200)
+    ]
+    lines = [*map(json.dumps, examples)]
+    path, aside = file("long.jsonl", "\n".join(lines)), tmp_path / "aside.jsonl"
+    name = f"rows{next(NUMBERS)}"
+    options = ["--model", name, "--solver", "lasvm"]
+    assert "long.jsonl, row 4: examples[3].x" in run("replay", path, *options, code=1).stderr
+    done = run("replay", path, *options, "--bad-rows", aside)
+    assert "3 bad rows were skipped and written to" in done.stderr
+    assert client.model(name)["examples"] == 197
+    rows = [json.loads(line) for line in aside.read_text().splitlines()]
+    assert [(row["number"], row["row"]) for row in rows] == [(k + 1, examples[k]) for k in bad]
+    assert "'b': a string must have at most 1000 characters" in rows[0]["reason"]
+
+
 def test_a_dry_run_describes_the_file_and_sends_nothing(free_url, file):
     path = file("pumps.csv", CSV)
     done = hinged("replay", path, "--label", "state", "--id", "serial", "--dry-run", "--url", free_url)
