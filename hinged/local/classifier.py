@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -22,6 +23,7 @@ from hinged.local.model import LocalModel
 from hinged.local.parts import label_of, labels_of, parts_of
 from hinged.service.data.classes import label_key, score_name
 from hinged.service.model.view import Decided
+from hinged.solvers.core.cores import on_cores
 from hinged.solvers.estimators.loading import EXPORT, read_feature_names, read_labels, with_weights
 from hinged.solvers.estimators.parameters import example_weights
 
@@ -66,6 +68,9 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         Whether `fit` ends with an optimisation over all points.
     random_state : int, RandomState or None, default 0
         Seed of the solver's random draws.
+    n_jobs : int or None, default None
+        Number of cores on which `fit` and `partial_fit` learn; None means 1, and -1 means all. The machines of the race
+        learn at the same time, with the same result. Other solvers use one core.
     configuration : dict or None, default None
         Further parts of a server's configuration, such as ``{'points_max': 5000}``.
 
@@ -120,6 +125,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         half_life: int | None = None,
         finish: bool = True,
         random_state: Any = 0,
+        n_jobs: int | None = None,
         configuration: Mapping[str, Any] | None = None,
     ) -> None:
         self.solver = solver
@@ -132,6 +138,7 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         self.half_life = half_life
         self.finish = finish
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.configuration = configuration
 
     def __sklearn_tags__(self) -> Any:
@@ -173,8 +180,9 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         if len(np.unique(taught)) == 1:
             warnings.warn(f"y has a single class, {taught[0]!r}: every prediction will be this class", stacklevel=2)
         local = self._new(X, self._weights(np.unique(taught), taught))
-        _learn(local, X, y, weights)
-        converged = local.finish() if self.finish else True
+        with on_cores(effective_n_jobs(self.n_jobs)):
+            _learn(local, X, y, weights)
+            converged = local.finish() if self.finish else True
         self.classes_, self._local = classes, local
         if not converged:
             warnings.warn("finishing did not reach the solver's tolerance", ConvergenceWarning, stacklevel=2)
@@ -218,7 +226,8 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
             if declared is not None and not np.array_equal(declared, self.classes_):
                 raise ValueError(f"classes must be as in the first call, {self.classes_}, got {declared}")
             known = self.classes_ if np.isin(y, self.classes_).all() else np.unique(np.concatenate((self.classes_, y)))
-        _learn(local, X, y, weights)
+        with on_cores(effective_n_jobs(self.n_jobs)):
+            _learn(local, X, y, weights)
         self.classes_, self._local = known, local
         return self
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from hinged.solvers.core.cores import on_each
 from hinged.solvers.core.families import KERNELS, NAME_OF
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.parameters import Since
@@ -202,7 +203,10 @@ class Race(Solver):
 
     def _learn_part(self, rows: Rows, classes: Array, keys: Array, asked: Sequence[bytes | None] | None) -> Array:
         known = self._known(rows)
-        scores = np.stack([arm.learn(known[arm.machine.kernel.code], classes, keys, self.learned) for arm in self.arms])
+        learned = self.learned
+        scores = np.stack(
+            on_each(lambda arm: arm.learn(known[arm.machine.kernel.code], classes, keys, learned), self.arms)
+        )
         right = (class_numbers(scores, self.classes) == classes).T
         weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
         evidence = np.ones(len(rows)) if self.former else evidence_of(self.seen, classes)
@@ -250,9 +254,10 @@ class Race(Solver):
         """
         learning = [arm for arm in self.arms if not (arm.fades and self.rules > 1)]
         known = self._known(rows)
-        scores = {
-            id(arm): arm.machine.learn(known[arm.machine.kernel.code], classes, keys, again=True) for arm in learning
-        }
+        found = on_each(
+            lambda arm: arm.machine.learn(known[arm.machine.kernel.code], classes, keys, again=True), learning
+        )
+        scores = dict(zip(map(id, learning), found, strict=True))
         return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
 
     def _send_off(self) -> None:
@@ -289,7 +294,7 @@ class Race(Solver):
 
     def finish(self) -> Finish:
         """Run the finishing step of every arm."""
-        done = [machine.finish() for machine in self.machines]
+        done = on_each(lambda machine: machine.finish(), self.machines)
         return Finish(sum(each.steps for each in done), all(each.converged for each in done))
 
     def drop(self, keys: Array) -> None:

@@ -53,6 +53,18 @@ def test_without_settings_it_is_ahead_of_a_solver_without_settings():
     assert HingedClassifier().fit(X[:400], y[:400]).score(X[400:], y[400:]) > by_name.score(X[400:], y[400:]) + 0.03
 
 
+def test_the_number_of_cores_changes_nothing(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+
+    def bits(n_jobs):
+        model = HingedClassifier(n_jobs=n_jobs).fit(X[:300], y[:300]).partial_fit(X[300:500], y[300:500])
+        return model.decision_function(X).tobytes(), model.predict_proba(X).tobytes()
+
+    assert bits(None) == bits(2) == bits(-1)
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        HingedClassifier(n_jobs=0).fit(X, y)
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_data_frame_is_the_dictionaries_of_its_rows(library):
     frames = pytest.importorskip(library)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from hinged.solvers.core.cores import on_cores
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.families import LAPLACIAN
 from hinged.solvers.core.kernels import make_kernel
@@ -50,6 +51,22 @@ def wavy(n, seed=0, noise=0.1):
 
 def raced(X, classes, batch=40, **parameters):
     return stream_of("auto", X, classes, kernel=RBF, batch=batch, **{"C": 1.0, "announced": 2, **parameters})
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_arms_on_several_cores_give_the_same_bits(classes):
+    X, y = wavy(3000)
+    numbers = y if classes == 2 else (y + 2 * (X[:, 0] > 0)).astype(int)
+
+    def learned(count):
+        with on_cores(count):
+            found = raced(X, numbers, batch=700, announced=classes).solver
+            return found, found.finish()
+
+    (alone, done), (spread, done_spread) = learned(1), learned(3)
+    same(alone.state(), spread.state())
+    assert done == done_spread
+    assert len(alone.arms) > 1
 
 
 def led(right, weights, evidence=None):
