@@ -53,7 +53,7 @@ def test_without_settings_it_is_ahead_of_a_solver_without_settings():
     assert HingedClassifier().fit(X[:400], y[:400]).score(X[400:], y[400:]) > by_name.score(X[400:], y[400:]) + 0.03
 
 
-def test_the_number_of_cores_changes_nothing(tmp_path):
+def test_the_number_of_cores_changes_nothing():
     X, y = load_breast_cancer(return_X_y=True)
 
     def bits(n_jobs):
