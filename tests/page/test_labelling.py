@@ -493,3 +493,6 @@ def test_with_several_labels_per_question_labels_and_questions_are_counted_apart
         row.get_by_role("cell", name="50 %").wait_for()
     both = page.get_by_role("group", name="Agreement by pair").get_by_role("row", name="ann, bob")
     assert both.get_by_role("cell").all_inner_texts()[:2] == ["4", "50 %"]
+    # Two of the four candidates have different labels, and wait for a tie-breaker. No sentence may contradict this.
+    assert client.answers(model)["disagreement"] == 0
+    assert page.get_by_text("disagree").count() == 0

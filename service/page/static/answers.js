@@ -57,6 +57,5 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
       ${shown.agreement.length > 0 && html`<div class="scroll" tabindex="0" role="group" aria-label="Agreement by pair"><table class="behind">
         <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Both labelled</th><th scope="col" class="number">Same label</th><th scope="col" class="number" title="Cohen's kappa: 1 = always the same label, 0 = no more often than by chance">Kappa</th></tr></thead>
         <tbody>${shown.agreement.slice(0, PAIRS).map((pair) => html`<tr><th scope="row">${pair.annotators.map((name, i) => html`${i ? ", " : ""}<${Name} of=${name} cut=${20} />`)}</th>
-          <td class="number">${count(pair.examples)}</td><td class="number">${percent(pair.same / pair.examples, 0)}</td><td class="number">${pair.kappa === null ? "–" : pair.kappa.toFixed(2)}</td></tr>`)}</tbody></table></div>`}
-      ${shown.disagreement !== null && html`<p class="soft">Annotators disagree on ${percent(shown.disagreement, 0)} of the answered candidates.</p>`}</details>`}</section>`;
+          <td class="number">${count(pair.examples)}</td><td class="number">${percent(pair.same / pair.examples, 0)}</td><td class="number">${pair.kappa === null ? "–" : pair.kappa.toFixed(2)}</td></tr>`)}</tbody></table></div>`}</details>`}</section>`;
 }
