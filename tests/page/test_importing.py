@@ -140,6 +140,9 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    assert [*rows[0]] == ["label", "features", "prediction", "probability", "outside"]
+    assert rows[0]["features"] == "1:1 3:0.5"
+    assert [row["prediction"] for row in rows] == [row["label"] for row in rows]
     assert [row["prediction"] for row in rows] == ["+1" if k % 2 else "-1" for k in range(60)]
     assert [row["outside"] for row in rows] == [""] * 60
 
@@ -384,3 +387,69 @@ def test_predictions_name_columns_outside_of_what_was_learned(server, tab, tmp_p
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
     assert [row["outside"] for row in rows] == ["", "a", "b", "a, b"]
+
+
+def predicted(page, model, button="Predict instead"):
+    """Send the file in the preview to a model for predictions; return the saved file."""
+    page.get_by_label("Model", exact=True).select_option(model)
+    page.get_by_role("button", name=button).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    return download.value.path().read_bytes().decode()
+
+
+@pytest.fixture(scope="module")
+def spoken(client):
+    """Return the name of a model that has costs and a promise, and has learned enough labels for both."""
+    client.create_model(
+        "spoken", kernel={"type": "rbf"}, C=1, features={"type": "named", "warmup": 20},
+        promise={"error": 0.1}, costs={"x": {"y": 9}, "ask": 0.2},
+    )  # fmt: skip
+    client.learn("spoken", [{"x": {"a": (7 * k) % 100}, "y": "x" if (7 * k) % 100 < 50 else "y"} for k in range(300)])
+    return "spoken"
+
+
+def test_a_file_of_predictions_has_the_columns_and_rows_of_the_users_file(client, server, tab, tmp_path, spoken):
+    path = tmp_path / "mine.csv"
+    kept = [["7", "007", 'said; "so"\nthere', ""], ["93", "1e2", "", "x"], ["49", "", "äß", "old"]]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=";").writerows([["a", "code", "note", "prediction"], *kept, ["short"]])
+    page = brought(tab, server, path)
+    for name in ("code", "note", "prediction"):
+        page.get_by_label(f"Role of column {name}", exact=True).select_option("leave")
+    page.get_by_label("Role of column a", exact=True).select_option("feature")
+    found = predicted(page, spoken)
+    head, *rows = csv.reader(found.splitlines(keepends=True), delimiter=";")
+    assert head == ["a", "code", "note", "prediction", "prediction 2", "probability", "set", "outside"]
+    results = client.predict(spoken, [{"x": {"a": float(row[0])}} for row in kept])["results"]
+    assert [row[:4] for row in rows] == kept
+    assert [row[4] for row in rows] == [result["prediction"] for result in results]
+    assert [float(row[5]) for row in rows] == [result["probability"] for result in results]
+    assert [json.loads(row[6]) for row in rows] == [result["set"] for result in results]
+
+
+def test_a_row_that_the_server_refuses_keeps_its_place_in_the_file_of_predictions(server, tab, tmp_path, spoken):
+    path = tmp_path / "mine.jsonl"
+    rows = [{"a": 1}, {"a": "s" * (CHARS + 1)}, {"a": 99, "more": [1, None]}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = brought(tab, server, path)
+    page.get_by_label("Role of column more", exact=True).select_option("leave")
+    found = list(csv.DictReader(predicted(page, spoken).splitlines()))
+    assert [row["prediction"] for row in found] == ["x", "", "y"]
+    assert [(row["a"], row["more"]) for row in found] == [("1", ""), ("s" * (CHARS + 1), ""), ("99", "[1,null]")]
+
+
+def test_decisions_come_back_as_a_file_and_questions_go_to_the_pool(client, server, tab, tmp_path, spoken):
+    path = tmp_path / "due.csv"
+    path.write_text("key,a\n" + "".join(f"k{a},{a}\n" for a in (2, 50, 98)))
+    page = brought(tab, server, path)
+    assert page.get_by_role("button", name="Decide instead").count() == 0
+    page.get_by_label("Role of column key", exact=True).select_option("id")
+    rows = list(csv.DictReader(predicted(page, spoken, "Decide instead").splitlines()))
+    assert [*rows[0]] == ["key", "a", "decision", "probability", "cost", "reason", "question", "set"]
+    answers = client.decide(spoken, [{"id": row["key"], "x": {"a": float(row["a"])}} for row in rows])["results"]
+    assert [row["decision"] for row in rows] == [answer["decision"] for answer in answers]
+    assert [row["reason"] for row in rows] == [answer["reason"] for answer in answers]
+    asked = {answer["question"] for answer in answers if "question" in answer}
+    assert asked
+    assert {candidate["id"] for candidate in client.candidates(spoken)["candidates"]} == asked

@@ -3,8 +3,9 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, Bar, count, NAME, plural, Problem, Warnings } from "./parts.js";
+import { Lacking } from "./promise.js";
 import { guess, linesOf, open } from "./read.js";
-import { asCsv, configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
+import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 200; // number of rows that are read for the preview and to guess the kind of each column
 const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
@@ -57,6 +58,7 @@ function Plan({ chosen, model, close }) {
   const [labelled, setLabelled] = useState(source.kind === "libsvm");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
+  const [costly, setCostly] = useState(null); // the chosen model, if it has costs
   useEffect(() => {
     ask("GET", "overview").then((found) => {
       const names = found.models.filter((m) => m.state === "serving").map((m) => m.model);
@@ -64,10 +66,13 @@ function Plan({ chosen, model, close }) {
       setTarget((was) => was ?? names[0] ?? null);
     }, setError);
   }, []);
+  useEffect(() => {
+    if (target) ask("GET", `models/${path(target)}`).then(({ configuration }) => configuration.costs && setCostly(target), setError);
+  }, [target]);
   const use = (i, what) => setColumns((was) => was.map((c, k) => (
     k === i ? { ...c, use: what } : (what === "label" || what === "id") && c.use === what ? { ...c, use: "feature" } : c)));
   const label = source.kind === "libsvm" ? labelled : columns.some((c) => c.use === "label");
-  const begin = async (predict) => {
+  const begin = async (route) => {
     setBusy(true);
     setError(null);
     try {
@@ -88,11 +93,11 @@ function Plan({ chosen, model, close }) {
         if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features; ${features.length} columns are chosen`);
         if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
       }
-      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, predict };
+      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, route };
       const upload = new Upload(plan, changed);
       upload.number = uploads.length;
       uploads.unshift(upload);
-      announce(predict ? "Predicting" : "Sending the rows");
+      announce({ learn: "Sending the rows", predict: "Predicting", decide: "Deciding" }[route]);
       close();
       changed();
     } catch (caught) { setError(caught); }
@@ -111,17 +116,18 @@ function Plan({ chosen, model, close }) {
       <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is the label</label>`}
     <${Warnings} of=${columns.filter((c) => c.commas && c.use === "feature").map((c) => `"${c.name.slice(0, 60)}" has numbers with a decimal comma, which the server takes as texts. Write them with a decimal point.`)} />
     <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : "No column is the label, so all rows go to the pool for labelling."}</p>
-    <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(false); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
+    <form class="row" onSubmit=${(e) => { e.preventDefault(); begin("learn"); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>Name <input value=${fresh} pattern=${NAME} title="letters, digits, . _ and -, beginning with a letter or a digit" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
       <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} >${busy ? "Preparing (a new solver may have to compile)" : "Send the rows"}</button>
-      <button type="button" disabled=${busy || !target} onClick=${() => begin(true)}>Predict instead</button></form>
+      <button type="button" disabled=${busy || !target} onClick=${() => begin("predict")}>Predict instead</button>
+      ${costly && costly === target && html`<button type="button" disabled=${busy} title="The server decides by the model's costs. Rows that a person should see go to the pool." onClick=${() => begin("decide")}>Decide instead</button>`}</form>
     <${Problem} error=${error} /></section>`;
 }
 
 function Progress({ upload }) {
   const { state, file } = upload;
-  const total = upload.lines;
+  const total = upload.lines, word = upload.route === "decide" ? "decision" : "prediction";
   useEffect(() => {
     if (upload.lines !== undefined) return;
     upload.lines = null;
@@ -130,25 +136,30 @@ function Progress({ upload }) {
   useEffect(() => {
     if (state !== "done") return;
     announce(`${file.name}: done`);
-    if (!upload.predict) ask("GET", `models/${path(upload.model)}`).then((found) => { upload.warnings = found.features?.warnings ?? []; changed(); }, () => {});
+    if (!upload.answered) ask("GET", `models/${path(upload.model)}`).then((found) => { upload.warnings = found.features?.warnings ?? []; changed(); }, () => {});
   }, [state]);
-  const save = () => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([asCsv(upload.predictions)], { type: "text/csv" }));
-    link.download = `${file.name.replace(/\.[^.]*$/, "")}-predictions.csv`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  const save = async () => {
+    try {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await upload.answered.file(upload.source));
+      link.download = `${file.name.replace(/\.[^.]*$/, "")}-${word}s.csv`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+      upload.error = null;
+    } catch (error) { upload.error = { message: `${file.name} cannot be read again: ${error.message}` }; }
+    changed();
   };
-  const counts = upload.predict ? [plural(upload.predictions.length, "prediction")]
+  const counts = upload.answered ? [plural(upload.answered.rows.size, word), upload.questions && `${count(upload.questions)} to the pool`].filter(Boolean)
     : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} already there`, !upload.sent && "nothing sent yet"].filter(Boolean);
   return html`<section class="card upload" aria-label=${`${file.name}, ${state}`} style=${{ marginTop: "0.9rem" }}>
     <div class="row"><h2><bdi>${file.name}</bdi> to <a href=${`#/models/${path(upload.model)}`}><bdi>${upload.model}</bdi></a></h2><span class="soft">${state}</span><span class="room"></span>
       ${state === "running" && html`<button onClick=${() => upload.stop()}>Stop</button>`}${state === "stopped" && html`<button onClick=${() => upload.resume()}>Resume</button>`}
-      ${upload.predict && state === "done" && html`<button class="main" onClick=${save}>Save as CSV</button>`}</div>
+      ${upload.answered && state === "done" && html`<button class="main" onClick=${save}>Save as CSV</button>`}</div>
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that were sent`} />
     <p>${total ? `${plural(total, "row")}: ` : ""}${counts.join(", ")}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
     <${Problem} error=${upload.error ?? upload.away} />
     <${Warnings} of=${upload.warnings ?? []} />
+    <${Lacking} labels=${upload.lacking} />
     ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
     ${upload.refused.length > 0 && html`<details><summary>Show the refused rows</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
       <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Reason</th></tr></thead>

@@ -5,6 +5,7 @@ import { ask, follow, may, path } from "./api.js";
 import { Chart, joined, Reliability } from "./charts.js";
 import { Configuration } from "./configuration.js";
 import { announce, Bar, count, figure, Instead, Name, percent, Problem, Warnings } from "./parts.js";
+import { Coverage } from "./promise.js";
 
 const SOURCES = ["streamed", "queried", "random"];
 const CERTIFICATE = { dual: "dual objective", primal: "primal objective", gap: "duality gap", kkt_violation: "KKT violation" };
@@ -92,6 +93,7 @@ export function Model({ model }) {
     <div class="grid">
       <${Confusion} confusion=${metrics.confusion} />
       <${Reliability} bins=${metrics.reliability} />
+      <${Coverage} promise=${metrics.promise} />
       <section class="card"><h2>Certificate</h2><table><tbody>${Object.entries(figures.certificate).map(([name, value]) => html`
         <tr><th scope="row">${CERTIFICATE[name] ?? name.replaceAll("_", " ")}</th><td class="number">${figure(value)}</td></tr>`)}</tbody></table></section>
       ${figures.arms && html`<${Race} arms=${figures.arms} />`}

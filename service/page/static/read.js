@@ -68,7 +68,7 @@ async function refuseBinary(file) {
   if (format || head.includes(0)) throw new Error(`it is ${format ?? "not UTF-8 text"}; the page reads CSV, JSONL and LIBSVM`);
 }
 
-// Open a file, and return {kind, names, rows()}. A row of a table is [number, cells by name]. A row of LIBSVM is
+// Open a file, and return {kind, names, rows()}, for a table also its separator. A row of a table is [number, cells by name]. A row of LIBSVM is
 // [number, {label, indices, values}]. An invalid line is [number, Error].
 export async function open(file) {
   await refuseBinary(file);
@@ -92,7 +92,7 @@ async function openTable(file, separator) {
         : [number, new Error(`expected ${names.length} cells, got ${cells.length}`)];
     }
   }
-  return { kind: "csv", names, rows };
+  return { kind: "csv", separator, names, rows };
 }
 
 async function* objects(file) {

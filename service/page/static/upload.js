@@ -1,5 +1,6 @@
 // Send the rows of a file to a model in the background. The upload continues while the user looks at another view.
 
+import { Answered } from "./answered.js";
 import { ask, insist, path } from "./api.js";
 import { labelOf, value } from "./read.js";
 
@@ -7,10 +8,12 @@ const ROWS = 100; // rows per request
 const REFUSED_KEPT = 1000; // maximum number of refused rows kept with their reasons; further rows are only counted
 
 export class Upload {
-  // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, predict}
+  // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, route: "learn" | "predict" |
+  // "decide"}
   constructor(plan, changed) {
     Object.assign(this, plan, { plan, changed });
-    Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, predictions: [], outside: new Map() });
+    Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, outside: new Map(), questions: 0, lacking: 0 });
+    this.answered = this.route === "learn" ? null : new Answered(this.route);
     this.run();
   }
 
@@ -70,11 +73,13 @@ export class Upload {
   }
 
   async #send(batch) {
-    if (this.predict) {
-      await this.#each("predict", batch, ({ x }) => ({ x }), (example, result) => {
-        const outside = result.outside ?? [];
-        this.predictions.push([example.id, result.prediction, result.probability, outside.join(", ")]);
-        for (const name of outside) this.outside.set(name, (this.outside.get(name) ?? 0) + 1);
+    if (this.answered) {
+      // Predictions without an id do not wait for a label. A decision needs the id for its question.
+      await this.#each(this.route, batch, ({ id, x }) => (this.route === "decide" ? { id, x } : { x }), ({ number }, result) => {
+        this.answered.add(number, result);
+        for (const name of result.outside ?? []) this.outside.set(name, (this.outside.get(name) ?? 0) + 1);
+        if (result.question !== undefined) this.questions += 1;
+        this.lacking = result.lacking ?? 0;
       });
       return;
     }
@@ -149,9 +154,4 @@ async function widthOf(source) {
 
 export async function create(model, configuration) {
   return ask("PUT", `models/${path(model)}`, configuration);
-}
-
-export function asCsv(rows) {
-  const cell = (v) => (v === null || v === undefined ? "" : /[",\r\n]/.test(String(v)) ? `"${String(v).replaceAll('"', '""')}"` : String(v));
-  return [["id", "prediction", "probability", "outside"], ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Example } from "./example.js";
 import { figure, Name, percent, Problem } from "./parts.js";
+import { LabelSet } from "./promise.js";
 
 const REASONS = {
   active: "The model is most uncertain about it, among candidates unlike each other", autoactive: "The model is most uncertain about it, in a sample",
@@ -39,6 +40,6 @@ export function Why({ model, question, show }) {
   return html`<section class="card" aria-label="Why this question"><h2>Why this question?</h2>
     <p>${REASONS[question.reason] ?? question.reason ?? "You chose it"}${question.score !== null && question.score !== undefined && `. Its distance to the decision boundary was ${figure(question.score)}`}.</p>
     <${Problem} error=${error} />
-    ${said && html`<p>${said.prediction === null ? "The model makes no prediction yet." : html`The model predicts <b><${Name} of=${said.prediction} /></b>${said.probability !== null && `, with probability ${percent(said.probability)}`}.
-      Examples behind the prediction, with their contributions:`}</p><${Neighbours} of=${said.support_vectors} show=${show} />`}</section>`;
+    ${said && html`<p>${said.prediction === null ? "The model makes no prediction yet." : html`The model predicts <b><${Name} of=${said.prediction} /></b>${said.probability !== null && `, with probability ${percent(said.probability)}`}.`}</p>
+      <${LabelSet} result=${said} />${said.support_vectors.length > 0 && html`<p>Examples behind the prediction, with their contributions:</p>`}<${Neighbours} of=${said.support_vectors} show=${show} />`}</section>`;
 }
