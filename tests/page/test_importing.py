@@ -453,3 +453,14 @@ def test_decisions_come_back_as_a_file_and_questions_go_to_the_pool(client, serv
     asked = {answer["question"] for answer in answers if "question" in answer}
     assert asked
     assert {candidate["id"] for candidate in client.candidates(spoken)["candidates"]} == asked
+
+
+def test_a_refused_question_is_no_reason_to_refuse_another_row(client, server, tab, tmp_path, spoken):
+    path = tmp_path / "again.csv"
+    path.write_text("key,a\nr2,2\nr50,50\nr98,98\n")
+    client.offer(spoken, [{"id": "r50", "x": {"a": 1.0}}])
+    page = brought(tab, server, path)
+    page.get_by_label("Role of column key", exact=True).select_option("id")
+    rows = list(csv.DictReader(predicted(page, spoken, "Decide instead").splitlines()))
+    assert [row["decision"] for row in rows] == ["x", "", "y"]
+    page.get_by_text("1 refused").wait_for()
