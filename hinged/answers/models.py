@@ -6,7 +6,7 @@ from typing_extensions import TypedDict, TypeVar
 
 Label: TypeAlias = str | int | bool
 JobKind = Literal["forget", "correct", "configure", "shadow"]
-MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
+MarkKind = Literal["drift", "alarm", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 XT = TypeVar("XT", default=Any)
 """The form of an x. The server's OpenAPI document describes the possible parts."""
 
@@ -148,8 +148,17 @@ class Mark(TypedDict):
     at_ms: int
 
 
+class AlarmPath(TypedDict):
+    """The path of a model's alarm, as columns: the decimal logarithm of its martingale."""
+
+    examples: list[int]
+    value: list[float]
+
+
 class History(TypedDict):
-    """The learning curves of a model and its challengers. stride: the number of examples between two points."""
+    """The learning curves of a model and its challengers. stride: the number of examples between two points. alarm:
+    only with an alarm.
+    """
 
     model: str
     position: int
@@ -158,6 +167,7 @@ class History(TypedDict):
     curve: Curve
     shadows: dict[str, Curve]
     marks: list[Mark]
+    alarm: NotRequired[AlarmPath]
     snapshots: list[int]
 
 

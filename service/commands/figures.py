@@ -54,7 +54,7 @@ def glance(standing: Glanceable) -> dict[str, Any]:
 
 def curves_of(model: Model, after: int) -> dict[str, Any]:
     """Return the learning curves, starting after a position of the log and ending now, with all marks."""
-    curves = model.curves
+    curves, alarm = model.curves, model.metrics.alarm
 
     def columns(curve: LearningCurve, learner: ModelLearner) -> dict[str, list[Any]]:
         now = present(curve) if curve.points and learner.stopped is None else None
@@ -78,6 +78,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
             for name, shadow in sorted(model.shadows.items())
         },
         "marks": [mark._asdict() for mark in curves.marks],
+        **({} if alarm is None else {"alarm": alarm.columns()}),
     }
 
 

@@ -35,7 +35,7 @@ TOLD_OF_FEATURES = frozenset({"type", "dim", "scale"})
 """Parts of the features that are always shown, together with the parts that new models get. Without these parts, the
 features that a client names in a change would mean something else.
 """
-BESIDE = frozenset({"labels", "show", "calibration", "costs", "watch", "promise"})
+BESIDE = frozenset({"labels", "show", "calibration", "costs", "watch", "promise", "alarm"})
 """Parts that do not affect any solver. These parts change without retraining."""
 
 TO_MAKE = (

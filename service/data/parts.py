@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from hinged.service.data.alarm import AlarmPart
 from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.costs import CostsPart, WatchPart, watched_of
 from hinged.service.data.features.catalogue import FeaturesPart
@@ -275,6 +276,10 @@ class Configuration(Part):
         None,
         description="how often the set of labels in an answer may miss the true label: one rate, or a rate by class, "
         "named as in `scores`",
+    )
+    alarm: AlarmPart = Field(
+        None,
+        description="with which probability a stream whose errors never become more frequent may ever cause an alarm",
     )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how an x is shown to people; null: as names and numbers")

@@ -49,12 +49,12 @@ class Noted(NamedTuple):
     kind: str
     at_ms: int
     facts: dict[str, Any]
-    drifted: bool = False
+    noticed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, position: int, event: ModelEvent, *, drifted: bool = False) -> Noted:
+    def of(cls, position: int, event: ModelEvent, noticed: tuple[str, ...] = ()) -> Noted:
         """Return what is public of an event. It has no reference to the event, which may be large."""
-        return cls(position, event.KIND, event.at_ms, event.told(), drifted)
+        return cls(position, event.KIND, event.at_ms, event.told(), noticed)
 
     def told(self) -> Told:
         """Return the message about the event."""
@@ -79,9 +79,9 @@ class Feed:
         self._early: list[Told] = []  # notes about positions that are not published yet
         self._followers: set[Follower] = set()
 
-    def note(self, position: int, event: ModelEvent, *, drifted: bool) -> None:
+    def note(self, position: int, event: ModelEvent, noticed: tuple[str, ...]) -> None:
         """Record that an event was applied. The worker's thread calls this."""
-        self._noted.append(Noted.of(position, event, drifted=drifted))
+        self._noted.append(Noted.of(position, event, noticed))
 
     def publish(self) -> None:
         """Send the recorded events to the followers. The worker's thread does nothing in the meantime."""
@@ -95,8 +95,8 @@ class Feed:
         for each in noted:
             told = each.told()
             self._add(told)
-            if each.drifted:
-                self._add(Told(told.position, "drift", {"at": told.facts.get("at")}, note=True))
+            for kind in each.noticed:
+                self._add(Told(told.position, kind, {"at": told.facts.get("at")}, note=True))
         self._wake()
         for note in early:
             self._tell(note)

@@ -181,7 +181,7 @@ class Journal:
                 outcome = self.model.apply(position, event)
         except (ServiceError, Damaged) as error:  # not only refused: a logged event is half applied
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
-        self.feed.note(position, event, drifted=outcome.drifted)
+        self.feed.note(position, event, outcome.noticed)
         return outcome
 
     def _tell_of_loss(self, error: StoreUnavailable) -> None:

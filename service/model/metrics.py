@@ -18,6 +18,7 @@ from hinged.service.data.parts import Configuration
 from hinged.service.model.decisions.memory import DecisionMemory
 from hinged.service.model.decisions.rare import of_class, warning_of
 from hinged.service.model.drift import DETECTOR, Drift
+from hinged.service.model.promises.alarm import Alarm
 from hinged.service.model.promises.promise import Promise
 from hinged.solvers.core.solver import CLASSES_MAX, columns_of
 from hinged.solvers.core.states import COUNT_MAX, StateReader
@@ -76,6 +77,7 @@ class Prequential:
         self.drift = Drift()
         self.memory: DecisionMemory | None = None  # only with costs or watched classes
         self.promise: Promise | None = None  # only with a promise
+        self.alarm: Alarm | None = None  # only with an alarm
         self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
@@ -85,7 +87,9 @@ class Prequential:
         return self._tallies[ALL].seen
 
     def configure(self, configuration: Configuration, names: Sequence[str]) -> None:
-        """Adopt the calibration, costs, watched classes and promise of a configuration. names: the known classes."""
+        """Adopt the calibration, costs, watched classes, promise and alarm of a configuration. names: the known
+        classes.
+        """
         self._calibrations.choose(choosing=configuration.chooses)
         watched, costs = configuration.watched, configuration.costs
         if not watched and costs is None:
@@ -97,6 +101,10 @@ class Prequential:
         elif (self.memory.watched, self.memory.costs) != (watched, costs):
             self.memory = self.memory.changed(watched, costs)
         self._promise(configuration.promise, names)
+        if configuration.alarm is None:
+            self.alarm = None
+        elif self.alarm is None or self.alarm.configured != configuration.alarm:
+            self.alarm = Alarm(configuration.alarm)
 
     def _promise(self, promised: Mapping[Any, Any] | None, names: Sequence[str]) -> None:
         if promised is None:
@@ -168,7 +176,10 @@ class Prequential:
             if of_source.size:
                 self._tally(SOURCES[source]).add(of_source, columns, numbers, classes, losses)
                 if source == STREAMED:
-                    self.drift.add((numbers != classes)[of_source].tolist(), at[of_source].tolist())
+                    errors, places = (numbers != classes)[of_source].tolist(), at[of_source].tolist()
+                    self.drift.add(errors, places)
+                    if self.alarm is not None:
+                        self.alarm.add(errors, places)
 
     def _tally(self, name: str) -> Tally:
         if name not in self._tallies:
@@ -230,6 +241,11 @@ class Prequential:
         """Return whether there was a drift among the newest 1,000 examples."""
         return bool(self.drift.last_at and self.added - self.drift.last_at < WINDOW)
 
+    @property
+    def noticed(self) -> dict[str, int]:
+        """Return how often something was noticed so far, by kind. Followers get an event of this kind."""
+        return {"drift": self.drift.count, **({} if self.alarm is None else {"alarm": self.alarm.count})}
+
     def figures(self, labels: Sequence[Label] = ()) -> Figures:
         """Return the metrics in the form of the server's answers. `labels` name the classes of the confusion
         matrices.
@@ -248,6 +264,7 @@ class Prequential:
                 "last_at": at or None,
                 "count": self.drift.count,
             },
+            **({} if self.alarm is None else {"alarm": self.alarm.figures(self.added - WINDOW + 1)}),
         }
 
     def _of_classes(self, names: Sequence[str]) -> Figures:
@@ -280,6 +297,7 @@ class Prequential:
         }
         parts |= {} if self.memory is None else {"memory": self.memory.state()}
         parts |= {} if self.promise is None else {"promise": self.promise.state()}
+        parts |= {} if self.alarm is None else {"alarm": self.alarm.state()}
         parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
         arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
         return {"counts": np.array([self.classes, self.added]), **arrays}
@@ -302,6 +320,8 @@ class Prequential:
             self.memory.load(part("memory"))
         if self.promise is not None:
             self.promise.load(part("promise"))
+        if self.alarm is not None:
+            self.alarm.load(part("alarm"))
         self._tallies = {}
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:
@@ -325,6 +345,9 @@ class Prequential:
                 f"the detector has seen {drift.errors} errors of {drift.seen} since example {drift.last_at}, "
                 f"of {wrong} of {streamed.seen} until {self.added}"
             )
+        alarm = self.alarm
+        if alarm is not None and max(alarm.last_at, *(at for at, _ in alarm.path[-1:]), 0) > self.added:
+            raise ValueError(f"an alarm at {alarm.last_at}, or a point of its path, is after example {self.added}")
 
 
 def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:

@@ -69,8 +69,8 @@ class Model(State):
         self.position = position
         if event.MARKED:
             self.mark(event.KIND)
-        if outcome.drifted:
-            self.mark("drift")
+        for kind in outcome.noticed:
+            self.mark(kind)
         return outcome
 
     def _check_next(self, position: int) -> None:
@@ -143,7 +143,7 @@ class Model(State):
 
     def learn(self, event: ExamplesLearned) -> Outcome:
         """Predict each example of a batch, then learn it."""
-        drifts = self.metrics.drift.count
+        before = self.metrics.noticed
         m = len(event.ids)
         event = event.with_inputs(self.learner.rows(event.inputs))
         if event.first > self.learned + 1:  # the examples in between were set aside
@@ -177,7 +177,8 @@ class Model(State):
         self.learned += m
         for shadow in self.shadows.values():
             shadow.challenge(event)
-        return Outcome(numbers, scores, drifted=self.metrics.drift.count > drifts)
+        noticed = tuple(kind for kind, count in self.metrics.noticed.items() if count > before[kind])
+        return Outcome(numbers, scores, noticed=noticed)
 
     def _note_answers(self, event: ExamplesLearned, numbers: Array) -> None:
         """Record the annotators' answers while the pool still has the votes."""

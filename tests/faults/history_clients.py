@@ -288,6 +288,7 @@ CHANGES = (
     {"calibration": "sigmoid"}, {"calibration": "auto"}, {"watch": ["p", "third"]}, {"watch": None},
     {"costs": {"n": {"p": 9}, "p": {"n": 3}, "ask": 0.4}}, {"costs": {"third": {"n": 50}}}, {"costs": None},
     {"promise": {"error": 0.1}}, {"promise": {"error": {"p": 0.05, "third": 0.2}}}, {"promise": None},
+    {"alarm": {"level": 0.01}}, {"alarm": {"level": 0.4}}, {"alarm": None},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 2, "tie_breakers": 0}},
     {"labels": {"overlap": 1, "pool_max": 50}}, {"show": {"origins": ["https://a.example"]}}, {"show": None},

@@ -226,6 +226,7 @@ class ModelFigures(Collector):
         yield from _prequential(workers)
         yield from _decisions(workers)
         yield from _promises(workers)
+        yield from _alarms(workers)
 
 
 class Disk(Collector):
@@ -335,3 +336,16 @@ def _promises(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
         with _of_whole(worker):
             _add_by_class(gauges, name, promise.glance())
     yield from gauges.values()
+
+
+def _alarms(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
+    """Yield the alarms of models that have one, and how close the next alarm is."""
+    count = CounterMetricFamily("hinged_alarms", "Alarms that errors have become more frequent.", labels=["model"])
+    value = GaugeMetricFamily("hinged_alarm_log10", "Decimal logarithm of the alarm's martingale.", labels=["model"])
+    for name, worker in workers:
+        alarm = worker.model.metrics.alarm
+        if alarm is not None:
+            with _of_whole(worker):
+                count.add_metric([name], alarm.count)
+                value.add_metric([name], alarm.log_value)
+    yield from (count, value)

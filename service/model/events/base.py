@@ -31,13 +31,13 @@ class Outcome:
     """The result of applying an event. For a learned batch, the result contains the class numbers and scores that were
     predicted just before each example was learned.
 
-    drifted: whether a drift was found while the event was applied.
+    noticed: kinds of what was noticed in the metrics while the event was applied, such as "drift".
     """
 
     predictions: Array
     scores: Array
     finish: Finish | None = None
-    drifted: bool = False
+    noticed: tuple[str, ...] = ()
 
 
 NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))

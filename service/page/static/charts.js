@@ -60,6 +60,8 @@ function options(width, series, { time, asPercent, marks }) {
   };
 }
 
+const WARNING = new Set(["drift", "alarm"]); // kinds of marks in the colour of warnings
+
 // Draw marks: dashed lines over the plot, with words above. Words that would overlap become one text.
 function drawMarks(u, marks) {
   const { ctx, bbox } = u, dpr = devicePixelRatio, right = ctx.canvas.width - dpr;
@@ -73,7 +75,7 @@ function drawMarks(u, marks) {
   ctx.setLineDash([3 * dpr, 3 * dpr]);
   const groups = [];
   for (const { x, kind } of there) {
-    ctx.strokeStyle = colour(kind === "drift" ? "--warn" : "--soft");
+    ctx.strokeStyle = colour(WARNING.has(kind) ? "--warn" : "--soft");
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
@@ -86,7 +88,7 @@ function drawMarks(u, marks) {
     }
   }
   for (const { text, kinds, left, end } of groups) {
-    ctx.fillStyle = colour(kinds.includes("drift") ? "--warn" : "--soft");
+    ctx.fillStyle = colour(kinds.some((kind) => WARNING.has(kind)) ? "--warn" : "--soft");
     ctx.fillText(text, left, bbox.top - 5 * dpr, end - left);
   }
   ctx.restore();

@@ -45,6 +45,7 @@ function useLive(model) {
     const slow = setInterval(read, 15_000); // this is needed if the event stream cannot be opened
     const end = follow(model, (kinds) => {
       if (kinds.has("drift")) announce("drift: the error rate of the stream rose");
+      if (kinds.has("alarm")) announce("alarm: errors have become more frequent");
       read();
     }, (open) => setLive((was) => ({ ...was, open })));
     return () => { ended = true; end(); clearInterval(slow); document.removeEventListener("visibilitychange", seen); };
@@ -77,6 +78,7 @@ export function Model({ model }) {
       <span class="state ${figures.state}">${figures.state}</span>
       <span class="soft">${open ? "live" : "not live: refreshed every 15 s"}</span>
       ${metrics.drift.flagged && html`<span class="flag">drift at example ${count(metrics.drift.last_at)}</span>`}
+      ${metrics.alarm?.flagged && html`<span class="flag">alarm at example ${count(metrics.alarm.last_at)}</span>`}
       <span class="room"></span>
       <label class="tick"><input type="checkbox" checked=${overTime} onChange=${(e) => setOverTime(e.target.checked)} /> Plot over time</label></div>
     <${Problem} error=${error ?? (figures.error && { message: figures.error })} again=${again} />

@@ -32,7 +32,7 @@ class Scene:
         events = [ClassAdded(f"c{self.published + k}") for k in range(1, count + 1)]
         self.store.append(self.name, self.published, [Event(e.KIND, e.encode()) for e in events])
         for k, event in enumerate(events, 1):
-            self.feed.note(self.published + k, event, drifted=False)
+            self.feed.note(self.published + k, event, ())
         self.published += count
         if snapshot:
             self.feed.tell(self.published, "snapshot")

@@ -69,7 +69,7 @@ def test_promoting_a_challenger_that_saw_a_drift_reports_no_drift():
     challenger.metrics.drift.count += 1
     model.shadows["other"] = challenger
     outcome = model.apply(model.position + 1, ChallengerPromoted("other", 0))
-    assert not outcome.drifted
+    assert not outcome.noticed
     assert [mark.kind for mark in model.curves.marks] == ["promoted"]
 
 

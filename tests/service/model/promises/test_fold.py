@@ -123,3 +123,25 @@ def test_a_waiting_prediction_keeps_the_set_of_its_answer():
     flags = published.decide(served.rows.part(100, 110)).sets
     assert [Sent.decoded(each.promised).flags.tolist() for each in served.model.pending] == flags.tolist()
     assert {Sent.decoded(each.promised).seen for each in served.model.pending} == {99}
+
+
+def test_an_alarm_is_a_fold_of_the_log_and_nothing_without_it_changes():
+    plain, served = Promising(**LASVM), Promising(**LASVM, alarm={"level": 0.3})
+    for each in (plain, served):
+        each.predict(0, 5)
+        each.learn(0, 100)
+        each.predict(100, 150)
+        each.learn(100, 130)
+    snapshot, at = served.model.snapshot(), len(served.log)
+    for each in (plain, served):
+        each.learn(130, 300)
+    restored = Model.restore("m", snapshot, **SIZES)
+    for event in served.log[at:]:
+        restored.apply(restored.position + 1, decode_event(*event))
+    assert digest_of(restored) == digest_of(served.model)
+    assert restored.metrics.alarm.columns() == served.model.metrics.alarm.columns()
+    states = [each.model.metrics.state() for each in (plain, served)]
+    assert states[1].keys() - states[0].keys() == {
+        f"alarm.{name}" for name in ("alarms", "capital", "counts", "highest", "path", "path_at")
+    }
+    assert all(states[0][name].tobytes() == states[1][name].tobytes() for name in states[0])
