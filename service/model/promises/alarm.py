@@ -21,7 +21,7 @@ PATH_MAX = 256  # part of the state: if this is changed, old logs lead to other 
 class Alarm:
     """Counts alarms. configured: the part `alarm` of a configuration."""
 
-    def __init__(self, configured: Mapping[str, float]) -> None:
+    def __init__(self, configured: Mapping[Any, float]) -> None:
         self.configured = configured
         self.level: float = configured["level"]
         self.count = 0

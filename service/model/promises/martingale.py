@@ -33,7 +33,7 @@ from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 # The bets. If they are changed, old logs lead to different alarms.
 SHARES = tuple(0.5**k * root for k in range(1, 8) for root in (1.0, math.sqrt(0.5)))[:-1]
 STAKES = (0.5, 0.25, 0.125, 0.0625, 0.03125)
-_BETS = [(share, stake) for share in SHARES for stake in STAKES]
+_BETS: list[tuple[float, float]] = [(share, stake) for share in SHARES for stake in STAKES]
 _SHARE = np.array([share for share, _ in _BETS])
 _LOST = np.array([1.0 - stake for _, stake in _BETS])
 _WON = np.array([1.0 - stake + stake / share for share, stake in _BETS])
@@ -46,7 +46,7 @@ def uniform(number: int) -> float:
     z = (number * 0x9E3779B97F4A7C15) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return (((z ^ (z >> 31)) >> 12) + 0.5) * 2.0**-52
+    return float(((z ^ (z >> 31)) >> 12) + 0.5) * 2.0**-52
 
 
 class Martingale:
@@ -61,7 +61,7 @@ class Martingale:
     def reserve(self) -> float:
         """Return the part of the initial capital that no bet has yet."""
         k = (self.seen + 1).bit_length() - 1
-        return 1.0 / (k + 1) - (self.seen + 1 - 2**k) * _part(k)
+        return 1.0 / (k + 1) - (self.seen + 1 - (1 << k)) * _part(k)
 
     def add(self, error: bool, theta: float) -> float:
         """Bet on the next prediction, and return its p-value. theta: a value in (0, 1) that no error affects."""
@@ -94,4 +94,4 @@ class Martingale:
 
 def _part(k: int) -> float:
     """Return the part of the reserve that the bets get before each prediction of epoch k."""
-    return 1.0 / ((k + 1) * (k + 2) * 2**k)
+    return 1.0 / float((k + 1) * (k + 2) << k)
