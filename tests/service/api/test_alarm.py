@@ -60,7 +60,7 @@ def test_an_alarm_comes_changes_and_goes_by_patch(ask):
         assert client.model(model.name)["metrics"]["alarm"]["examples"] == 0
         model.learn(*turned(50, 100, "more"))
         assert client.model(model.name)["metrics"]["alarm"]["examples"] == 50
-        client.change_model(model.name, C=2)  # another part changes: the alarm goes on
+        client.wait(client.change_model(model.name, C=2))  # another part changes: the alarm goes on
         assert client.model(model.name)["metrics"]["alarm"]["examples"] == 50
         client.change_model(model.name, alarm={"level": 0.1})
         assert client.model(model.name)["metrics"]["alarm"]["examples"] == 0
