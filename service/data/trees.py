@@ -150,6 +150,7 @@ class _Reader:
         take = self._taken.get(str(place[0])) if len(place) == 1 else None
         found: list[Any] = []
         self.freed.add(found)
+        self._count(1)
         freed, nested = self.freed, self._nested
         count = 0
         self.at += 1
@@ -168,7 +169,7 @@ class _Reader:
             if isinstance(found, Flat):
                 part = _flattened(part, found, place)
             if take is None and short:
-                self._count(part)
+                self._count(_nested(part))
             if count + len(part) > most:
                 raise Invalid(f"{written_place(place) or 'body'}: at most {most} elements are allowed, got more")
             if take is None:
@@ -186,6 +187,7 @@ class _Reader:
     def _object(self, place: tuple[str | int, ...], depth: int) -> Slices[dict[str, Any]]:
         found: dict[str, Any] = {}
         self.freed.add(found)
+        self._count(1)
         self.at += 1
         more = True
         while more:
@@ -201,7 +203,7 @@ class _Reader:
                 more = yield from self._comma(b"}")
             else:
                 found |= part
-                self._count(part.values())
+                self._count(_nested(part.values()))
             if len(found) > NAMES_MAX:
                 raise Invalid(f"{written_place(place) or 'body'}: at most {NAMES_MAX} names are allowed, got more")
             yield
@@ -235,8 +237,8 @@ class _Reader:
         self.at = BLANK.match(self.text, self.at, limit).end()  # type: ignore[union-attr]
         return None, True
 
-    def _count(self, values: Iterable[Any]) -> None:
-        self._nested += _nested(values)
+    def _count(self, nested: int) -> None:
+        self._nested += nested
         if self._nested > NESTED_MAX:
             raise Invalid(f"body: at most {NESTED_MAX} values in nested arrays and objects are allowed, got more")
 

@@ -55,6 +55,7 @@ HOSTILE = {
     "ranked examples without end": lambda: ("rows/rank", JSON, many(b'{"x":[1]}', b'{"examples":[', b"]}")),
     "empty lists": lambda: ("rows/learn", JSON, many(b"[]", b'{"examples":[', b"]}")),
     "nulls as examples": lambda: ("rows/learn", JSON, many(b"null", b'{"examples":[', b"]}")),
+    "deep lists": lambda: ("rows/predict", JSON, many(b"[" * 30 + b"]" * 30, b'{"other":[', b"]}")),
     # endless names
     "unknown parts": lambda: (
         "rows/predict", JSON, b"{" + b",".join(b'"%07d":0' % k for k in range(LONG // 12)) + b"}",
@@ -196,7 +197,20 @@ ROUTES = [
     "wide/infer", "named/predict", "named/infer", "text/infer", "studio/predict", "studio/webhook",
 ]  # fmt: skip
 NAMES = ["examples", "x", "id", "y", "show", "labels", "data", "inputs", "tasks", "annotation", "held", "other"]
-ATOMS = ["1", "0.25", "null", '"a"', '"%07d"', '"\\u0041"', "[]", "{}", "[1]", "[[[[1]]]]", '{"a":1}', '{"%07d":[]}']
+ATOMS = [
+    "1",
+    "0.25",
+    "null",
+    '"a"',
+    '"%07d"',
+    '"\\u0041"',
+    "[]",
+    "{}",
+    "[1]",
+    "[[[[1]]]]",
+    '{"a":1}',
+    '{"%07d":[]}',
+]
 
 
 def random_hostile(seed):

@@ -31,7 +31,7 @@ import numpy as np
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 
 # The bets. If they are changed, old logs lead to different alarms.
-SHARES = tuple(0.5**k * root for k in range(1, 8) for root in (1.0, math.sqrt(0.5)))[:-1]
+SHARES = tuple(root / (1 << k) for k in range(1, 8) for root in (1.0, math.sqrt(0.5)))[:-1]
 STAKES = (0.5, 0.25, 0.125, 0.0625, 0.03125)
 _BETS: list[tuple[float, float]] = [(share, stake) for share in SHARES for stake in STAKES]
 _SHARE = np.array([share for share, _ in _BETS])

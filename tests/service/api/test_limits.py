@@ -162,7 +162,7 @@ def test_a_body_declared_too_large_is_refused_before_it_is_sent(small, model):
 def test_a_request_has_a_limit_of_examples(model):
     many = [example([0, 1], 1)] * (SETTINGS["batch_examples_max"] + 1)
     error = refusal(model.try_learn(*many), 422, "invalid")
-    assert error["message"] == "examples must be 1 to 3000, got 3001"
+    assert error["message"] == "examples: at most 3000 elements are allowed, got more"
     refusal(model.try_predict(*([[0, 1]] * 3001)), 422, "invalid")
 
 

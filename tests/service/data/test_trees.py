@@ -108,19 +108,31 @@ def test_an_element_of_a_flat_array_that_is_no_list_of_values_is_refused(rows, o
         at_once(tree(json.dumps({"rows": rows}).encode(), ANY, flat="rows"))
 
 
-@given(value=values)
-def test_values_in_nested_arrays_and_objects_are_counted(value):
-    def count(value):
-        """Count the lists and objects, and all values in them."""
-        inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else []
-        return isinstance(value, list | dict) + len(inner) + sum(map(count, inner))
+def inner(value):
+    return value if isinstance(value, list) else value.values() if isinstance(value, dict) else []
 
-    text = json.dumps({"first": [value]}).encode()
+
+def containers(value):
+    """Count the lists and objects."""
+    return isinstance(value, list | dict) + sum(map(containers, inner(value)))
+
+
+def all_values(value):
+    """Count the lists and objects, and all values in them."""
+    return isinstance(value, list | dict) + len(inner(value)) + sum(map(all_values, inner(value)))
+
+
+@given(value=values, depth=st.integers(0, 12), window=st.sampled_from([WINDOW, 10_000]))
+def test_values_in_nested_arrays_and_objects_are_limited(value, depth, window):
+    for _ in range(depth):
+        value = [value]
+    body = {"first": [value]}
+    text = json.dumps(body).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trees, "WINDOW_BYTES", 10_000)
-        patch.setattr(trees, "NESTED_MAX", count([value]))
+        patch.setattr(trees, "WINDOW_BYTES", window)
+        patch.setattr(trees, "NESTED_MAX", all_values(body))
         at_once(tree(text, ANY))
-        patch.setattr(trees, "NESTED_MAX", count([value]) - 1)
+        patch.setattr(trees, "NESTED_MAX", containers(body) - 1)
         with pytest.raises(Invalid, match="values in nested arrays and objects"):
             at_once(tree(text, ANY))
 
