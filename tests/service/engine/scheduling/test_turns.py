@@ -16,7 +16,10 @@ SECONDS = 60  # seconds until a hanging test fails
 
 @pytest.fixture(autouse=True)
 def at_every_rest(monkeypatch):
-    """Make calls check at every rest, and exchange them at the smallest difference of CPU time. No call is short."""
+    """Make calls check at every rest, and exchange them at the smallest difference of CPU time. No call is short. Use
+    does not fade, so a slow machine does not change which call goes next.
+    """
+    monkeypatch.setattr(turns, "MEMORY_S", 1e9)
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
@@ -150,7 +153,7 @@ def test_a_long_call_has_its_place_however_many_short_calls_come(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 1e8)
     monkeypatch.setattr(turns, "ASIDE_MAX_S", 0.0)
     shared = Turns(1)
-    first, second = Call(shared, Account()).wait(), Call(shared, Account()).wait()
+    first, second = Call(shared, Account()).wait(), Call(shared, used(10.0)).wait()
     long = Call(shared, long_account())
     until(lambda: waiting(shared) == 1)
     second.go()  # the call got a place for long calls while no long call waited
