@@ -81,6 +81,7 @@ class Offer:
     shows: what people see instead of each x. This list may be empty.
     learned: ids that are in the log although the model no longer keeps their first answers.
     read: reads x and digests again for a different configuration; raises Invalid if the x does not fit.
+    places: the index of each candidate in the request; empty if each example of the request is a candidate.
     """
 
     ids: list[str]
@@ -90,6 +91,7 @@ class Offer:
     shows: Sequence[Any] = ()
     learned: frozenset[str] = frozenset()
     read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
+    places: Sequence[int] = ()
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """Offer the new candidates (not in the pool, not learned, each only once), and change what people see of known
@@ -105,13 +107,14 @@ class Offer:
         new: dict[str, int] = {}
         shows: dict[str, Any] = {}
         for given in model.tombstones.known(self.ids):
-            index = self.ids.index(given)
-            raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
+            place = self._place(self.ids.index(given))
+            raise Gone(f"examples[{place}]: the example with id {given!r} was forgotten", index=place, id=given)
         for index, (given, digest) in enumerate(zip(self.ids, self.digests, strict=True)):
             candidate = model.pool.find(given)
             known = candidate.digest if candidate else self.digests[new[given]] if given in new else None
             if known is not None and known != digest:
-                raise Conflict(f"examples[{index}]: the pool has {given!r} with another x", index=index, id=given)
+                place = self._place(index)
+                raise Conflict(f"examples[{place}]: the pool has {given!r} with another x", index=place, id=given)
             self._note_shown(index, shows)
             if known is None and given not in self.learned and model.answers.number_of(given) is None:
                 new[given] = index
@@ -137,6 +140,10 @@ class Offer:
             return {"added": added, "size": len(model.pool), "dropped": dropped}
 
         return Planned(events, answer)
+
+    def _place(self, index: int) -> int:
+        """Return the index in the request of a candidate."""
+        return self.places[index] if self.places else index
 
     def _note_shown(self, index: int, shows: dict[str, Any]) -> None:
         """Note what people see of an example; null leaves it unchanged. Raise Conflict if this request said something

@@ -142,5 +142,6 @@ async def decide(
 
 def _offer(inputs: Inputs, ids: Sequence[str | None], asked: Array) -> Offer:
     """Return the questions as candidates. A row without an id gets a random id."""
-    rows = inputs.take(asked)
-    return Offer([ids[r] or uuid.uuid4().hex for r in asked.tolist()], rows, x_digests(rows), [None] * asked.size)
+    rows, places = inputs.take(asked), asked.tolist()
+    given = [ids[r] or uuid.uuid4().hex for r in places]
+    return Offer(given, rows, x_digests(rows), [None] * asked.size, places=places)

@@ -102,9 +102,7 @@ export class Upload {
         this.sent += left.length;
         return;
       } catch (error) {
-        // A refused question has its index among the questions of the request, so its id names the row.
-        const asked = this.route === "decide" ? left.findLastIndex((example) => example.id === error.details?.id) : -1;
-        const index = asked < 0 ? error.details?.index : asked;
+        const index = error.details?.index;
         if (![409, 410, 422].includes(error.status) || index === undefined || !left[index]) throw error;
         this.#refuse(left[index].number, left[index].id, error.message.replace(/^examples\[\d+\]\.?:? ?/, ""));
         left = left.filter((_, i) => i !== index);

@@ -88,6 +88,26 @@ def test_a_question_waits_in_the_pool_and_its_label_teaches(ask, payments):
             client.decide(payments.name, [{"id": asked[1], "x": xs[given]} for given in asked[2:12]])
 
 
+def test_a_refused_question_is_named_by_its_row_in_the_request(ask, payments):
+    X, _ = stream(300, seed=4)
+    told = [{"id": f"row{k}", "x": x} for k, x in enumerate(X.tolist())]
+    with Client(ask.url) as client:
+        decisions = [
+            result["decision"] for result in client.decide(payments.name, [{"x": e["x"]} for e in told])["results"]
+        ]
+        first = next(k for k, decision in enumerate(decisions) if decision != "ask")
+        row = next(k for k in range(first, 300) if decisions[k] == "ask")
+        client.offer(payments.name, {**told[row], "x": [x + 1 for x in told[row]["x"]]})
+        with pytest.raises(
+            HingedError, match=rf"^examples\[{row}\]: the pool has 'row{row}' with another x"
+        ) as refused:
+            client.decide(payments.name, told)
+        assert refused.value.details == {"index": row, "id": f"row{row}"}
+        client.forget(payments.name, f"row{row}")
+        with pytest.raises(HingedError, match=rf"^examples\[{row}\]: the example with id 'row{row}' was forgotten"):
+            client.decide(payments.name, told)
+
+
 def test_decisions_need_costs_and_costs_come_and_go_by_patch(ask):
     model = ask.new_model(**BODY)
     path = f"{model.path}/decide"
