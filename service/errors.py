@@ -122,7 +122,7 @@ class Invalid(ServiceError):
 
 
 class QueueFull(ServiceError):
-    """The queue of the model is full. Try again after `retry_after_s` seconds."""
+    """A queue is full, or the key sends requests too fast. Try again after `retry_after_s` seconds."""
 
     code = "queue_full"
     status = 429

@@ -56,6 +56,9 @@ class Settings(BaseSettings):
 
     # Access
     open: bool = Field(False, description="accept other machines although there are no keys")
+    key_rate: Annotated[float | None, BeforeValidator(_or_none)] = Field(
+        None, ge=1, allow_inf_nan=False, description="requests a second of one key; empty: no limit"
+    )
     allowed_origins: Names = Field((), description="origins of pages that may write, separated by commas")
     proxies: Annotated[Names, AfterValidator(_networks)] = Field(
         (), description="proxies trusted to name the client: addresses or networks, separated by commas"

@@ -28,6 +28,7 @@ from hinged.service.errors import (
     InternalError,
     Invalid,
     NotFound,
+    QueueFull,
     RequestTimeout,
     ServiceError,
     Unauthenticated,
@@ -156,7 +157,7 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
     known = dict(_named(ServiceError))
     errors += [known[error] for error in operation.pop("x-errors", [])]
     if rule.role is not None:
-        errors += [Unauthenticated, Forbidden, Unavailable]
+        errors += [Unauthenticated, Forbidden, QueueFull, Unavailable]
         others = ["password"] * rule.basic + ["ticket"] * (rule.method == "GET")
         operation["security"] = [{}, *({name: []} for name in ("key", *others))]
     elif rule.method != "GET":

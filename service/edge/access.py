@@ -22,6 +22,7 @@ from hinged.operations.base import EVERY, Operation
 from hinged.service import limits
 from hinged.service.data.times import shown_time
 from hinged.service.edge.keys import NOBODY_ASKED, Key, Keyring
+from hinged.service.edge.rates import Rates
 from hinged.service.edge.tickets import KeptTickets, SignedTickets, Tickets
 from hinged.service.errors import Forbidden, Invalid, ServiceError, Unauthenticated
 from hinged.service.settings import Settings
@@ -36,8 +37,11 @@ class Access:
     """The keys and tickets of a server. Without keys, everyone may do everything."""
 
     def __init__(self, settings: Settings) -> None:
-        """Read the key file. Raise Invalid if it cannot be read."""
+        """Read the key file. Raise Invalid if it cannot be read, or if there is a rate without keys."""
+        if settings.keys_file is None and settings.key_rate is not None:
+            raise Invalid(f"HINGED_KEY_RATE={settings.key_rate:g} needs keys: set HINGED_KEYS_FILE, too")
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
+        self.rates = Rates(settings.key_rate)
         self._ticket_s = limits.TICKET_S
         self._tickets: Tickets = KeptTickets(limits.TICKET_S, limits.TICKETS_MAX)
         self._tickets_max = limits.TICKETS_MAX
@@ -58,9 +62,9 @@ class Access:
         return key
 
     def admitted(self, headers: Headers, operation: Operation[..., Any], model: str) -> Key | None:
-        """Return the key in these headers if it may use an operation on a model; otherwise None.
+        """Return the key in these headers if it may use an operation on a model now; otherwise None.
 
-        After None, the caller must let `authorise` find the reason.
+        After None, the caller must let `authorise` find the reason. After a key, it must count the request in `rates`.
         """
         if self._keyring is None:
             return NOBODY_ASKED
@@ -70,7 +74,7 @@ class Access:
                 check_role(key, role, model)
         except ServiceError:
             return None
-        return key
+        return None if key is None or self.rates.wait_s(key) else key
 
     def _find(self, given: Sequence[bytes], *, basic: bool = False) -> Key | None:
         """Return the key of these credentials, or None if it is unknown. Raise Unauthenticated if they are
@@ -113,11 +117,15 @@ class Access:
 
 
 def authorise(connection: HTTPConnection, operation: Operation[..., Any]) -> None:
-    """Store the caller's key in the connection. Raise Unauthenticated or Forbidden if it may not use the operation."""
+    """Store the caller's key in the connection, and count the request. Raise Unauthenticated or Forbidden if the key
+    may not use the operation, and QueueFull if it may not do so yet.
+    """
     if operation.role is None:
         return
-    key = connection.state.caller = connection.app.state.access.caller(connection, basic=operation.basic)
+    access: Access = connection.app.state.access
+    key = connection.state.caller = access.caller(connection, basic=operation.basic)
     check_role(key, operation.role, connection.scope["path_params"].get("model", operation.covers))
+    access.rates.check(key)
 
 
 def _credentials(headers: Headers) -> list[bytes]:

@@ -128,7 +128,10 @@ class Shortcut:
             begun = self._begin(way.route.operation, key, way.model, body, asked.answer)
         except Exception:  # noqa: BLE001  the usual path answers with the right error
             return None
-        return asked if begun else None
+        if not begun:
+            return None
+        self._access.rates.count(key)
+        return asked
 
 
 def is_plain(headers: Headers) -> bool:

@@ -35,7 +35,7 @@ from hinged.service.commands.predict import decided_soon
 from hinged.service.data.times import DATE, milliseconds
 from hinged.service.edge.access import check_name
 from hinged.service.edge.middleware import JSON
-from hinged.service.errors import Conflict, Gone, QueueFull, StoreUnavailable
+from hinged.service.errors import Conflict, Gone, StoreUnavailable
 
 group = Group("labels")
 
@@ -55,9 +55,7 @@ async def list_answers(
     return JSON({"model": model, "position": worker.published.position, **found})
 
 
-@group.serves(
-    LabelOperations.change_answer, CHANGED, Gone, QueueFull, StoreUnavailable, takes=ANSWER_BODY, statuses=(200, 202)
-)
+@group.serves(LabelOperations.change_answer, CHANGED, Gone, StoreUnavailable, takes=ANSWER_BODY, statuses=(200, 202))
 async def change_answer(model: str, example: str, request: Request) -> Response:
     """Replace an annotator's answer with another label: 200, or 202 with a job that retrains the model."""
     registry = registry_of(request)
@@ -67,7 +65,7 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     return await changed(model, worker, await worker.change(command))
 
 
-@group.serves(LabelOperations.forget_answer, CHANGED, Conflict, QueueFull, StoreUnavailable, statuses=(200, 202))
+@group.serves(LabelOperations.forget_answer, CHANGED, Conflict, StoreUnavailable, statuses=(200, 202))
 async def forget_answer(
     model: str,
     example: str,

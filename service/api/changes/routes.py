@@ -40,7 +40,6 @@ from hinged.service.errors import (
     Conflict,
     Gone,
     NotFound,
-    QueueFull,
     StoreUnavailable,
 )
 
@@ -52,16 +51,14 @@ a job instead, because erasing takes minutes in a large store.
 group = Group("changes")
 
 
-@group.serves(ExampleOperations.forget, CHANGED, QueueFull, StoreUnavailable, statuses=(200, 202))
+@group.serves(ExampleOperations.forget, CHANGED, StoreUnavailable, statuses=(200, 202))
 async def forget(model: str, example: str, request: Request) -> Response:
     """Forget an example: 200 when the example is gone, or 202 with a job if that takes longer."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.change(Forget(example)))
 
 
-@group.serves(
-    ExampleOperations.correct, CHANGED, Gone, QueueFull, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202)
-)
+@group.serves(ExampleOperations.correct, CHANGED, Gone, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202))
 async def correct(model: str, example: str, request: Request) -> Response:
     """Correct the label of a learned example: 200, or 202 with a job that retrains the model."""
     registry = registry_of(request)
@@ -72,9 +69,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
     return await changed(model, worker, await worker.change(command))
 
 
-@group.serves(
-    ModelOperations.change_model, CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)
-)
+@group.serves(ModelOperations.change_model, CHANGED, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202))
 async def change_model(model: str, request: Request) -> Response:
     """Change parts of a model's configuration: 200, or 202 with a job that retrains the model. The old state stays in
     use until the job is done.
@@ -148,7 +143,6 @@ async def list_shadows(model: str, request: Request, full: Full = False) -> Resp
     ModelOperations.challenge,
     CHANGED,
     Conflict,
-    QueueFull,
     StoreUnavailable,
     takes=CHANGES_BODY,
     statuses=(200, 202),
@@ -164,13 +158,13 @@ async def challenge(model: str, shadow: str, request: Request) -> Response:
     return await changed(model, worker, await worker.command(command))
 
 
-@group.serves(ModelOperations.retire, RETIRED, QueueFull, StoreUnavailable, tag="challengers")
+@group.serves(ModelOperations.retire, RETIRED, StoreUnavailable, tag="challengers")
 async def retire(model: str, shadow: str, request: Request) -> Response:
     """Retire a challenger. The challenger stops learning and is removed."""
     return JSON(await registry_of(request).get(model).command(Retire(shadow)))
 
 
-@group.serves(ModelOperations.promote, CHANGED, Conflict, QueueFull, StoreUnavailable, tag="challengers")
+@group.serves(ModelOperations.promote, CHANGED, Conflict, StoreUnavailable, tag="challengers")
 async def promote(model: str, shadow: str, request: Request) -> Response:
     """Promote a challenger. The challenger replaces the model."""
     worker = registry_of(request).get(model)

@@ -51,13 +51,12 @@ from hinged.service.errors import (
     Invalid,
     ModelFull,
     NotFound,
-    QueueFull,
     StoreUnavailable,
 )
 from hinged.service.settings import Settings
 
 MinPosition = Annotated[int, Query(ge=0, description="position that the state must have reached, as returned by learn")]
-LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
+LEARN_ERRORS = (Conflict, Gone, StoreUnavailable, ModelFull)
 
 group = Group("examples")
 
@@ -118,7 +117,7 @@ def _first_x(body: Raw, settings: Settings) -> Slices[Any]:
     return told.get("x") if isinstance(told, dict) else None
 
 
-@group.serves(ModelOperations.finish, FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True)
+@group.serves(ModelOperations.finish, FINISHED, Conflict, StoreUnavailable, takes=FINISH_BODY, optional=True)
 async def finish(model: str, request: Request) -> Response:
     """Finish the model: optimise over its points until no pair of points violates the optimality conditions by more
     than tol. If `epochs` is given, the model first learns its log that many times again.
@@ -132,7 +131,7 @@ async def finish(model: str, request: Request) -> Response:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@group.serves(ExampleOperations.predict, PREDICTED, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
+@group.serves(ExampleOperations.predict, PREDICTED, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
     """Predict examples from the state published last. An example with an id then waits for its label."""
     _check_position(registry_of(request).get(model), min_position)
@@ -152,7 +151,7 @@ async def predict_one(
     return JSON(await predict_examples(worker, published, [example], Details()))
 
 
-@group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
+@group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict_default(request: Request, min_position: MinPosition = 0) -> Response:
     """Predict examples with the default model."""
     return await predict(DEFAULT, request, min_position)
@@ -174,7 +173,6 @@ async def predict_one_default(
     DECIDED,
     Conflict,
     Gone,
-    QueueFull,
     StoreUnavailable,
     handling=DECIDING,
     takes=DECIDE,

@@ -68,7 +68,6 @@ from hinged.service.errors import (
     Conflict,
     Gone,
     Invalid,
-    QueueFull,
     ServiceError,
     StoreUnavailable,
 )
@@ -113,7 +112,6 @@ async def offer_candidates(context: Context, bodies: Sequence[Brought]) -> list[
     OFFERED,
     Conflict,
     Gone,
-    QueueFull,
     StoreUnavailable,
     handling=Handling(offer_candidates),
     takes=POOL,
@@ -212,7 +210,6 @@ async def ask_questions(context: Context, bodies: Sequence[Brought]) -> list[Cha
     LabelOperations.query,
     QUERIES,
     Conflict,
-    QueueFull,
     StoreUnavailable,
     handling=Handling(ask_questions),
     takes=ASK_BODY,
@@ -241,7 +238,7 @@ def _read_ask(body: Body) -> Ask:
     )
 
 
-@group.serves(LabelOperations.queries, PEEKED, QueueFull)
+@group.serves(LabelOperations.queries, PEEKED)
 async def peek(
     model: str,
     request: Request,
@@ -252,7 +249,7 @@ async def peek(
     return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
 
 
-@group.serves(LabelOperations.heartbeat, RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
+@group.serves(LabelOperations.heartbeat, RENEWED, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
 async def heartbeat(model: str, lease: str, request: Request) -> Response:
     """Extend a lease. The lease then lasts `lease_s` seconds from now."""
     registry = registry_of(request)
@@ -262,13 +259,13 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
 
 
-@group.serves(LabelOperations.release, RELEASED, QueueFull, StoreUnavailable)
+@group.serves(LabelOperations.release, RELEASED, StoreUnavailable)
 async def release(model: str, lease: str, request: Request) -> Response:
     """Release a lease. The server may ask about the candidate again."""
     return JSON(await registry_of(request).get(model).command(Release(lease)))
 
 
-@group.serves(LabelOperations.skip, SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True)
+@group.serves(LabelOperations.skip, SKIPPED, StoreUnavailable, takes=SKIP_BODY, optional=True)
 async def skip(model: str, lease: str, request: Request) -> Response:
     """Skip a leased candidate. With `me`, the server does not ask this annotator about it again. With `all`, the server
     asks no annotator about it.
@@ -279,7 +276,7 @@ async def skip(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
 
 
-@group.serves(LabelOperations.unskip, RENEWED, Conflict, QueueFull, StoreUnavailable)
+@group.serves(LabelOperations.unskip, RENEWED, Conflict, StoreUnavailable)
 async def unskip(model: str, lease: str, request: Request) -> Response:
     """Undo a skip. The lease is open again."""
     return JSON(await registry_of(request).get(model).command(Unskip(lease)))

@@ -47,7 +47,7 @@ from hinged.service.data.portions import checked_list
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Conflict, Invalid, QueueFull, StoreUnavailable
+from hinged.service.errors import Conflict, Invalid, StoreUnavailable
 from hinged.service.settings import Settings
 
 RESULT_VALUES = 12
@@ -139,7 +139,6 @@ def _prediction(found: dict[str, Any] | None, control: Control, version: str) ->
 @group.serves(
     Operation("POST", "/labelstudio/models/{model}/webhook", role="writer", basic=True),
     HEARD,
-    QueueFull,
     StoreUnavailable,
     takes=WEBHOOK_BODY,
     statuses=(200, 202),

@@ -16,7 +16,6 @@ from hinged.service.api.whole import put_metrics, put_readiness
 from hinged.service.api.wire import registry_of
 from hinged.service.edge.access import caller
 from hinged.service.edge.middleware import JSON
-from hinged.service.errors import QueueFull
 
 group = Group("health")
 
@@ -83,7 +82,7 @@ async def show_key(request: Request) -> Response:
     return JSON({"name": key.name, "role": key.role, "models": list(key.models)})
 
 
-@group.serves(ServerOperations.ticket, TICKET, QueueFull, tag="access")
+@group.serves(ServerOperations.ticket, TICKET, tag="access")
 async def create_ticket(request: Request) -> Response:
     """Issue a ticket. With the ticket, a browser can open one event stream or one WebSocket. The ticket has the rights
     of the caller's key.

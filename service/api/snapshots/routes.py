@@ -33,12 +33,12 @@ from hinged.service.api.wire import (
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.transfer.exports import SUFFIX
-from hinged.service.errors import Conflict, QueueFull, StoreUnavailable
+from hinged.service.errors import Conflict, StoreUnavailable
 
 group = Group("snapshots")
 
 
-@group.serves(SnapshotOperations.snapshot, SNAPSHOT, QueueFull, StoreUnavailable)
+@group.serves(SnapshotOperations.snapshot, SNAPSHOT, StoreUnavailable)
 async def keep_snapshot(model: str, request: Request) -> Response:
     """Take a snapshot now. The answer comes when the snapshot is durable."""
     position = await registry_of(request).get(model).snapshot()
@@ -82,7 +82,7 @@ async def import_model(model: str, request: Request) -> Response:
     return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)
 
 
-@group.serves(SnapshotOperations.rollback, ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK_BODY)
+@group.serves(SnapshotOperations.rollback, ROLLED_BACK, Conflict, StoreUnavailable, takes=ROLL_BACK_BODY)
 async def roll_back(model: str, request: Request) -> Response:
     """Roll a model back to its state at a position. The log continues; the events that are undone no longer count."""
     registry = registry_of(request)

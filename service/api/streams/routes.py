@@ -27,7 +27,7 @@ from hinged.service.api.wire import registry_of
 from hinged.service.edge.access import Access, caller
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.follow import Follower, Told
-from hinged.service.errors import QueueFull, ServiceError
+from hinged.service.errors import ServiceError
 from hinged.service.store.base import Damaged
 
 group = Group("events")
@@ -41,7 +41,7 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-@group.serves(FOLLOW, EVENTS, QueueFull, media_type="text/event-stream", response_class=EventStream)
+@group.serves(FOLLOW, EVENTS, media_type="text/event-stream", response_class=EventStream)
 async def follow(
     model: str,
     request: Request,

@@ -139,6 +139,7 @@ class Frames:
                 return data
             await self._room.acquire()
             frames, over = await self._with_following(data)
+            await self._access.rates.paced(caller(self._socket), len(frames))
             standing = self._standing()
             within = FrameLimits(limits.FRAME_BYTES_MAX, self._elements())
             read = [await sliced(read_frame(frame, within, standing)) for frame in frames]
