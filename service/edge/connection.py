@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import httptools
 from pydantic_core import to_json
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -160,6 +161,7 @@ class Connection(HttpToolsProtocol):
         self._rest: asyncio.TimerHandle | None = None  # timer while the rest of the body is awaited
         self._quiet: asyncio.TimerHandle | None = None
         self._quiet_since: float | None = None  # time of the last answer, until more data arrives
+        self._running: RequestResponseCycle | None = None  # the newest request that the application has received
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -446,8 +448,16 @@ class Connection(HttpToolsProtocol):
             self._take_usual_way()
         super().shutdown()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all timers."""
+        """Stop all timers, and end the request that runs. uvicorn itself ends only the newest request that arrived."""
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.disconnected = True
+            running.message_event.set()
         if self._way is not None:
             self._take_usual_way()
         self._unlimit()

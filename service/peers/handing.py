@@ -235,7 +235,7 @@ class Lent(Connection):
         if isinstance(channel, bool):
             if channel:
                 self._came[0] = None
-            super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
+            super()._start_asgi_task(cycle, app)
             return
 
         def stay(error: ServiceError) -> None:
@@ -246,7 +246,7 @@ class Lent(Connection):
         self._leave(channel, stay)
 
     def _stay(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
-        super()._start_asgi_task(cycle, error_response(error, cycle.scope["path"]))  # type: ignore[arg-type]
+        super()._start_asgi_task(cycle, error_response(error, cycle.scope["path"]))
 
     def handle_websocket_upgrade(self) -> None:
         """Let the right process open a WebSocket."""
@@ -385,7 +385,7 @@ class Taking:
             line.close()
             return
         with suppress(OSError):  # the client is already gone
-            await self._loop.connect_accepted_socket(lambda: _begun(self._server, came), line)
+            await self._loop.connect_accepted_socket(lambda: _begun(self._loop, self._server, came), line)
 
 
 async def _all_of(rest: socket.socket) -> bytes:
@@ -397,16 +397,31 @@ async def _all_of(rest: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def _begun(server: Server, data: bytes) -> asyncio.Protocol:
-    """Return the protocol of a connection on which `data` has already arrived."""
-    protocol = server.protocol()
+def _begun(loop: asyncio.AbstractEventLoop, server: Server, data: bytes) -> asyncio.Protocol:
+    """Return the protocol of a connection on which `data` has already arrived.
+
+    The protocol gets the data only after `connection_made`, because uvloop then begins to read even if the protocol has
+    paused reading.
+    """
+    protocol: Any = server.protocol()
     if isinstance(protocol, Lent):
         protocol.taken = True
-    made = protocol.connection_made
+    made, received, came = protocol.connection_made, protocol.data_received, [data]
 
     def begin(transport: asyncio.Transport) -> None:
         made(transport)
-        protocol.data_received(data)
+        loop.call_soon(take)
 
-    protocol.connection_made = begin  # type: ignore[method-assign]
-    return protocol
+    def take() -> None:
+        first = b"".join(came)
+        came.clear()
+        received(first)
+
+    def receive(more: bytes) -> None:
+        if came:
+            came.append(more)
+        else:
+            received(more)
+
+    protocol.connection_made, protocol.data_received = begin, receive
+    return cast("asyncio.Protocol", protocol)

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from hinged.service.edge.keys import create_key, revoke_key
+from tests.helpers.guarded_server import Line
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import RunningServer, eventually
 from tests.helpers.stream_client import followed
@@ -158,6 +159,28 @@ def test_a_client_that_leaves_is_forgotten(tmp_path):
                 eventually(open_now)
                 refusal(ask("GET", f"{model.path}/events"), 429, "queue_full")
         assert "Traceback" not in server.log.read_text()
+
+
+def test_a_client_that_leaves_after_it_has_sent_another_request_is_forgotten_too(tmp_path):
+    running = RunningServer(tmp_path / "data", limits={"heartbeat_s": 0.1}, streams_max=1)
+    with running as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        for _ in range(3):
+            with Line(server.port) as line:
+                line.send(
+                    b"".join(
+                        b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path
+                        for path in (f"{model.path}/events".encode(), b"/healthz")
+                    )
+                )
+                line.take(len("HTTP/1.1 200 OK"))
+                refusal(ask("GET", f"{model.path}/events"), 429, "queue_full")
+
+            def open_now():
+                with contextlib.suppress(AssertionError), followed(server.url, f"{model.path}/events"):
+                    return True
+
+            eventually(open_now)
 
 
 def test_a_stream_needs_a_key_or_a_ticket_and_ends_with_the_key(tmp_path):

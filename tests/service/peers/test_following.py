@@ -73,8 +73,9 @@ def server(request, tmp_path_factory):
         store = "sqlite"
         if request.param == "redis":
             store = stack.enter_context(RedisServer(folder / "redis")).url
-        server = RunningServer(folder / "data", processes=2, followers=1, store=store)
-        yield made(stack.enter_context(server))
+        with RunningServer(folder / "data", processes=2, followers=1, store=store) as server:
+            yield made(server)
+        assert "running task" not in server.log.read_text()  # no request is left when the server stops
 
 
 def made(server):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 from uvicorn import Config
@@ -87,8 +88,44 @@ def test_all_data_of_a_connection_goes_with_it_and_the_rest_comes_afterwards(run
             await channel.hand(theirs.fileno(), came)
             theirs.close()
             mine.sendall(b"rest")
-            assert await heard(mine) == b"taken"
+            assert (await heard(mine)).startswith(b"taken")
             await until(lambda: b"".join(server.came) == came + b"rest")
+        channel.close()
+        taking.stop()
+
+    run(scenario())
+
+
+class Pausing(Noting):
+    """Pauses reading at each piece of data."""
+
+    over = False
+
+    def data_received(self, data):
+        super().data_received(data)
+        self._transport.pause_reading()
+
+    def connection_lost(self, _):
+        self.over = True
+
+
+def test_a_protocol_that_pauses_at_the_data_of_a_connection_gets_no_more_until_it_resumes(run, path):
+    async def scenario():
+        taking, channel, came = Taking(path), Channel(2, path), []
+        pausing = Pausing(came)
+        taking.start(SimpleNamespace(protocol=lambda: pausing))
+        with Lines() as lines:
+            mine, theirs = lines.one()
+            await channel.hand(theirs.fileno(), b"first")
+            theirs.close()
+            assert await heard(mine) == b"taken"
+            mine.sendall(b"rest")
+            await asyncio.sleep(0.1)
+            assert came == [b"first"]
+            pausing._transport.resume_reading()
+            await until(lambda: came == [b"first", b"rest"])
+            pausing._transport.abort()
+            await until(lambda: pausing.over)
         channel.close()
         taking.stop()
 
