@@ -21,6 +21,7 @@ from hinged.extras import needed
 from hinged.readers import Place
 
 EXTRA, WHAT = "consume", "hinged consume"
+UNIT = "message"
 CONSUMER = "hinged"
 """Name of the consumer in a group of Redis. After a crash, the consumer of this name gets its messages again."""
 COLLECT_S = 0.2
@@ -126,7 +127,7 @@ class Kafka(Broker):
         from faststream import AckPolicy  # noqa: PLC0415
 
         async def deliver(batch: Any) -> None:
-            places = [Place(f"{record.topic}/{record.partition}", record.offset) for record in batch.raw_message]
+            places = [Place(f"{record.topic}/{record.partition}", record.offset, UNIT) for record in batch.raw_message]
             bodies = [record.value or b"" for record in batch.raw_message]
             await self._deliver(take, placed(places, bodies), batch.ack)
 
@@ -174,7 +175,7 @@ class Nats(Broker):
             await asyncio.sleep(NATS_ACK_WAIT_S)
 
         async def deliver(batch: Any) -> None:
-            places = [Place(stream, message.metadata.sequence.stream) for message in batch.raw_message]
+            places = [Place(stream, message.metadata.sequence.stream, UNIT) for message in batch.raw_message]
             await self._deliver(take, placed(places, [message.data for message in batch.raw_message]), batch.ack)
 
         self._broker.subscriber(
@@ -230,7 +231,7 @@ class Redis(Broker):
                 if not entries:
                     return
                 keys = [key for key, _ in entries]
-                places = [Place(topic, key.decode()) for key in keys]
+                places = [Place(topic, key.decode(), UNIT) for key in keys]
                 messages = placed(places, [body_of(fields) for _, fields in entries])
                 if not await self._deliver(take, messages, lambda: self._redis.xack(topic, self.group, *keys)):  # noqa: B023
                     return
@@ -316,7 +317,7 @@ class Mqtt(Broker):
 
         async def deliver(message: Any) -> None:
             raw = message.raw_message
-            await self._deliver(take, [Message(Place(raw.topic, next(numbers)), raw.payload, None)], message.ack)
+            await self._deliver(take, [Message(Place(raw.topic, next(numbers), UNIT), raw.payload, None)], message.ack)
 
         self._broker.subscriber(topic, qos=QoS.AT_LEAST_ONCE, ack_policy=AckPolicy.MANUAL)(deliver)
         await self._broker.start()
@@ -360,7 +361,7 @@ def placed(places: Sequence[Place], bodies: Sequence[bytes]) -> list[Message]:
 
 def _of_queue(queue: str, raw: Any) -> Message:
     given = raw.message_id
-    place = Place(queue, raw.delivery_tag if given is None else given)
+    place = Place(queue, raw.delivery_tag if given is None else given, UNIT)
     return Message(place, raw.body, None if given is None else f"{queue}/{given}")
 
 

@@ -205,7 +205,7 @@ class Consumer:
         self.ended = asyncio.Event()
         self.error: Exception | None = None
         self._busy = False
-        self._last_s = time.monotonic()
+        self.last_s = time.monotonic()
 
     async def take(self, messages: Sequence[Message]) -> bool:
         """Process messages. Return whether the broker may forget them."""
@@ -220,12 +220,12 @@ class Consumer:
             self.end(error)
             return False
         finally:
-            self._busy, self._last_s = False, time.monotonic()
+            self._busy, self.last_s = False, time.monotonic()
         return True
 
     def idle_for(self, seconds: float | None) -> bool:
         """Return whether no message has come for this many seconds."""
-        return seconds is not None and not self._busy and time.monotonic() - self._last_s >= seconds
+        return seconds is not None and not self._busy and time.monotonic() - self.last_s >= seconds
 
     def end(self, error: Exception | None = None) -> None:
         """Stop: the batch in work is finished if the server answers."""
@@ -342,8 +342,8 @@ def consume(
     except BrokerError as error:
         raise click.ClickException(str(error)) from error
     finally:
-        told = ", ".join(f"{counts[name]:,} {name}" for name in COUNTS if counts[name])
-        write(f"{model}: {told or 'no messages'}")
+        if counts:
+            write(f"{model}: {', '.join(f'{counts[name]:,} {name}' for name in COUNTS if counts[name])}")
 
 
 class Topics(NamedTuple):
@@ -382,7 +382,9 @@ async def run(sender: Batch, topics: Topics, counts: Counter[str], stop: threadi
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, consumer.end)
+        write(f"reading {topic}; Ctrl-C stops", err=True)
         await broker.start(topic, consumer.take)
+        consumer.last_s = time.monotonic()
         while not consumer.ended.is_set() and not consumer.idle_for(idle):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(consumer.ended.wait(), IDLE_POLL_S if idle is not None else None)
