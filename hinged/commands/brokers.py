@@ -32,10 +32,6 @@ this time. A longer batch gets its messages twice, without harm, because the ser
 KAFKA_WORK_S = 86_400
 """Seconds for which a consumer may work on a batch before Kafka gives its partitions away. The consumer waits for an
 unreachable server during this time."""
-MQTT_SESSION_S = 2**32 - 1
-"""Seconds for which an MQTT broker keeps messages for a stopped consumer: for ever."""
-MQTT_WAITING_MAX = 1000
-"""Limit of the messages that an MQTT broker sends before their acknowledgement. The client holds this many."""
 
 
 class Message(NamedTuple):
@@ -158,6 +154,7 @@ class Nats(Broker):
 
     async def open(self) -> None:
         """Connect."""
+        self._streams: dict[str, str] = {}
         self._jetstream = (await self._broker.connect()).jetstream()
 
     async def start(self, topic: str, take: Take) -> None:
@@ -197,7 +194,9 @@ class Nats(Broker):
         from nats.js.errors import NotFoundError  # noqa: PLC0415
 
         try:
-            return str(await self._jetstream.find_stream_name_by_subject(subject))
+            if subject not in self._streams:
+                self._streams[subject] = str(await self._jetstream.find_stream_name_by_subject(subject))
+            return self._streams[subject]
         except NotFoundError as error:
             raise BrokerError(f"no JetStream stream keeps the subject {subject!r}: create a stream first") from error
 
@@ -302,9 +301,8 @@ class Mqtt(Broker):
             security=SASLPlaintext(user, password, use_ssl=tls) if user else BaseSecurity(use_ssl=tls),
             client_id=self.group,
             clean_session=False,
-            session_expiry_interval=MQTT_SESSION_S,
-            receive_maximum=MQTT_WAITING_MAX,
-            session_replay_buffer_size=MQTT_WAITING_MAX,
+            # In version 5 mosquitto 2.0.11 sends a consumer that comes back more than it asked for, and is cut off.
+            version="3.1.1",
             **common(),
         )
 

@@ -13,7 +13,6 @@ out of order   Events that the log contains after a later event, from a broker t
 
 import argparse
 import itertools
-import json
 import random
 import subprocess
 import tempfile
@@ -181,16 +180,12 @@ def main():
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--server", action="store_true", help="kill the server, too")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--results", type=Path, help="add the figures to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         figures = run(
             Path(folder), options.broker, options.kills, options.events, options.seed, options.batch, options.server
         )
     print(*(f"{name}: {value}" for name, value in figures.items()), sep="\n")
-    if options.results:
-        kept = json.loads(options.results.read_text()) if options.results.exists() else []
-        options.results.write_text(json.dumps([*kept, figures], indent=1) + "\n")
     if any(figures[fault] for fault in FAULTS):
         raise SystemExit("something was lost, learned twice or invented")
 

@@ -151,9 +151,7 @@ class MqttBroker(RunningBroker):
 
     def command(self):
         config = self.folder / "mosquitto.conf"
-        config.write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"
-        )
+        config.write_text(f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
         return [program("mosquitto"), "-c", str(config)]
 
 
