@@ -54,8 +54,8 @@ def events(count, rng, own_ids):
 class Consuming:
     """Runs `hinged consume`."""
 
-    def __init__(self, url, server, log, batch):
-        self.arguments = argv("consume", MODEL, "--from", url, "--url", server, "--batch", batch)
+    def __init__(self, url, server, log, batch, model=MODEL):
+        self.arguments = argv("consume", model, "--from", url, "--url", server, "--batch", batch)
         self.log, self.starts = log, 0
 
     def start(self):
