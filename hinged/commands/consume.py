@@ -66,7 +66,7 @@ class Fields:
         self._needs_id = id is not None
 
     def example(self, message: Message, value: Any) -> dict[str, Any]:
-        """Return the example of a message. Raise UnreadableRow if there is none."""
+        """Return the example of a message. Raise UnreadableRow if the message has no id or another form."""
         if not isinstance(value, dict):
             raise UnreadableRow(message.place, f"expected an object, found {str(value)[:60]}")
         given = value.get(self._id)
@@ -325,8 +325,8 @@ def consume(
 ) -> None:
     """Learn the messages of a broker, and predict those without a label, until SIGINT or SIGTERM.
 
-    A message is {"id": ..., "x": ..., "y": ...}, or with --label, --features or --drop an object of fields. The broker
-    is told that a message is done after the server has learned it, and the server learns an id once. So each message
+    A message is {"id": ..., "x": ..., "y": ...}, or with --label, --features or --drop an object of fields. The
+    command acknowledges a message after the server has learned it, and the server learns an id once. So each message
     counts once, even after kill -9.
     """
     kind = client.model(model)["configuration"]["features"]["type"] if label or features or drop else None

@@ -28,7 +28,7 @@ from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.brokers import AT_ONCE, BROKERS
 from tests.helpers.command import argv
-from tests.helpers.server import PATIENCE_S, ROOT, RunningServer, eventually
+from tests.helpers.server import PATIENCE_S, PLAIN, ROOT, RunningServer, eventually
 
 MODEL, TOPIC = "events", "events"
 CONFIGURATION = {
@@ -79,14 +79,14 @@ class Consuming:
 
 def examples_of(url):
     """Return the number of examples that the server has learned."""
-    return httpx.get(f"{url}/models/{MODEL}", timeout=PATIENCE_S).json()["examples"]
+    return httpx.get(f"{url}/models/{MODEL}", timeout=PATIENCE_S, verify=PLAIN).json()["examples"]
 
 
 def await_examples(url, least):
     end = time.monotonic() + PATIENCE_S
     while (found := examples_of(url)) < least:
         assert time.monotonic() < end, f"{found} of {least} examples are learned"
-        time.sleep(0.05)
+        time.sleep(0.1)
     return found
 
 
@@ -99,7 +99,7 @@ def run(folder, kind, kills, count, seed, batch=100, server_too=False, pause_s=(
     with BROKERS[kind](folder / "broker") as broker:
         broker.prepare(TOPIC)
         server = RunningServer(folder / "data").start()
-        answer = httpx.put(f"{server.url}/models/{MODEL}", json=CONFIGURATION, timeout=PATIENCE_S)
+        answer = httpx.put(f"{server.url}/models/{MODEL}", json=CONFIGURATION, timeout=PATIENCE_S, verify=PLAIN)
         assert answer.status_code == 201, answer.text
         consumer = Consuming(broker.url(TOPIC), server.url, folder / "consume.log", batch)
         consumer.start()

@@ -1,6 +1,7 @@
 """`hinged consume` and its parts, against a real server and a real Redis. tests/faults has the other brokers."""
 
 import json
+import shlex
 import threading
 from collections import Counter
 from itertools import count
@@ -13,7 +14,7 @@ from hinged.readers import STOP, Place, UnreadableRow
 from tests.faults.kill_consuming import Consuming
 from tests.helpers.brokers import RedisBroker
 from tests.helpers.command import hinged
-from tests.helpers.server import eventually
+from tests.helpers.server import ROOT, eventually
 
 NUMBERS = count()
 
@@ -86,6 +87,19 @@ def test_a_missing_package_names_its_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faststream.kafka", None)
     with pytest.raises(ImportError, match=r"hinged\[consume\]"):
         brokers.broker_of("kafka://h:1/t", "g", 1)
+
+
+def test_the_commands_of_the_documentation_are_accepted(monkeypatch):
+    monkeypatch.setenv("PASSWORD", "sesame")
+    page = (ROOT / "docs/how-to/learn-from-a-broker.md").read_text()
+    commands = [shlex.split(line) for line in page.splitlines() if line.startswith("hinged consume ")]
+    found = {}
+    for _, _, *arguments in commands:
+        options = consume.consume.make_context("consume", arguments).params
+        broker, topic = brokers.broker_of(options["source"], "g", 1)
+        found[type(broker).__name__] = topic
+    assert found.keys() == {kind.__name__ for kind in brokers.BROKERS.values()}
+    assert set(found.values()) == {"orders"}
 
 
 def test_a_dead_letter_has_the_bytes_the_place_and_the_reason():
