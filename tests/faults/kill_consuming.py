@@ -107,6 +107,7 @@ def run(folder, kind, kills, count, seed, batch=100, server_too=False, pause_s=(
             first = {"x": [0.0, 0.0], "y": True, "id": "first"}
             while not examples_of(server.url):
                 broker.publish(TOPIC, [first])
+                time.sleep(1.0)
         publisher = threading.Thread(target=broker.publish, args=(TOPIC, sent, AT_ONCE if own_ids else 1))
         publisher.start()
         try:
