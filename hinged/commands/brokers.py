@@ -20,7 +20,6 @@ from hinged.commands.writing import write
 from hinged.extras import needed
 from hinged.readers import Place
 
-EXTRA, WHAT = "consume", "hinged consume"
 UNIT = "message"
 CONSUMER = "hinged"
 """Name of the consumer in a group of Redis. After a crash, the consumer of this name gets its messages again."""
@@ -70,7 +69,7 @@ class Broker(ABC):
     def __init__(self, url: SplitResult, group: str, batch: int) -> None:
         self.group, self.batch = group, batch
         self._turn, self._closing = asyncio.Lock(), False
-        with needed(EXTRA, WHAT):
+        with needed("consume", "hinged consume"):
             self._broker = self._connection(url)
 
     @abstractmethod

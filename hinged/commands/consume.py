@@ -27,7 +27,7 @@ import httpx
 
 from hinged.client.client import Client, HingedError
 from hinged.client.exchange import RETRIED_STATUSES, backoff_s
-from hinged.commands.brokers import EXTRA, Broker, BrokerError, Message, broker_of
+from hinged.commands.brokers import Broker, BrokerError, Message, broker_of
 from hinged.commands.options import FILE, asks, sentence
 from hinged.commands.rows import PlacedExample, sent
 from hinged.commands.writing import write
@@ -115,7 +115,7 @@ class RefusedMessages(BadRows):
             self.reasons[error.place] = error.reason
 
 
-class Batch:
+class MessageSender:
     """Sends the messages of a batch to the server, in order and again until the server answers.
 
     Parameters
@@ -197,7 +197,7 @@ class Consumer:
     """
 
     def __init__(
-        self, batch: Batch, counts: Counter[str], stop: threading.Event,
+        self, batch: MessageSender, counts: Counter[str], stop: threading.Event,
         predictions: Callable[[bytes], Any] | None, dead_letters: Callable[[bytes], Any] | None,
     ) -> None:  # fmt: skip
         self._batch, self._counts, self._stop = batch, counts, stop
@@ -260,7 +260,7 @@ def reader(fields: Fields, schema: Path | None) -> Callable[[Message], dict[str,
     if schema is None:
         decode: Callable[[bytes], Any] = json.loads
     else:
-        with needed(EXTRA, "--schema"):
+        with needed("consume", "--schema"):
             import fastavro  # noqa: PLC0415
 
         try:
@@ -335,7 +335,7 @@ def consume(
     read = reader(Fields(id_name, label, features, drop, kind), schema)
     counts: Counter[str] = Counter()
     stop = threading.Event()
-    sender = Batch(client, model, read, stop, counts)
+    sender = MessageSender(client, model, read, stop, counts)
     topics = Topics(source, predictions, dead_letters, group or f"hinged-{model}", batch)
     try:
         asyncio.run(run(sender, topics, counts, stop, idle))
@@ -356,7 +356,9 @@ class Topics(NamedTuple):
     batch: int
 
 
-async def run(sender: Batch, topics: Topics, counts: Counter[str], stop: threading.Event, idle: float | None) -> None:
+async def run(
+    sender: MessageSender, topics: Topics, counts: Counter[str], stop: threading.Event, idle: float | None
+) -> None:
     """Consume until a signal, an error, or `idle` seconds without a message."""
     async with AsyncExitStack() as opened:
 

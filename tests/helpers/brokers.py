@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -48,7 +50,9 @@ class RunningBroker:
     def __enter__(self):
         about_to_start()
         with (self.folder / "log").open("w") as log:
-            self.process = subprocess.Popen(self.command(), cwd=self.folder, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                self.command(), cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+            )
         end = time.monotonic() + PATIENCE_S
         while True:
             assert self.process.poll() is None, (self.folder / "log").read_text()
@@ -59,7 +63,7 @@ class RunningBroker:
             time.sleep(0.02)
 
     def __exit__(self, *_):
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)  # RabbitMQ is started by a shell
         self.process.wait()
 
     def url(self, topic):
@@ -171,12 +175,11 @@ class AmqpBroker(RunningBroker):
 
     def prepare(self, *topics):
         async def add():
-            import aio_pika  # noqa: PLC0415
+            from faststream.rabbit import RabbitBroker, RabbitQueue  # noqa: PLC0415
 
-            async with await aio_pika.connect(self.address) as connection:
-                channel = await connection.channel()
+            async with RabbitBroker(self.address) as broker:
                 for topic in topics:
-                    await channel.declare_queue(topic, durable=True)
+                    await broker.declare_queue(RabbitQueue(topic, durable=True))
 
         asyncio.run(add())
 

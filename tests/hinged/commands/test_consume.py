@@ -136,12 +136,12 @@ def model(client):
 
 
 class Sent:
-    """A Batch with its counts, and the messages that it refused."""
+    """A MessageSender with its counts, and the messages that it refused."""
 
     def __init__(self, client, model):
         self.counts, self.stop = Counter(), threading.Event()
         read = consume.reader(consume.Fields(None, None, (), (), None), None)
-        self.batch = consume.Batch(client, model, read, self.stop, self.counts)
+        self.batch = consume.MessageSender(client, model, read, self.stop, self.counts)
         self.refused = consume.RefusedMessages(self.counts)
 
     def __call__(self, *values):
