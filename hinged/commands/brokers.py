@@ -7,7 +7,6 @@ subscriptions and retries.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import logging
 import os
@@ -287,51 +286,11 @@ class Rabbit(Broker):
         await self._broker.publish(body, topic, mandatory=True, persist=True)
 
 
-class Mqtt(Broker):
-    """MQTT. Messages have no number, so each message must have an id of its own."""
-
-    def _connection(self, url: SplitResult) -> Any:
-        from faststream.mqtt import MQTTBroker  # noqa: PLC0415
-        from faststream.security import BaseSecurity, SASLPlaintext  # noqa: PLC0415
-
-        tls, user, password = url.scheme == "mqtts", unquote(url.username or ""), unquote(url.password or "")
-        return MQTTBroker(
-            f"mqtt://{url.netloc.rpartition('@')[2]}",
-            security=SASLPlaintext(user, password, use_ssl=tls) if user else BaseSecurity(use_ssl=tls),
-            client_id=self.group,
-            clean_session=False,
-            # In version 5 mosquitto 2.0.11 sends a consumer that comes back more than it asked for, and is cut off.
-            version="3.1.1",
-            **common(),
-        )
-
-    async def start(self, topic: str, take: Take) -> None:
-        """Pass the messages of a topic, one by one."""
-        from faststream import AckPolicy  # noqa: PLC0415
-        from faststream.mqtt import QoS  # noqa: PLC0415
-
-        numbers = itertools.count(1)
-
-        async def deliver(message: Any) -> None:
-            raw = message.raw_message
-            await self._deliver(take, [Message(Place(raw.topic, next(numbers), UNIT), raw.payload, None)], message.ack)
-
-        self._broker.subscriber(topic, qos=QoS.AT_LEAST_ONCE, ack_policy=AckPolicy.MANUAL)(deliver)
-        await self._broker.start()
-
-    async def publish(self, topic: str, body: bytes) -> None:
-        """Publish a message. Return when the broker has the message."""
-        from faststream.mqtt import QoS  # noqa: PLC0415
-
-        await self._broker.publish(body, topic, qos=QoS.AT_LEAST_ONCE)
-
-
 BROKERS: Mapping[str, type[Broker]] = {
     **dict.fromkeys(("kafka", "kafkas"), Kafka),
     **dict.fromkeys(("nats", "tls"), Nats),
     **dict.fromkeys(("redis", "rediss"), Redis),
     **dict.fromkeys(("amqp", "amqps"), Rabbit),
-    **dict.fromkeys(("mqtt", "mqtts"), Mqtt),
 }
 """The class of each scheme of a URL."""
 NAMESPACED = (Redis, Rabbit)

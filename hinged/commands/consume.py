@@ -289,7 +289,7 @@ def reader(fields: Fields, schema: Path | None) -> Callable[[Message], dict[str,
     "source",
     metavar="URL",
     required=True,
-    help="Topic to read: kafka, nats, redis, amqp or mqtt://HOST:PORT/TOPIC. $NAME stands for an environment variable.",
+    help="Topic to read: kafka, nats, redis or amqp://HOST:PORT/TOPIC. $NAME stands for an environment variable.",
 )
 @click.option("--to", "predictions", metavar="TOPIC|URL", help="Publish the predictions of messages without a label.")
 @click.option(

@@ -150,15 +150,6 @@ class KafkaBroker(RunningBroker):
         ]  # fmt: skip
 
 
-class MqttBroker(RunningBroker):
-    scheme = "mqtt"
-
-    def command(self):
-        config = self.folder / "mosquitto.conf"
-        config.write_text(f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
-        return [program("mosquitto"), "-c", str(config)]
-
-
 class AmqpBroker(RunningBroker):
     """RabbitMQ. It takes many seconds to start, so no test of CI uses it."""
 
@@ -184,4 +175,4 @@ class AmqpBroker(RunningBroker):
         asyncio.run(add())
 
 
-BROKERS = {kind.scheme: kind for kind in (RedisBroker, NatsBroker, KafkaBroker, MqttBroker, AmqpBroker)}
+BROKERS = {kind.scheme: kind for kind in (RedisBroker, NatsBroker, KafkaBroker, AmqpBroker)}
