@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := default
-.PHONY: default init init-all redis chromium nginx vendor run fix check test quick bench peers docs wheel clean
+.PHONY: default init init-all redis chromium nginx nats vendor run fix check test quick bench peers docs wheel clean
 
 default: check test
 
@@ -49,6 +49,9 @@ chromium:
 nginx:
 	$(call installed,nginx,the proxy)
 
+nats:
+	$(call installed,nats-server,hinged consume)
+
 # Fetch the page's libraries from npm, and check them against service/page/static/vendor/SHA256SUMS. To change a
 # version, change the version here and the sums there: `sha256sum *` in that folder prints them.
 VENDOR := service/page/static/vendor
@@ -84,7 +87,7 @@ check: init
 # them again, which takes five seconds.
 test quick: export PYTHONDONTWRITEBYTECODE =
 
-test: init-all redis chromium nginx
+test: init-all redis chromium nginx nats
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # The tests that start no server, compile nothing, and are short: a minute on two cores, once the solvers are compiled.

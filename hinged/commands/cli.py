@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from hinged.client.client import HingedError
 from hinged.commands.backup import backup, restore
 from hinged.commands.cluster import cluster
+from hinged.commands.consume import consume
 from hinged.commands.doctor import doctor
 from hinged.commands.examples import correct, forget, learn, offer, suspects
 from hinged.commands.keys import keys
@@ -276,7 +277,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
 COMMANDS = (
     models, create, show_model, delete, learn, predict, finish, offer, query, label, labels, suspects, correct, forget,
     events, snapshot, rollback, skip, export_model, import_model, backup, restore, keys,
-    cluster, reconcile, doctor,
+    cluster, reconcile, doctor, consume,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

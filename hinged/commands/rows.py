@@ -67,17 +67,28 @@ def learned(
     """Send examples. Return the examples that are learned, and their results. An example that the server refuses is a
     bad row of its file.
     """
+    return sent(lambda examples: client.learn(model, examples)["results"], several, bad_rows)
+
+
+def sent(
+    ask: Callable[[list[dict[str, Any]]], list[Any]], several: Sequence[PlacedExample], bad_rows: BadRows
+) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Send examples by `ask`. Return the examples that the server accepts, and their results. Each refused example is a
+    bad row, whose error has the server's refusal as its cause.
+    """
     rest = list(several)
     while rest:
         examples = [example for _, example in rest]
         try:
-            return examples, client.learn(model, examples)["results"]
+            return examples, ask(examples)
         except HingedError as error:
             index = error.details.get("index")
             place, example = rest.pop(index) if isinstance(index, int) else (None, None)
             if place is None:
                 raise
-            bad_rows.take(UnreadableRow(place, sentence(error), row=example))
+            refused = UnreadableRow(place, sentence(error), row=example)
+            refused.__cause__ = error
+            bad_rows.take(refused)
     return [], []
 
 

@@ -15,10 +15,10 @@ QUOTED_MAX = 3
 
 
 class Place(NamedTuple):
-    """The place of a row in its file."""
+    """The place of a row in its file, or of a message in its topic."""
 
     file: Path | str
-    number: int
+    number: int | str
     unit: str = "line"
 
     def __str__(self) -> str:
