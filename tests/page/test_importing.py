@@ -332,7 +332,7 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     features = client.model("all")["features"]
     assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day"}
     assert len(features["warnings"]) >= 2
-    warnings = page.get_by_role("list", name="Warnings about columns")
+    warnings = page.get_by_role("list", name="Warnings")
     for warning in features["warnings"]:
         warnings.get_by_text(warning).wait_for()
     page.goto(f"{server.url}/ui#/models/all")
