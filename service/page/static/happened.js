@@ -1,4 +1,4 @@
-// What happened to a model, newest first. An admin can take the model back to the state before an event.
+// The events of a model, newest first. An admin can take the model back to the state before an event.
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";

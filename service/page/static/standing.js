@@ -1,4 +1,4 @@
-// What the figures of a model mean: its state in one sentence, and what to do next.
+// The meaning of the figures of a model: its state in one sentence, and the next steps.
 
 import { ask, may, path } from "./api.js";
 import { count, interval, link, percent, plural, shownLabel } from "./parts.js";
@@ -38,7 +38,7 @@ export function earlier({ curve }, now_ms = Date.now()) {
   return null;
 }
 
-// The challenger that leads the champion beyond chance by most: {name, lead}. Null if there is none.
+// The challenger that leads the champion beyond chance by most: {name, lead}. Null if no challenger leads.
 export function leader(shadows) {
   if (!shadows) return null;
   const { accuracy: own, examples: n } = shadows.champion.metrics.window;
@@ -117,7 +117,7 @@ export function steps({ model, figures, suspects, shadows }) {
 // The address of a fold in the view of a model.
 export const fold = (model, name) => `${link(model, "watch")}/${name}`;
 
-// What needs somebody, in an overview of models, the most urgent first: {model, text, href}. suspects: the number of
+// The models of an overview that need somebody, the most urgent first: {model, text, href}. suspects: the number of
 // suspects by model.
 export function attention(models, suspects) {
   const found = [], later = [];

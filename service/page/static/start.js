@@ -1,4 +1,4 @@
-// The start: what needs somebody, which models there are, and the three ways to begin. It is refreshed once a second.
+// The start: the models that need somebody, all models, and the three ways to begin. It is refreshed once a second.
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { ask, may } from "./api.js";
