@@ -39,7 +39,8 @@ def test_one_sentence_says_how_good_a_model_is_and_links_name_the_next_steps(cli
     metrics = client.model(model)["metrics"]
     rows = [sum(row) for row in metrics["confusion"]["window"]]
     window = metrics["window"]
-    assert said.startswith(f"Right in {share(window['accuracy'])} of the last {window['examples']} predictions, between ")
+    right = f"Right in {share(window['accuracy'])} of the last {window['examples']} predictions"
+    assert said.startswith(f"{right}, between ")
     low, high = map(float, re.search(r"between ([\d.]+) and ([\d.]+)", said).groups())
     assert low < 100 * window["accuracy"] < high
     usual = metrics["confusion"]["classes"][rows.index(max(rows))]
@@ -97,7 +98,7 @@ def test_the_start_lists_what_needs_somebody_and_the_ways_to_begin(client, serve
 
 def test_the_programs_run_as_they_are_shown(client, server, tab):
     client.create_model("coded", kernel={"type": "rbf"}, features={"type": "named"})
-    x = {"age": 3, "member": True, "note": "it's \"new\""}
+    x = {"age": 3, "member": True, "note": 'it\'s "new"'}
     client.learn("coded", [{"id": "first", "x": x, "y": "yes"}, {"id": "second", "x": {"age": 9}, "y": "no"}])
     one = tab(server.url)
     one.open("models/coded", ".standing")
