@@ -234,7 +234,10 @@ def test_hostile_strings_are_shown_as_text(client, server, tab):
     client.offer(model, [{"id": ids[k], "x": {text: text, "n": 1.5, **links}} for k, text in enumerate(HOSTILE)])
     one = tab(server.url)
     page = one.open("", "table.models")
-    one.open(f"models/{model}", "table.confusion")
+    one.open(f"models/{model}", ".chart canvas")
+    one.unfold()
+    page.wait_for_selector("table.confusion")
+    page.wait_for_selector("pre")
     one.label(model, HOSTILE[0])
     seen = []
     for k in range(len(HOSTILE)):
