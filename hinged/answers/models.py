@@ -111,8 +111,11 @@ class Glance(TypedDict):
     points: NotRequired[int]
     drifts: NotRequired[int]
     drifted: NotRequired[bool]
+    alarmed: NotRequired[bool]
     queue: NotRequired[int]
+    queue_max: NotRequired[int]
     pool: NotRequired[int]
+    conflicts: NotRequired[int]
     jobs: NotRequired[int]
 
 

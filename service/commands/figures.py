@@ -26,6 +26,10 @@ class Glanceable(Protocol):
     def waiting_examples(self) -> int:
         """Return the number of examples that wait in the queue."""
 
+    @property
+    def waiting_examples_max(self) -> int:
+        """Return the maximum number of examples in the queue."""
+
 
 def glance(standing: Glanceable) -> dict[str, Any]:
     """Return the figures of a model that are cheap to compute, without waiting for the model.
@@ -46,8 +50,11 @@ def glance(standing: Glanceable) -> dict[str, Any]:
         "points": points_held(model.solver),
         "drifts": metrics.drift.count,
         "drifted": metrics.drifted,
+        "alarmed": metrics.alarmed,
         "queue": standing.waiting_examples,
+        "queue_max": standing.waiting_examples_max,
         "pool": len(model.pool),
+        "conflicts": model.pool.conflicts,
         "jobs": len(model.jobs.running()),
     }
 

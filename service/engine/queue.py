@@ -68,6 +68,11 @@ class Queue:
         self._pace = BatchDuration()
         self._busy: tuple[float, int] | None = None  # start and size of the work in progress, if more work waits
 
+    @property
+    def examples_max(self) -> int:
+        """Return the maximum number of examples in all waiting work. A single larger piece of work is accepted."""
+        return self._settings.queue_examples_max
+
     def __len__(self) -> int:
         return len(self._waiting)
 
@@ -77,7 +82,7 @@ class Queue:
         first: put it before all other work and ignore the limits. Steps of a job use this, because otherwise each step
         would wait for the whole queue.
         """
-        limit, examples = self._settings.queue_examples_max, work.examples
+        limit, examples = self.examples_max, work.examples
         if examples and self.examples and self.examples + examples > limit:
             raise self._full(f"{self.examples} examples of at most {limit} wait for model {self._model}")
         if not first and len(self._waiting) >= limit:

@@ -81,6 +81,11 @@ class Worker(Actor):
         """Return the number of examples in the queue."""
         return self.queue.examples
 
+    @property
+    def waiting_examples_max(self) -> int:
+        """Return the maximum number of examples in the queue."""
+        return self.queue.examples_max
+
     # -- requests -------------------------------------------------------------------------------------------------
 
     async def learn(self, request: LearnRequest) -> LearnAnswer:

@@ -242,6 +242,11 @@ class Prequential:
         return bool(self.drift.last_at and self.added - self.drift.last_at < WINDOW)
 
     @property
+    def alarmed(self) -> bool:
+        """Return whether there was an alarm among the newest 1,000 examples."""
+        return self.alarm is not None and self.alarm.last_at >= max(1, self.added - WINDOW + 1)
+
+    @property
     def noticed(self) -> dict[str, int]:
         """Return how often something was noticed so far, by kind. Followers get an event of this kind."""
         return {"drift": self.drift.count, **({} if self.alarm is None else {"alarm": self.alarm.count})}
@@ -264,7 +269,7 @@ class Prequential:
                 "last_at": at or None,
                 "count": self.drift.count,
             },
-            **({} if self.alarm is None else {"alarm": self.alarm.figures(self.added - WINDOW + 1)}),
+            **({} if self.alarm is None else {"alarm": {**self.alarm.figures(), "flagged": self.alarmed}}),
         }
 
     def _of_classes(self, names: Sequence[str]) -> Figures:

@@ -92,6 +92,11 @@ class Candidate:
         """Return whether this annotator has given a label."""
         return any(voter == annotator for voter, _ in self.votes)
 
+    @property
+    def disputed(self) -> bool:
+        """Return whether annotators have given different labels."""
+        return len({label_key(label) for _, label in list(self.votes)}) > 1
+
     def may_be_asked(self, annotator: str | None, now_ms: int, overlap: int) -> bool:
         """Return whether the candidate may be leased to an annotator (None: to any new annotator)."""
         if self.skipped_by_all:
@@ -193,15 +198,25 @@ class Pool:
         return list(ids[needed - len(leaving) :]), leaving
 
     def figures(self, now_ms: int) -> dict[str, Any]:
-        """Return the pool's figures. disagreement: the share of answered candidates that had different labels."""
+        """Return the pool's figures.
+
+        conflicts: the number of candidates whose labels differ and that still wait for another label. disagreement: the
+        share of answered candidates that had different labels.
+        """
         return {
             "size": len(self),
             "size_max": self.most,
             "leased": self.leased(now_ms),
             "votes": sum(len(c.votes) for c in self._lent.values()),
+            "conflicts": self.conflicts,
             "answered": self.answered,
             "disagreement": self.disagreed / self.answered if self.answered else None,
         }
+
+    @property
+    def conflicts(self) -> int:
+        """Return how many candidates have different labels so far. May be read while the pool changes."""
+        return sum(candidate.disputed for candidate in list(self._lent.values()))
 
     def leased(self, now_ms: int) -> int:
         """Return how many candidates have an open lease. May be called while the pool changes."""
@@ -285,7 +300,7 @@ class Pool:
             return
         if candidate.leases:
             self.answered += 1
-            self.disagreed += len({label_key(label) for _, label in candidate.votes}) > 1
+            self.disagreed += candidate.disputed
         self._remove(given)
 
     def forget(self, given: str) -> None:

@@ -81,6 +81,16 @@ class Tab:
         page.wait_for_selector(".question .x, .question .picture")
         return page
 
+    def unfold(self, *titles):
+        """Open the folds with these titles; without a title, open every fold."""
+        closed = self.page.locator("details.fold:not([open])")
+        for title in titles or closed.locator("> summary h2").all_inner_texts():
+            fold = closed.filter(has=self.page.get_by_role("heading", name=title, exact=True))
+            if fold.count():
+                fold.locator("> summary").click()
+                fold.wait_for(state="detached")
+        return self.page
+
     def question(self):
         """Return the id of the question on the screen."""
         return self.page.locator(".question p bdi.code").inner_text()

@@ -30,6 +30,7 @@ def opened(tab, server, model, width=1280, scale=1):
     one = tab(server.url, viewport={"width": width, "height": 1600}, device_scale_factor=scale)
     one.page.add_init_script(WATCHING)
     page = one.open(f"models/{model}", ".chart canvas")
+    one.unfold("Probabilities", "Drift and events", "Machine")
     page.wait_for_timeout(300)  # until the charts have their widths
     return page
 
@@ -98,7 +99,7 @@ def test_each_line_stays_between_the_ends_of_its_axis(client, server, tab, noisy
         client.learn("easy", examples_of(heaps(20, ["ham", "spam"], seed=k), f"a{k}-"))
     for model in (noisy, "easy"):
         page = opened(tab, server, model)
-        for name in ("Accuracy", "Log loss", "Points", "Duality gap", "Examples per second"):
+        for name in ("Accuracy", "Accuracy by source", "Log loss", "Points", "Duality gap", "Examples per second"):
             page.get_by_role("region", name=name, exact=True).get_by_text("Show as a table").click()
         for chart in charts(page):
             table = page.get_by_role("region", name=chart["title"], exact=True).locator("tbody tr td")

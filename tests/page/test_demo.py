@@ -22,7 +22,7 @@ def test_the_stream_of_digits_starts_when_the_page_opens_and_leaves_digits_to_la
         page = one.open("models/demo-digits", ".chart canvas")
         examples = [0]
         while len(examples) < 4:  # the chart moves
-            read = "n => { const now = document.querySelector('dd').innerText; return now !== n && now; }"
+            read = "n => { const now = document.querySelector('.learned').innerText; return now !== n && now; }"
             examples.append(int(one.until(read, f"{examples[-1]:,}").replace(",", "")))
         assert examples == sorted(examples)
         assert examples[1] < 1347, "the stream started before anybody opened the page"

@@ -234,7 +234,10 @@ def test_hostile_strings_are_shown_as_text(client, server, tab):
     client.offer(model, [{"id": ids[k], "x": {text: text, "n": 1.5, **links}} for k, text in enumerate(HOSTILE)])
     one = tab(server.url)
     page = one.open("", "table.models")
-    one.open(f"models/{model}", "table.confusion")
+    one.open(f"models/{model}", ".chart canvas")
+    one.unfold()
+    page.wait_for_selector("table.confusion")
+    page.wait_for_selector("pre")
     one.label(model, HOSTILE[0])
     seen = []
     for k in range(len(HOSTILE)):
@@ -332,7 +335,7 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     features = client.model("all")["features"]
     assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day"}
     assert len(features["warnings"]) >= 2
-    warnings = page.get_by_role("list", name="Warnings about columns")
+    warnings = page.get_by_role("list", name="Warnings")
     for warning in features["warnings"]:
         warnings.get_by_text(warning).wait_for()
     page.goto(f"{server.url}/ui#/models/all")

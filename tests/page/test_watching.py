@@ -74,12 +74,14 @@ def test_the_overview_follows_every_model_without_reloading(client, server, tab)
 def test_a_models_curves_grow_while_it_learns_and_are_there_after_a_restart(tmp_path, tab):
     with RunningServer(tmp_path / "data", limits={"heartbeat_s": 1}) as server, Client(server.url) as client:
         taught(client, "m", 60)
-        page = tab(server.url).open("models/m", ".chart canvas")
+        one = tab(server.url)
+        page = one.open("models/m", ".chart canvas")
         page.get_by_text("live", exact=True).wait_for()
         for k in range(20):
             client.learn("m", examples_of(heaps(5, ["ham", "spam"], seed=k), f"live{k}-"))
-        page.locator("dd", has_text=re.compile("^160$")).first.wait_for()
+        page.locator(".learned", has_text=re.compile("^160$")).wait_for()
         client.finish("m")
+        one.unfold("Drift and events")
         page.get_by_role("row", name=re.compile("finished")).wait_for()
         before = client.history("m")
         assert before["curve"]["examples"][-1] == 160
@@ -87,7 +89,7 @@ def test_a_models_curves_grow_while_it_learns_and_are_there_after_a_restart(tmp_
         server.start()
         assert client.history("m")["curve"] == before["curve"]
         client.learn("m", examples_of(heaps(5, ["ham", "spam"]), "after"))
-        page.locator("dd", has_text=re.compile("^165$")).first.wait_for()
+        page.locator(".learned", has_text=re.compile("^165$")).wait_for()
 
 
 def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
@@ -108,9 +110,11 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
 def test_a_race_shows_its_arms_and_its_leader(client, server, tab):
     client.create_model("raced", kernel={"type": "rbf"}, features=FEATURES)
     client.learn("raced", examples_of(heaps(60, ["ham", "spam"])))
-    page = tab(server.url, viewport={"width": 390, "height": 800}).open("models/raced", ".chart canvas")
+    one = tab(server.url, viewport={"width": 390, "height": 800})
+    one.open("models/raced", ".chart canvas")
+    page = one.unfold("Machine")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "something overflows"
-    table = page.locator("section", has=page.get_by_role("heading", name="Race")).locator("table")
+    table = page.get_by_role("group", name="Arms of the race").locator("table")
     arms = client.model("raced")["arms"]
     assert table.locator("tbody tr").count() == len(arms)
     leads = table.get_by_role("row").filter(has_text="leads")
@@ -122,16 +126,20 @@ def test_a_challenger_is_drawn_beside_the_champion_and_can_be_promoted(client, s
     taught(client, "rivals")
     client.wait(client.challenge("rivals", "softer", C=0.1))
     client.learn("rivals", examples_of(heaps(20, ["ham", "spam"], seed=3), "more"))
-    page = tab(server.url).open("models/rivals", ".chart canvas")
+    one = tab(server.url)
+    page = one.open("models/rivals", ".chart canvas")
     page.get_by_role("region", name="Champion and challengers").locator("canvas").first.wait_for()
     page.get_by_role("button", name="Promote").click()
     eventually(lambda: client.model("rivals")["configuration"]["C"] == 0.1)
+    one.unfold("Drift and events")
     page.get_by_role("row", name=re.compile("promoted")).wait_for()
 
 
 def test_a_configuration_can_be_changed_and_an_invalid_value_shows_an_error(client, server, tab):
     taught(client, "changed")
-    page = tab(server.url).open("models/changed", ".chart canvas")
+    one = tab(server.url)
+    one.open("models/changed", ".chart canvas")
+    page = one.unfold("Configuration", "Drift and events")
     page.get_by_role("button", name="Change C", exact=True).click()
     page.fill("dialog textarea", "-1")
     page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
@@ -159,7 +167,15 @@ def test_axe_finds_nothing_on_any_view(client, server, tab, tmp_path, scheme, wi
 
     one.open("", "table.models")
     look()
+    page.get_by_role("region", name="Needs attention").wait_for()
+    one.unfold("Send by code")
+    page.locator("pre").wait_for()
+    look()
     one.open(f"models/{name}", ".chart canvas")
+    page.locator(".standing", has_text="contradicts").wait_for()
+    look()
+    one.unfold()
+    page.locator("pre").wait_for()
     for chart in page.get_by_text("Show as a table").all():
         chart.click()
     look()
@@ -259,9 +275,15 @@ def test_the_keyboard_alone_leads_from_the_overview_to_an_answer_and_its_forgett
 
 def test_at_200_percent_nothing_overflows(client, server, tab):
     name = taught(client, "zoomed")
-    page = tab(server.url, viewport={"width": 640, "height": 400}, device_scale_factor=2).open(
-        f"models/{name}", ".chart canvas"
-    )
+    one = tab(server.url, viewport={"width": 640, "height": 400}, device_scale_factor=2)
+    page = one.open(f"models/{name}", ".chart canvas")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    one.unfold()
+    page.locator("pre").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    one.open("", "table.models")
+    one.unfold()
+    page.locator("pre").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -296,7 +318,7 @@ class Watched:
 def pass_by(client, one, name):
     """Stream examples while a page is open. Return its 90th percentile of frame times."""
     client.create_model(name, solver="bsgd", budget=50, kernel=KERNEL, features=FEATURES)
-    page = one.open(f"models/{name}", "dl.facts")
+    page = one.open(f"models/{name}", ".standing")
     page.get_by_text("live", exact=True).wait_for()
     watched = Watched(one)
     # Small frames, so that the server sends many events.
@@ -305,7 +327,7 @@ def pass_by(client, one, name):
             learning.learn(
                 [{"id": f"s{j}", "x": [j % 7, j % 5], "y": "ham" if j % 2 else "spam"} for j in range(k, k + FRAME)]
             )
-    one.until("n => document.querySelector('dd').innerText === n", f"{EXAMPLES:,}")
+    one.until("n => document.querySelector('.learned').innerText === n", f"{EXAMPLES:,}")
     assert client.model(name)["position"] > EVENTS_MIN
     page.get_by_text("live", exact=True).wait_for()
     return watched.judge()
@@ -337,7 +359,7 @@ def come_at_once(client, one, name):
     while len(streams) < 2:
         page.wait_for_timeout(20)  # lets Playwright call `stream`
     client.learn(name, [{"x": [0, 0], "y": "ham"}])  # through the server's own stream
-    one.until("n => document.querySelector('dd').innerText === n", "61")
+    one.until("n => document.querySelector('.learned').innerText === n", "61")
     page.get_by_text("live", exact=True).wait_for()
     return watched.judge()
 
@@ -381,6 +403,8 @@ def test_a_key_signs_in_and_the_page_shows_what_its_role_may_see(tmp_path, tab):
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_selector(".chart canvas")
         page.get_by_text("live", exact=True).wait_for()  # through a ticket: no URL contains the key
+        one.unfold("Configuration")
+        assert page.get_by_role("row", name="lasvm").or_(page.get_by_role("row", name="kernel")).count() > 0
         assert page.get_by_role("button", name="Change C").count() == 0
         page.reload()
         page.wait_for_selector(".chart canvas")

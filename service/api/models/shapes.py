@@ -51,8 +51,11 @@ OVERVIEW = {
             "points": 3,
             "drifts": 0,
             "drifted": False,
+            "alarmed": False,
             "queue": 0,
+            "queue_max": 10_000,
             "pool": 0,
+            "conflicts": 0,
             "jobs": 0,
         }
     ]

@@ -58,14 +58,13 @@ class Alarm:
         """Return the decimal logarithm of the martingale. There is an alarm at -log10(level)."""
         return math.log10(self.martingale.value)
 
-    def figures(self, recent: int) -> dict[str, Any]:
-        """Return the figures. recent: number of the first example that an alarm is flagged for."""
+    def figures(self) -> dict[str, Any]:
+        """Return the figures."""
         return {
             "level": self.level,
             "value": self.log_value,
             "examples": self.martingale.seen,
             "errors": self.martingale.errors,
-            "flagged": self.last_at >= max(1, recent),
             "last_at": self.last_at or None,
             "count": self.count,
         }

@@ -2,8 +2,8 @@
 
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { may, signIn, signOut, who } from "./api.js";
-import { Overview } from "./overview.js";
 import { Instead, link, Problem } from "./parts.js";
+import { Start } from "./start.js";
 
 // The browser loads these views when somebody opens them.
 const VIEWS = {
@@ -16,16 +16,17 @@ const NEEDS = { watch: "reader", label: "annotator", suspects: "writer", data: "
 const WORDS = { watch: "Watch", label: "Label", suspects: "Suspects", data: "Data" };
 const loaded = {};
 
-// The view that the address names: "#/models/NAME/VIEW" or "#/data"; any other address means the overview.
+// The view that the address names: "#/models/NAME/VIEW", "#/models/NAME/watch/FOLD" or "#/data"; any other address
+// means the start.
 function place() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
   });
   if (parts[0] === "models" && parts[1]) {
     const own = who.role === "annotator" ? "label" : "watch";
-    return { model: parts[1], view: VIEWS[parts[2]] ? parts[2] : own };
+    return { model: parts[1], view: VIEWS[parts[2]] ? parts[2] : own, fold: parts[3] };
   }
-  return { model: null, view: parts[0] === "data" ? "data" : "overview" };
+  return { model: null, view: parts[0] === "data" ? "data" : "start" };
 }
 
 function SignIn({ done }) {
@@ -61,11 +62,11 @@ function View({ at }) {
   }, [at.view]);
   const title = at.model ?? "hinged";
   if (error) return html`<${Instead} title=${title} error=${error} />`;
-  if (at.view === "overview") return html`<${Overview} />`;
+  if (at.view === "start") return html`<${Start} />`;
   if (!may(NEEDS[at.view])) {
     return html`<${Instead} title=${title} error=${{ message: `This view needs a key with the role ${NEEDS[at.view]}; your key has the role ${who.role}.` }} />`;
   }
-  return View ? html`<${View} key=${at.model} model=${at.model} />` : html`<${Instead} title=${title} />`;
+  return View ? html`<${View} key=${at.model} model=${at.model} fold=${at.fold} />` : html`<${Instead} title=${title} />`;
 }
 
 function App() {
@@ -85,7 +86,7 @@ function App() {
   };
   useEffect(() => {
     begin();
-    const moved = () => { setAt(place()); scrollTo(0, 0); };
+    const moved = () => { const to = place(); setAt(to); if (!to.fold) scrollTo(0, 0); };
     const back = (event) => { if (event.persisted) location.reload(); }; // a page from the browser's cache has lost its streams and leases
     addEventListener("hashchange", moved);
     addEventListener("pageshow", back);

@@ -46,7 +46,7 @@ function options(width, series, { time, asPercent, marks }) {
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
   const short = (v) => (Math.abs(v) >= 1e4 ? Intl.NumberFormat("en", { notation: "compact" }).format(v) : figure(v));
   return {
-    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 34 : 22, 0, 0], // pixels; half of the last number of the x-axis must fit on the right
+    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 56 : 22, 0, 0], // pixels; half of the last number, or date and time, of the x-axis must fit on the right
     cursor: { sync: { key: "hinged" }, drag: { x: true, y: false }, points: { size: 6 } },
     scales: { x: { time }, y: { range: (u, a, b) => rangeOf(a, b, asPercent) } },
     axes: [
@@ -165,7 +165,7 @@ function useScheme() {
 export function Reliability({ bins }) {
   const size = 180, at = (v) => (v * (size - 30) + 25).toFixed(1), up = (v) => ((1 - v) * (size - 30) + 5).toFixed(1);
   const most = Math.max(1, ...bins.map((b) => b.examples));
-  return html`<section class="card"><h2>Reliability of probabilities</h2>
+  return html`<section class="card"><h3>Reliability</h3>
     ${bins.length === 0 ? html`<p class="soft">No data yet. The model predicts probabilities once it has learned enough examples.</p>` : html`<div class="row">
     <svg width=${size} height=${size} role="img" aria-label="Reliability diagram: share of correct predictions by predicted probability">
       <path d=${`M${at(0)} ${up(0)}H${at(1)}M${at(0)} ${up(0)}V${up(1)}`} fill="none" stroke="var(--soft)" />

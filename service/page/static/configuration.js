@@ -11,8 +11,8 @@ export function Configuration({ model, configuration: said, changed }) {
   const [edited, setEdited] = useState(null), [whole, setWhole] = useState(null);
   const configuration = whole ?? said;
   const showAll = async () => setWhole((await ask("GET", `models/${path(model)}?full=true`)).configuration);
-  return html`<section class="card"><h2>Configuration</h2>
-    <div class="grid"><table><tbody>${Object.entries(configuration).map(([name, value]) => html`<tr><th scope="row">${name}</th>
+  return html`<section>
+    <div class="scroll" tabindex="0" role="group" aria-label="Configuration"><table><tbody>${Object.entries(configuration).map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td><bdi class="code">${JSON.stringify(value)}</bdi></td>
       <td>${may("admin") && (FIXED.includes(name) ? html`<small>fixed</small>` : html`
         <button class="plain" aria-label=${`Change ${name}`} onClick=${() => setEdited(name)}>Change</button>`)}</td></tr>`)}</tbody></table></div>

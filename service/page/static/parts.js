@@ -59,8 +59,33 @@ export const Problem = ({ error, again }) => error && html`
   <p class="problem" role="alert">${error.message}
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
 
-// Warnings about columns, one sentence each.
-export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings about columns">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
+// Warnings about columns and classes, one sentence each.
+export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="Warnings">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
+
+const FOLDS = "hinged-folds"; // name in localStorage: which folds the user has opened or closed
+function foldsKept() {
+  try { return JSON.parse(localStorage.getItem(FOLDS)) ?? {}; } catch { return {}; }
+}
+
+// A part of a view that is hidden until somebody opens it. The browser remembers which folds are open. wanted: the name
+// of the fold that the address names. shown: whether the fold is open at first. said: a few words beside the title.
+export function Fold({ name, title, said, wanted, shown = false, children }) {
+  const [open, setOpen] = useState(() => wanted === name || (foldsKept()[name] ?? shown));
+  const box = useRef();
+  const turn = (to) => {
+    if (to === open) return;
+    setOpen(to);
+    localStorage.setItem(FOLDS, JSON.stringify({ ...foldsKept(), [name]: to }));
+  };
+  useEffect(() => {
+    if (wanted !== name) return;
+    setOpen(true);
+    box.current.scrollIntoView();
+    box.current.querySelector("summary").focus({ preventScroll: true });
+  }, [wanted]);
+  return html`<details class="card fold" ref=${box} open=${open} onToggle=${(e) => e.target === box.current && turn(e.target.open)}>
+    <summary><h2>${title}</h2>${said && html` <small>${said}</small>`}</summary>${open && children}</details>`;
+}
 
 // A placeholder for a view that is loading or has failed. The placeholder has a heading, so that screen readers find
 // it.

@@ -11,7 +11,7 @@ export const Lacking = ({ labels }) => labels > 0 && html`<p class="soft">${plur
 export function Coverage({ promise }) {
   if (!promise) return null;
   const rows = [["all examples", promise], ...Object.entries(promise.classes)];
-  return html`<section class="card"><h2>Promise</h2><${Lacking} labels=${promise.lacking} />
+  return html`<section><${Lacking} labels=${promise.lacking} />
     <div class="scroll" tabindex="0" role="group" aria-label="Coverage of the promise"><table>
     <thead><tr><td></td><th scope="col" class="number">Promised</th><th scope="col" class="number">Coverage, newest 2,000</th><th scope="col" class="number">Since the promise</th>
       <th scope="col" class="number">Labels in a set</th><th scope="col" class="number">Examples</th></tr></thead>

@@ -32,8 +32,15 @@ def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):
     figures = model.figures()
     assert figures["examples"] == 2
     assert figures["pool"] == {
-        "size": 0, "size_max": 10_000, "leased": 0, "votes": 0, "answered": 2, "disagreement": 0.5
+        "size": 0, "size_max": 10_000, "leased": 0, "votes": 0, "conflicts": 0, "answered": 2, "disagreement": 0.5
     }  # fmt: skip
+
+
+def conflicts(ask, model):
+    """Return the number of open conflicts, of which the overview and the description of the model must agree."""
+    (found,) = [m["conflicts"] for m in ask("GET", "/overview").json()["models"] if m["model"] == model.name]
+    assert found == model.figures()["pool"]["conflicts"]
+    return found
 
 
 def vote(model, name, y):
@@ -50,10 +57,11 @@ def test_a_third_annotator_decides_where_two_differ(ask):
     assert (first["collected"], first["needed"]) == (1, 2)
     second = vote(model, "bob", "spam")
     assert (second["id"], second["collected"], second["needed"]) == (first["id"], 2, 3)
-    assert model.figures()["examples"] == 0
+    assert (model.figures()["examples"], conflicts(ask, model)) == (0, 1)
     assert [q["id"] for q in asked(model, "ann", n=2)] == [q["id"] for q in asked(model, "bob", n=2)] != [first["id"]]
     last = vote(model, "eve", "spam")
     assert (last["id"], last["collected"], last["needed"]) == (first["id"], 3, 3)
+    assert conflicts(ask, model) == 0
     assert last["votes"] == [{"label": "spam", "count": 2}, {"label": "ham", "count": 1}]
     assert model.ask("GET", f"{model.path}/examples/{first['id']}").json()["label"] == "spam"
 

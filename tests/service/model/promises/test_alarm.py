@@ -186,7 +186,7 @@ def test_a_loaded_state_continues_to_the_bit(cut):
         alarm.add(errors[cut:], list(range(cut + 1, len(errors) + 1)))
     for alarm in (one, two):
         same(alarm.state(), alarmed(errors).state())
-    assert one.figures(0) == two.figures(0)
+        assert one.figures() == two.figures()
 
 
 @pytest.mark.parametrize(

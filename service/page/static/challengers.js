@@ -1,0 +1,38 @@
+// The champion and its challengers. An admin can promote a challenger; the page first says which of both is better.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { ask, may, path } from "./api.js";
+import { announce, count, figure, Name, percent, Problem } from "./parts.js";
+import { compared } from "./standing.js";
+
+// One sentence: how the challenger did beside the champion.
+export function comparison(challenger, champion) {
+  const { accuracy: a, examples: n } = challenger.metrics.window, { accuracy: b, examples: m } = champion.metrics.window;
+  if (a === null || b === null) return "No prediction of both can be compared yet.";
+  const shares = `The challenger is right in ${percent(a)} of its last ${count(n)} predictions, the champion in ${percent(b)}.`;
+  return `${shares} ${["The challenger is worse.", "Chance may explain the difference.", "The challenger is better."][compared(a, n, b, m) + 1]}`;
+}
+
+export function Challengers({ model, shadows, again }) {
+  const [error, setError] = useState(null);
+  const act = async (name, question, method, to) => {
+    if (!confirm(question)) return;
+    try {
+      await ask(method, `models/${path(model)}/shadows/${path(name)}${to}`);
+      announce(`${name}: done`);
+      setError(null);
+    } catch (caught) { setError(caught); }
+    again();
+  };
+  const { champion } = shadows, rows = [["champion", champion], ...Object.entries(shadows.shadows)];
+  return html`<section><${Problem} error=${error} />
+    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table><thead><tr><th scope="col">Name</th><th scope="col">Solver</th><th scope="col" class="number">Examples</th>
+      <th scope="col" class="number">Accuracy</th><th scope="col" class="number">Log loss</th><th scope="col" class="number">Support vectors</th><th scope="col">${may("admin") ? "Actions" : "State"}</th></tr></thead>
+    <tbody>${rows.map(([name, it]) => html`<tr key=${name}><th scope="row"><${Name} of=${name} /></th><td>${it.configuration.solver}</td>
+      <td class="number">${count(it.examples)}</td><td class="number">${percent(it.metrics.accuracy_window)}</td><td class="number">${figure(it.metrics.window.log_loss)}</td>
+      <td class="number">${count(it.certificate.support_vectors)}</td>
+      <td>${it.stopped ? html`<span class="problem">${it.stopped}</span>` : it !== champion && may("admin") && html`
+        <button onClick=${() => act(name, `Promote ${name}? ${comparison(it, champion)}`, "POST", "/promote")}>Promote</button>
+        <button class="plain danger" onClick=${() => act(name, `Discard the challenger ${name}?`, "DELETE", "")}>Discard</button>`}</td></tr>`)}</tbody></table></div>
+    ${Object.entries(shadows.shadows).map(([name, it]) => !it.stopped && html`<p class="soft" key=${name}><${Name} of=${name} />: ${comparison(it, champion)}</p>`)}</section>`;
+}

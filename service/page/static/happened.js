@@ -1,0 +1,36 @@
+// The events of a model, newest first. An admin can take the model back to the state before an event.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { ask, may, path } from "./api.js";
+import { announce, count, Problem } from "./parts.js";
+
+const SHOWN = 100; // maximum number of events in the list
+const UNDONE = new Set(["promoted", "swapped", "reconfigured"]); // kinds of events that people undo
+
+// The number of examples and the time of the first point on the curve at or after a position of the log.
+export function near(curve, position) {
+  let i = curve.position.findIndex((p) => p >= position);
+  if (i < 0) i = curve.position.length - 1;
+  return { examples: curve.examples[i] ?? 0, at_ms: curve.at_ms[i] ?? 0 };
+}
+
+export function Happened({ model, history, again }) {
+  const [error, setError] = useState(null);
+  const takeBack = async ({ kind, position, examples }) => {
+    const since = history.curve.examples.at(-1) - examples;
+    const lost = since > 0 ? ` The ${count(since)} examples learned since then are undone too.` : "";
+    if (!confirm(`Take the model back to its state before "${kind.replace("_", " ")}"?${lost}`)) return;
+    try {
+      await ask("POST", `models/${path(model)}/rollback`, { position: position - 1 });
+      announce("Taken back");
+      setError(null);
+    } catch (caught) { setError(caught); }
+    again();
+  };
+  return html`<section><h3>Events</h3><${Problem} error=${error} />
+  ${history.marks.length === 0 ? html`<p class="soft">No events yet. Drifts, finishing steps and swaps appear here.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="Events"><table>
+    <thead><tr><th scope="col">Event</th><th scope="col" class="number">Example</th><th scope="col">Time</th>${may("admin") && html`<th scope="col">Actions</th>`}</tr></thead>
+    <tbody>${history.marks.slice(-SHOWN).reverse().map((m) => html`<tr><th scope="row">${m.kind.replace("_", " ")}</th><td class="number">${count(m.examples)}</td>
+      <td>${new Date(m.at_ms).toLocaleString("en")}</td>${may("admin") && html`<td>${UNDONE.has(m.kind) && html`<button class="plain" onClick=${() => takeBack(m)}>Take back</button>`}</td>`}</tr>`)}</tbody></table></div>`}
+  <p class="soft">${history.snapshots.length ? `${history.snapshots.length > 1 ? "Snapshots at positions" : "Snapshot at position"} ${history.snapshots.map(count).join(" and ")}.` : "No snapshot yet."}</p></section>`;
+}

@@ -1,0 +1,135 @@
+// The meaning of the figures of a model: its state in one sentence, and the next steps.
+
+import { ask, may, path } from "./api.js";
+import { count, interval, link, percent, plural, shownLabel } from "./parts.js";
+
+const SUSPECTS_MAX = 100; // maximum number of suspects that the page counts
+const AGES = [["week", 7], ["day", 1]]; // words and days of the comparisons with the past, the preferred one first
+const DAY_MS = 86_400_000;
+const CURVE_WINDOW = 1000; // number of examples in the window of a point on a curve
+const Z = 1.96; // standard deviations of a 95 % interval
+
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+
+// The most frequent class of the newest examples and its share: the accuracy of a constant prediction. Null without
+// a confusion matrix.
+export function usualClass(confusion) {
+  const rows = confusion?.window.map(sum) ?? [], n = sum(rows);
+  if (!n) return null;
+  const most = Math.max(...rows);
+  return { label: confusion.classes[rows.indexOf(most)], share: most / n };
+}
+
+// Whether share `a` of `n` examples is greater (1) or less (-1) than share `b` of `m` examples, or whether chance
+// explains the difference (0).
+export function compared(a, n, b, m) {
+  const error = Math.sqrt((a * (1 - a)) / n + (b * (1 - b)) / m);
+  return Math.abs(a - b) <= Z * error ? 0 : Math.sign(a - b);
+}
+
+// The accuracy a week ago, or a day ago if the model is younger. Null if the model is younger than a day, or if it has
+// learned too little since.
+export function earlier({ curve }, now_ms = Date.now()) {
+  for (const [word, days] of AGES) {
+    const i = curve.at_ms.findLastIndex((ms) => ms <= now_ms - days * DAY_MS);
+    if (i < 0 || curve.accuracy[i] === null) continue;
+    return curve.examples.at(-1) - curve.examples[i] >= CURVE_WINDOW ? { word, accuracy: curve.accuracy[i], examples: Math.min(CURVE_WINDOW, curve.examples[i]) } : null;
+  }
+  return null;
+}
+
+// The challenger that leads the champion beyond chance by most: {name, lead}. Null if no challenger leads.
+export function leader(shadows) {
+  if (!shadows) return null;
+  const { accuracy: own, examples: n } = shadows.champion.metrics.window;
+  const leading = Object.entries(shadows.shadows).filter(([, it]) => {
+    const { accuracy, examples } = it.metrics.window;
+    return !it.stopped && own !== null && accuracy !== null && compared(accuracy, examples, own, n) > 0;
+  }).map(([name, it]) => ({ name, lead: it.metrics.window.accuracy - own }));
+  return leading.sort((a, b) => b.lead - a.lead)[0] ?? null;
+}
+
+// The number of suspect labels, at most SUSPECTS_MAX + 1. Null if the model keeps no examples, or if the key may not
+// correct labels.
+export async function suspectsOf(model) {
+  if (!may("writer")) return null;
+  try {
+    return (await ask("GET", `models/${path(model)}/suspects?n=${SUSPECTS_MAX + 1}`)).suspects.length;
+  } catch (error) {
+    if (error.status === 401) throw error;
+    return null;
+  }
+}
+export const suspectLabels = (n) => (n > SUSPECTS_MAX ? `more than ${SUSPECTS_MAX} labels` : plural(n, "label"));
+
+const quoted = (label) => (typeof label === "string" ? `"${label.slice(0, 40)}"` : shownLabel(label));
+const named = (name) => (/^(true|false|-?\d+|".*)$/.test(name) ? name : quoted(name)); // name: a class's name in the figures
+const between = (likely) => likely.map((v) => percent(v).replace(" %", "")).join(" and ");
+
+// The state of a model in words: {first, more, rest}. `first` is the most important part, `more` completes it. A part of
+// `rest` is missing if its figures do not exist.
+export function standing({ figures, history, suspects }) {
+  const { metrics, examples } = figures, { window, promise, decisions, drift, alarm } = metrics;
+  const lacking = promise?.lacking ? [`${plural(promise.lacking, "more label")} must come until everything is promised`] : [];
+  if (!examples) return { first: "This model has learned nothing yet", more: "", rest: lacking };
+  if (window.accuracy === null) return { first: `${plural(examples, "example")} learned`, more: ", and no prediction to judge yet", rest: lacking };
+  const rest = [], usual = usualClass(metrics.confusion), past = earlier(history);
+  if (usual) rest.push(`always guessing ${quoted(usual.label)} would be right in ${percent(usual.share)}`);
+  if (past) {
+    const word = ["worse than", "no different from", "better than"][compared(window.accuracy, window.examples, past.accuracy, past.examples) + 1];
+    rest.push(`${word} a ${past.word} ago (${percent(past.accuracy)})`);
+  }
+  for (const [name, { long }] of Object.entries(metrics.classes ?? {})) {
+    if (typeof long?.recall_at_1_percent === "number") rest.push(`the highest-scored 1 % of examples contains ${percent(long.recall_at_1_percent, 0)} of ${named(name)}`);
+  }
+  if (decisions?.examples) {
+    const [simple, cost] = Object.entries(decisions.always).sort((a, b) => a[1] - b[1])[0] ?? [];
+    rest.push(`a decision costs ${decisions.cost.toPrecision(3)} on average${simple === undefined ? "" : `; always deciding ${named(simple)} would cost ${cost.toPrecision(3)}`}`);
+  }
+  if (typeof promise?.window.coverage === "number") {
+    const promised = promise.promised === undefined ? "" : ` (promised: ${percent(promise.promised)})`;
+    rest.push(`its sets contain the label in ${percent(promise.window.coverage)}${promised}`);
+  }
+  rest.push(...lacking);
+  if (drift.flagged) rest.push(`the error rate rose at example ${count(drift.last_at)}`);
+  if (alarm?.flagged) rest.push(`alarm at example ${count(alarm.last_at)}: errors have become more frequent`);
+  if (suspects) rest.push(`the model contradicts ${suspectLabels(suspects)} that it learned`);
+  const more = ` of the last ${plural(window.examples, "prediction")}, between ${between(interval(window.accuracy, window.examples))}`;
+  return { first: `Right in ${percent(window.accuracy)}`, more, rest };
+}
+
+// The next steps, the most urgent first: {text, href}. A key sees only steps that its role may take.
+export function steps({ model, figures, suspects, shadows }) {
+  const { pool, metrics, examples } = figures, found = [];
+  const add = (role, text, href) => may(role) && found.push({ text, href });
+  if (metrics.drift.flagged || metrics.alarm?.flagged) add("reader", "See what happened", fold(model, "happened"));
+  const ahead = leader(shadows);
+  if (ahead) add("admin", `Promote ${ahead.name}: ${(100 * ahead.lead).toFixed(1)} points better`, fold(model, "challengers"));
+  if (pool.conflicts) add("annotator", `Settle ${plural(pool.conflicts, "conflict")} of annotators`, link(model, "label"));
+  if (!examples) add("writer", "Bring data from a file", link(model, "data"));
+  if (pool.size) add("annotator", `Label ${plural(pool.size, "question")}`, link(model, "label"));
+  if (suspects) add("writer", `Check ${suspectLabels(suspects)}`, link(model, "suspects"));
+  if (examples) add("writer", "Predict or add a file", link(model, "data"));
+  add("reader", "Use it by code", fold(model, "code"));
+  return found;
+}
+
+// The address of a fold in the view of a model.
+export const fold = (model, name) => `${link(model, "watch")}/${name}`;
+
+// The models of an overview that need somebody, the most urgent first: {model, text, href}. suspects: the number of
+// suspects by model.
+export function attention(models, suspects) {
+  const found = [], later = [];
+  for (const it of models) {
+    const { model } = it, add = (text, href) => found.push({ model, text, href });
+    if (it.state === "stopped") add("has stopped", link(model));
+    if (it.alarmed) add("makes more errors than before (alarm)", fold(model, "happened"));
+    if (it.drifted) add("has a higher error rate than before (drift)", fold(model, "happened"));
+    if (it.queue > FULL * it.queue_max) add(`has a full queue: ${count(it.queue)} of ${count(it.queue_max)} examples wait`, fold(model, "machine"));
+    if (it.conflicts && may("annotator")) add(`has ${plural(it.conflicts, "conflict")}: annotators disagree`, link(model, "label"));
+    if (suspects[model]) later.push({ model, text: `contradicts ${suspectLabels(suspects[model])} that it learned`, href: link(model, "suspects") });
+  }
+  return [...found, ...later];
+}
+const FULL = 0.9; // share of a queue's limit from which the page calls the queue full

@@ -1,0 +1,136 @@
+"""The page says how good a model is, what needs somebody, and what to do next; its programs run as they are shown."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.server import eventually
+
+pytestmark = pytest.mark.server
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+FEATURES = {"type": "dense", "dim": 2}
+WEEK_MS = 7 * 86_400_000
+
+
+def taught(client, name, n=60, **configuration):
+    client.create_model(name, **{"kernel": KERNEL, "C": 1, "features": FEATURES, **configuration})
+    if n:
+        client.learn(name, examples_of(heaps(n, ["ham", "spam"])))
+    return name
+
+
+def share(value):
+    return f"{100 * value:.1f} %"
+
+
+def test_one_sentence_says_how_good_a_model_is_and_links_name_the_next_steps(client, server, tab):
+    model = taught(client, "stated", 80)
+    client.learn(model, [{"id": "odd", "x": [4.0, 0.0], "y": "spam"}, {"id": "odd2", "x": [0.0, 4.0], "y": "ham"}])
+    client.offer(model, [{"id": f"c{k}", "x": [k / 10, 1]} for k in range(20)])
+    page = tab(server.url).open(f"models/{model}", ".chart canvas")
+    state = page.get_by_role("region", name="State")
+    suspects = len(client.suspects(model, n=100)["suspects"])
+    state.get_by_text(f"contradicts {suspects} label").wait_for()
+    said = state.locator("p").inner_text()
+    metrics = client.model(model)["metrics"]
+    rows = [sum(row) for row in metrics["confusion"]["window"]]
+    window = metrics["window"]
+    right = f"Right in {share(window['accuracy'])} of the last {window['examples']} predictions"
+    assert said.startswith(f"{right}, between ")
+    low, high = map(float, re.search(r"between ([\d.]+) and ([\d.]+)", said).groups())
+    assert low < 100 * window["accuracy"] < high
+    usual = metrics["confusion"]["classes"][rows.index(max(rows))]
+    assert f'always guessing "{usual}" would be right in {share(max(rows) / sum(rows))}' in said
+    steps = {link.inner_text(): link.get_attribute("href") for link in state.get_by_role("link").all()}
+    assert steps["Label 20 questions"] == f"#/models/{model}/label"
+    assert f"#/models/{model}/suspects" in steps.values()
+    page.get_by_role("link", name="Use it by code").click()
+    page.locator("pre").wait_for()  # the address opens the fold
+    page.reload()
+    page.locator("pre").wait_for()
+
+
+def test_a_new_model_says_that_it_is_empty_and_asks_for_data(client, server, tab):
+    model = taught(client, "untaught", 0)
+    page = tab(server.url).open(f"models/{model}", ".standing")
+    page.get_by_text("This model has learned nothing yet.").wait_for()
+    page.get_by_role("link", name="Bring data from a file").wait_for()
+    page.locator("pre").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "word"), [(0.7, "better than"), (0.9, "worse than"), (0.805, "no different from")]
+)
+def test_the_sentence_compares_with_a_week_ago(server, tab, accuracy, word):
+    page = tab(server.url).open("", "h1")
+    said = page.evaluate(
+        """async ([accuracy, week]) => {
+          const { standing } = await import("./ui/standing.js");
+          const now = Date.now(), at_ms = [now - 2 * week, now - week - 1000, now - 1000];
+          const history = { curve: { at_ms, examples: [1000, 3000, 5000], accuracy: [0.5, accuracy, 0.8] } };
+          const metrics = { window: { accuracy: 0.8, examples: 1000 }, confusion: null, drift: {} };
+          return standing({ figures: { examples: 5000, metrics }, history, suspects: 0 }).rest;
+        }""",
+        [accuracy, WEEK_MS],
+    )
+    assert said == [f"{word} a week ago ({share(accuracy)})"]
+
+
+def test_the_start_lists_what_needs_somebody_and_the_ways_to_begin(client, server, tab):
+    model = taught(client, "disputed", 40, labels={"overlap": 2})
+    client.offer(model, [{"id": "c", "x": [1, 1]}])
+    for annotator, y in (("ann", "ham"), ("bob", "spam")):
+        (question,) = client.query(model, annotator=annotator)["queries"]
+        client.learn(model, [{"id": question["id"], "y": y, "lease": question["lease"]}])
+    one = tab(server.url)
+    page = one.page
+    page.goto(server.url)  # a browser gets the page
+    needs = page.get_by_role("region", name="Needs attention")
+    needs.get_by_role("link", name=f"{model} has 1 conflict").wait_for()
+    page.get_by_role("link", name=f"1 question of {model}").wait_for()
+    page.get_by_role("link", name="Choose a file").click()
+    page.wait_for_selector(".drop")
+
+
+def test_the_programs_run_as_they_are_shown(client, server, tab):
+    client.create_model("coded", kernel={"type": "rbf"}, features={"type": "named"})
+    x = {"age": 3, "member": True, "note": 'it\'s "new"'}
+    client.learn("coded", [{"id": "first", "x": x, "y": "yes"}, {"id": "second", "x": {"age": 9}, "y": "no"}])
+    one = tab(server.url)
+    one.open("models/coded", ".standing")
+    page = one.unfold("Send by code")
+    shown = {}
+    for language in ("curl", "Python", "JavaScript"):
+        page.get_by_role("button", name=language, exact=True).click()
+        page.get_by_role("button", name=language, exact=True, pressed=True).wait_for()
+        shown[language] = page.locator("pre").inner_text()
+        assert "age" in shown[language]
+    # Each program sends an example with the same id. A second id shows that a program has sent its own.
+    for language, run in {
+        "curl": lambda text: subprocess.run(["bash", "-ec", text], check=True, capture_output=True),
+        "Python": lambda text: subprocess.run([sys.executable, "-c", text], check=True, capture_output=True),
+        "JavaScript": lambda text: page.evaluate(f"(async () => {{ {text} }})()"),
+    }.items():
+        run(shown[language].replace("my-1", f"by-{language}"))
+        assert client.example("coded", f"by-{language}")["x"] == x
+    assert client.model("coded")["examples"] == 5
+
+
+def test_a_worse_challenger_is_promoted_after_a_warning_and_taken_back(client, server, tab):
+    model = taught(client, "promoted", 300)
+    client.wait(client.challenge(model, "worse", C=1e-6))
+    client.learn(model, examples_of(heaps(200, ["ham", "spam"], seed=3), "more"))
+    one = tab(server.url)
+    page, asked = one.open(f"models/{model}", ".chart canvas"), []
+    page.on("dialog", lambda dialog: asked.append(dialog.message))
+    page.get_by_role("button", name="Promote").click()
+    eventually(lambda: client.model(model)["configuration"]["C"] == 1e-6)
+    assert "The challenger is right in" in asked[0]
+    one.unfold("Drift and events")
+    page.get_by_role("row", name=re.compile("promoted")).get_by_role("button", name="Take back").click()
+    eventually(lambda: client.model(model)["configuration"]["C"] == 1)
+    page.get_by_role("row", name=re.compile("rolled back")).wait_for()
