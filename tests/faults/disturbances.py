@@ -18,7 +18,7 @@ def stop_server(scene, rng):
     code = scene.server.terminate()
     took_s = time.monotonic() - start
     assert code == 0, code
-    assert took_s < scene.settings["shutdown_s"] + 2, took_s
+    assert took_s < scene.settings["shutdown_s"] + 20, took_s
     scene.server.start()
 
 
