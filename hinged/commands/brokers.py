@@ -91,6 +91,7 @@ class Broker(ABC):
         """Wait until the batch in work is acknowledged, and disconnect."""
         self._closing = True
         async with self._turn:
+            _logger().disabled = True  # FastStream reports the end of its own connections as problems
             await self._broker.stop()
 
     async def _deliver(self, take: Take, messages: Sequence[Message], ack: Callable[[], Awaitable[Any]]) -> bool:
@@ -364,7 +365,7 @@ async def unparsed(raw: Any) -> Any:
 def _logger() -> logging.Logger:
     logger = logging.getLogger("hinged.consume")
     logger.setLevel(logging.WARNING)
-    logger.handlers, logger.propagate = [_Lines()], False
+    logger.handlers, logger.propagate, logger.disabled = [_Lines()], False, False
     return logger
 
 

@@ -329,7 +329,8 @@ def consume(
     command acknowledges a message after the server has learned it, and the server learns an id once. So each message
     counts once, even after kill -9.
     """
-    kind = client.model(model)["configuration"]["features"]["type"] if label or features or drop else None
+    type_ = client.model(model)["configuration"]["features"]["type"]
+    kind = type_ if label or features or drop else None
     if kind in ("dense", "sparse") and not features:
         raise click.UsageError(f"the model {model} learns from {kind} rows: --features names their columns, in order")
     read = reader(Fields(id_name, label, features, drop, kind), schema)
