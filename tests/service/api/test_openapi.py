@@ -89,7 +89,7 @@ def test_the_server_does_what_the_document_says(tmp_path):
         hooks = {"SCHEMATHESIS_HOOKS": "tests.helpers.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
         ended = subprocess.run(
             command, cwd=tmp_path, env=os.environ | {"NO_COLOR": "1"} | hooks, capture_output=True, text=True,
-            timeout=300, check=False,
+            timeout=580, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stdout[-20_000:] + ended.stderr[-2000:]
         assert ask("GET", "/readyz").status_code == 200
