@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from hinged.client.client import HingedError
+from hinged.commands.agents import mcp
 from hinged.commands.backup import backup, restore
 from hinged.commands.cluster import cluster
 from hinged.commands.consume import consume
@@ -277,7 +278,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
 COMMANDS = (
     models, create, show_model, delete, learn, predict, finish, offer, query, label, labels, suspects, correct, forget,
     events, snapshot, rollback, skip, export_model, import_model, backup, restore, keys,
-    cluster, reconcile, doctor, consume,
+    cluster, reconcile, doctor, consume, mcp,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)
