@@ -11,7 +11,7 @@ from hinged.service.edge.keys import create_key
 from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.fixtures import server_with
-from tests.helpers.server import RunningServer, eventually
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
 pytestmark = [pytest.mark.server, pytest.mark.longest]
 
@@ -324,9 +324,11 @@ def pass_by(client, one, name):
     # Small frames, so that the server sends many events.
     with client.stream(name) as learning:
         for k in range(0, EXAMPLES, FRAME):
-            learning.learn(
+            sent = learning.learn(
                 [{"id": f"s{j}", "x": [j % 7, j % 5], "y": "ham" if j % 2 else "spam"} for j in range(k, k + FRAME)]
             )
+            if k % (EXAMPLES // (2 * EVENTS_MIN)) == 0:  # a busy server must not learn everything in a few events
+                sent.result(PATIENCE_S)
     one.until("n => document.querySelector('.learned').innerText === n", f"{EXAMPLES:,}")
     assert client.model(name)["position"] > EVENTS_MIN
     page.get_by_text("live", exact=True).wait_for()
