@@ -51,7 +51,9 @@ def test_a_thread_that_keeps_the_lock_is_a_hold():
 
 
 def test_a_thread_that_waits_for_a_core_is_not_held():
-    """Four threads without Python's lock share one core with the loop, whose thread has the lowest priority."""
+    """Four threads without Python's lock share one core with the loop, whose thread has the lowest priority. A busy
+    host may stop the machine for a moment, so one try of five must be without a hold.
+    """
     found = []
 
     def share():
@@ -66,7 +68,8 @@ def test_a_thread_that_waits_for_a_core_is_not_held():
         for each in busy:
             each.start()
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
-        found.append(seconds_held(lambda: asyncio.sleep(1.0)))
+        while len(found) < 5 and min(found, default=1.0) > SLACK_S:
+            found.append(seconds_held(lambda: asyncio.sleep(1.0)))
         over.set()
         for each in busy:
             each.join()
@@ -74,4 +77,4 @@ def test_a_thread_that_waits_for_a_core_is_not_held():
     sharing = threading.Thread(target=share)
     sharing.start()
     sharing.join()
-    assert found[0] <= SLACK_S
+    assert min(found) <= SLACK_S
