@@ -129,9 +129,11 @@ class Handing(Reading):
                 for piece in pieces:
                     await loop.sock_sendall(mine, piece)
                     await asyncio.sleep(0)
-            with suppress(ConnectionError):
+            try:
                 while not ended and len(self._app.taken) < complete:
                     ended = not await asyncio.wait_for(loop.sock_recv(mine, 2**16), PATIENCE_S)
+            except ConnectionError:  # the server closed the connection before it had read everything
+                ended = True
         self._way.close()
         taking.stop()
         assert self._way.handed >= len(self._app.taken)
