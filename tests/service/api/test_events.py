@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from hinged.service.edge.keys import create_key, revoke_key
-from tests.helpers.guarded_server import Line
+from tests.helpers.guarded_server import Line, head
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 from tests.helpers.stream_client import followed
@@ -162,8 +162,7 @@ def test_a_client_that_leaves_after_it_has_sent_another_request_is_forgotten_too
     running = RunningServer(tmp_path / "data", limits={"heartbeat_s": 0.1}, streams_max=1)
     with running as server, Asking(server.url) as ask:
         model = ask.new_model()
-        paths = f"{model.path}/events".encode(), b"/healthz"
-        requests = b"".join(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path for path in paths)
+        requests = b"".join(head("GET", path, {"host": "localhost"}) for path in (f"{model.path}/events", "/healthz"))
         for _ in range(4):
             with contextlib.ExitStack() as stack:
 

@@ -37,7 +37,7 @@ def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):
 
 
 def conflicts(ask, model):
-    """Return the number of open conflicts, of which the overview and the description of the model must agree."""
+    """Return the number of open conflicts. The overview and the description of the model must agree on it."""
     (found,) = [m["conflicts"] for m in ask("GET", "/overview").json()["models"] if m["model"] == model.name]
     assert found == model.figures()["pool"]["conflicts"]
     return found

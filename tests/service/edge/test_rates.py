@@ -13,7 +13,7 @@ from hinged.service.edge.keys import NOBODY_ASKED, create_key
 from hinged.service.edge.rates import KEPT, Rates
 from hinged.service.errors import Invalid, QueueFull
 from hinged.service.settings import Settings
-from tests.helpers.guarded_server import Line
+from tests.helpers.guarded_server import Line, head
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer
 
@@ -74,20 +74,16 @@ def guarded(tmp_path_factory):
         yield server, ask, keys
 
 
-def said(method, path, headers, body=b""):
-    lines = {"host": "localhost", "content-type": "application/json", "content-length": len(body)} | headers
-    return "\r\n".join((f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in lines.items()), "", "")).encode() + body
-
-
 @pytest.mark.server
 @pytest.mark.parametrize(
     ("method", "path", "body"), [("GET", "/models/m", b""), ("POST", "/models/m/predict", b'{"x": [0, 1]}')]
 )
 def test_requests_above_the_rate_get_429_and_other_keys_are_answered(guarded, method, path, body):
     server, ask, keys = guarded
+    lines = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body)), **keys[method]}
     begun = time.monotonic()
     with Line(server.port) as line:
-        line.send(said(method, path, keys[method], body) * 60)
+        line.send((head(method, path, lines) + body) * 60)
         answers = [line.answer() for _ in range(60)]
     most = RATE + RATE * (time.monotonic() - begun)
     statuses = [status for status, *_ in answers]

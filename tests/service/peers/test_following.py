@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 from hinged.service.edge.keys import create_key
 from tests.helpers.divided_server import TWO, processes_of, standing_still
-from tests.helpers.guarded_server import Line, splits
+from tests.helpers.guarded_server import Line, head, splits
 from tests.helpers.http_client import Asking, refusal
 from tests.helpers.http_client import example as labelled
 from tests.helpers.redis_server import RedisServer
@@ -208,9 +208,8 @@ PIPELINED = [
 def said(method, path, headers, body):
     lines = {"host": "localhost", "content-type": "application/json"} | headers
     if "transfer-encoding" not in headers:
-        lines["content-length"] = len(body)
-    head = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in lines.items()), "", ""]
-    return "\r\n".join(head).encode() + body
+        lines["content-length"] = str(len(body))
+    return head(method, path, lines) + body
 
 
 def told(line):
