@@ -76,6 +76,40 @@ def noisy(client):
     return "noisy"
 
 
+DRAWING = """async (asked) => {
+  const { Chart } = await import("./ui/charts.js");
+  const { html, render } = await import("./ui/vendor/htm-preact.js");
+  const box = document.body.appendChild(document.createElement("div")), found = [];
+  for (const { title, x, y, time, width } of asked) {
+    box.style.width = `${width}px`;
+    const series = [{ name: "points", k: 1 }];
+    render(html`<${Chart} key=${title} title=${title} data=${[x, y]} time=${time} series=${series} />`, box);
+    await new Promise((done) => setTimeout(done, 20));
+    found.push(...words_().filter((one) => one.title === title));
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/London", "Asia/Kathmandu"])
+def test_a_chart_of_any_times_and_numbers_is_legible(server, tab, zone):
+    rng = random.Random(zone)
+    asked = []
+    for k in range(120):
+        time = k % 3 != 0
+        span = 10 ** rng.uniform(-1, 9)  # in seconds, up to 30 years
+        start = rng.uniform(0, 2e9) if time else rng.choice([0, rng.uniform(0, 1e9)])
+        x = [start + span * i / 20 for i in range(21)]
+        y = [10 ** rng.uniform(-3, 9) for _ in x]
+        asked.append({"title": f"chart {k}", "x": x, "y": y, "time": time, "width": rng.randint(300, 900)})
+    one = tab(server.url, timezone_id=zone)
+    one.page.add_init_script(WATCHING)
+    found = one.open("", "h1").evaluate(DRAWING, asked)
+    assert len(found) == len(asked)
+    for chart in found:
+        check(chart)
+
+
 @pytest.mark.parametrize(("width", "scale"), [(1280, 1), (390, 2), (900, 1.5)])
 @pytest.mark.parametrize("over_time", [False, True])
 def test_no_word_on_a_chart_is_cut_or_overlaps_another_word(server, tab, noisy, width, scale, over_time):

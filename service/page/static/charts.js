@@ -9,6 +9,7 @@ const LABELS = 22; // pixels above a plot for the words of marks
 const STEPS = 4; // maximum number of steps on an axis
 const ROWS = 60; // maximum number of rows in a chart's table
 const TIME = new Intl.DateTimeFormat("en", { dateStyle: "short", timeStyle: "medium" });
+const TICK = 80; // minimum number of pixels between two words under a plot; each word is narrower
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -41,16 +42,46 @@ function numbersOf(low, high) {
   return numbers;
 }
 
+const clock = (more) => new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...more });
+const DAY = new Intl.DateTimeFormat("en", { month: "short", day: "numeric" }), YEAR = new Intl.DateTimeFormat("en", { year: "numeric" });
+const MINUTE = 60, HOUR = 3600, DAYS = 86400;
+// The steps in seconds between the times under a plot. None is above 2.5 times the one before, so that a tick fits.
+const STRIDES = [
+  ...[0.001, 0.01, 0.1].flatMap((s) => [s, 2 * s, 5 * s]), ...[1, MINUTE].flatMap((s) => [1, 2, 5, 10, 15, 30].map((k) => k * s)),
+  ...[1, 2, 3, 6, 12].map((k) => k * HOUR), ...[1, 2, 4, 7, 15, 30, 60, 120, 180].map((k) => k * DAYS),
+  ...[1, 2, 5, 10, 20, 50].map((k) => 365 * k * DAYS),
+];
+// By the least step in seconds: how the time at a tick is written, and what stands below it where it changes.
+const TIMES = [
+  [DAYS, DAY, YEAR], [MINUTE, clock(), DAY], [1, clock({ second: "2-digit" }), DAY],
+  [0, clock({ second: "2-digit", fractionalSecondDigits: 3 }), DAY],
+];
+
+function timesOf(ticks, step) {
+  const [, time, below] = TIMES.find(([least]) => step >= least);
+  let last = null;
+  return ticks.map((tick) => {
+    if (tick === null) return "";
+    const now = below.format(1000 * tick), changed = now !== last;
+    last = now;
+    return time.format(1000 * tick) + (changed ? `\n${now}` : "");
+  });
+}
+
 function options(width, series, { time, asPercent, marks }) {
   const soft = colour("--soft"), line = colour("--line");
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
   const short = (v) => (Math.abs(v) >= 1e4 ? Intl.NumberFormat("en", { notation: "compact" }).format(v) : figure(v));
   return {
-    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 56 : 22, 0, 0], // pixels; half of the last number, or date and time, of the x-axis must fit on the right
+    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, TICK / 2, 0, 0], // pixels; half of the last word under the plot must fit on the right
     cursor: { sync: { key: "hinged" }, drag: { x: true, y: false }, points: { size: 6 } },
     scales: { x: { time }, y: { range: (u, a, b) => rangeOf(a, b, asPercent) } },
     axes: [
-      { ...axis, values: time ? undefined : (u, ticks) => ticks.map(short) },
+      {
+        ...axis, space: TICK, incrs: time ? STRIDES : undefined,
+        filter: (u, ticks) => ticks.map((v) => (v > u.scales.x.max ? null : v)), // the first tick may lie beyond the plot
+        values: (u, ticks, i, space, step) => (time ? timesOf(ticks, step) : ticks.map((v) => (v === null ? "" : short(v)))),
+      },
       { ...axis, size: 56, splits: (u, i, low, high) => numbersOf(low, high), values: (u, ticks) => ticks.map((v) => (v === null ? "" : asPercent ? `${+(100 * v).toFixed(1)} %` : short(v))) },
     ],
     series: [{}, ...series.map((s) => ({
