@@ -56,16 +56,17 @@ class CsvSource(TableSource):
         super().__init__(path, header, choice, like, bad_rows)
 
     def _found_delimiter(self, choice: TableColumns) -> str:
-        """Return the delimiter with which the named columns exist and all rows have equal width. If several fit, return
-        the delimiter that gives most fields.
+        """Return the delimiter with which the named columns exist and most of the first rows are as wide as the header.
+        If several fit, return the delimiter that gives most fields.
         """
         wanted = set(choice.named_columns())
 
-        def fitness(delimiter: str) -> tuple[int, bool, int]:
+        def fitness(delimiter: str) -> tuple[int, int, int]:
             self._delimiter = delimiter
             rows = [fields for *_, fields in itertools.islice(self._lines(), 20)]
-            header = {name.strip() for name in rows[0]} if rows else set()
-            return len(wanted & header), len({len(fields) for fields in rows}) == 1, len(header)
+            header = [name.strip() for name in rows[0]] if rows else []
+            as_wide = sum(len(fields) == len(header) for fields in rows) if len(header) > 1 else 0
+            return len(wanted & set(header)), as_wide, len(header)
 
         return max(DELIMITERS, key=fitness)
 

@@ -329,7 +329,7 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     assert [" ".join(head.split()) for head in heads] == [
         "when time", "day time", "almost text", "price text", "account text", "kind text",
     ]  # fmt: skip
-    page.get_by_text('"price" has numbers with a decimal comma').wait_for()
+    page.get_by_text('Numbers with a decimal comma in "price" are texts').wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("120 learned").wait_for()
     features = client.model("all")["features"]

@@ -7,7 +7,7 @@ import { Lacking } from "./promise.js";
 import { guess, linesOf, open } from "./read.js";
 import { configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
-const LOOKED_AT = 200; // number of rows that are read for the preview and to guess the kind of each column
+const LOOKED_AT = 1000; // number of rows that are read for the preview and to guess the kind of each column
 const OUTSIDE_SHOWN = 10; // maximum number of names listed as outside everything learned
 const uploads = []; // all uploads since the page was loaded, newest first
 const listeners = new Set();
@@ -34,7 +34,7 @@ export function Data({ model }) {
       }
       if (!rows.length) throw new Error(broken.length ? `line ${broken[0].number}: ${broken[0].why}` : "the file is empty");
       const names = source.names ?? [...new Set(rows.flatMap((row) => Object.keys(row)))];
-      setChosen({ file, source, rows, columns: source.kind === "libsvm" ? [] : guess(names, rows), name: await nameOf(file) });
+      setChosen({ file, source, rows, columns: source.kind === "libsvm" ? [] : guess(names, rows, source), name: await nameOf(file) });
       setError(null);
     } catch (caught) { setError({ message: `${file.name} cannot be read: ${caught.message}` }); }
   };
@@ -114,7 +114,7 @@ function Plan({ chosen, model, close }) {
     : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
         <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
       <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is the label</label>`}
-    <${Warnings} of=${columns.filter((c) => c.commas && c.use === "feature").map((c) => `"${c.name.slice(0, 60)}" has numbers with a decimal comma, which the server takes as texts. Write them with a decimal point.`)} />
+    <${Warnings} of=${columns.filter((c) => c.commas && c.use === "feature").map((c) => `Numbers with a decimal comma in "${c.name.slice(0, 60)}" are ${c.type === "number" ? "read as numbers" : "texts. Write them with a decimal point"}.`)} />
     <p>${label ? "The model learns the rows with a label, in order. Rows without a label go to the pool." : "No column is the label, so all rows go to the pool for labelling."}</p>
     <form class="row" onSubmit=${(e) => { e.preventDefault(); begin("learn"); }}><label>Model <select aria-label="Model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">New model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>

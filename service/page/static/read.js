@@ -18,27 +18,29 @@ export async function* linesOf(file) {
   if (rest) yield rest.replace(/\r$/, "");
 }
 
-// The cells of each CSV record (RFC 4180). A cell in quotes may contain separators and line ends.
+// The cells of each CSV record (RFC 4180). A cell in quotes may contain separators and line ends. Spaces before a cell
+// do not count.
 async function* recordsOf(file, separator) {
-  let cells = [], cell = "", quoted = false, begun = false;
+  let cells = [], cell = "", quoted = false, first = true; // first: whether the cell has no character yet
   for await (const line of linesOf(file)) {
     if (quoted) cell += "\n";
+    else if (!line) continue;
     for (let i = 0; i < line.length; i++) {
       const c = line[i];
       if (quoted) {
         if (c !== '"') cell += c;
         else if (line[i + 1] === '"') { cell += '"'; i++; } else quoted = false;
-      } else if (c === '"' && cell === "") { quoted = true; begun = true; } else if (c === separator) {
+      } else if (c === separator) {
         cells.push(cell);
         cell = "";
-        begun = true;
-      } else { cell += c; begun = true; }
+        first = true;
+      } else if (first && c === '"') { quoted = true; first = false; } else if (!first || c !== " ") { cell += c; first = false; }
     }
     if (quoted) continue;
-    if (begun || cell) yield [...cells, cell];
+    yield [...cells, cell];
     cells = [];
     cell = "";
-    begun = false;
+    first = true;
   }
   if (quoted) yield [...cells, cell];
 }
@@ -49,10 +51,29 @@ export function kindOf(name, first) {
   return "csv";
 }
 
-const separatorOf = (line) => [",", ";", "\t"].map((s) => [line.split(s).length, s]).sort((a, b) => b[0] - a[0])[0][1];
-export const value = (text) => (NUMBER.test(text.trim()) && Math.abs(Number(text)) < 1e300 ? Number(text) : text === "" ? null : text);
-// A label becomes a number only if it is written as an integer, so that 7 and "7.0" stay different labels.
-export const labelOf = (v) => (typeof v === "string" && /^-?\d{1,15}$/.test(v) ? Number(v) : v);
+const MISSING = new Set(["", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"]);
+const missing = (v) => v === null || v === undefined || (typeof v === "string" && MISSING.has(v.trim()));
+
+// The number that a text represents, or null. comma: whether its decimals follow a comma.
+function numberOf(text, comma = false) {
+  const plain = text.trim(), number = comma ? plain.replaceAll(",", ".") : plain;
+  return NUMBER.test(number) && !(comma && plain.includes(".")) && Number.isFinite(Number(number)) ? Number(number) : null;
+}
+
+// x of a row: the values of its features by name.
+export const recordOf = (row, features) => Object.fromEntries(features.map((c) => [c.name, cellOf(row[c.name], c)]).filter(([, v]) => v !== null));
+
+// The value of a cell for the server, or null if it is missing. The command line reads a table in the same way.
+export function cellOf(v, column) {
+  if (missing(v)) return null;
+  return typeof v !== "string" ? v : (column.type === "number" ? numberOf(v, column.comma) : null) ?? v.trim();
+}
+
+// A label becomes a number only if it is written as an integer, so that 7, "7.0" and "007" stay different labels.
+export function labelOf(v) {
+  const label = typeof v === "string" ? v.trim() : v ?? "";
+  return typeof label === "string" && /^([+-]?[1-9]\d{0,14}|0)$/.test(label) ? Number(label) : label;
+}
 
 // The formats of files that are not text, by their first bytes.
 const FORMATS = { PAR1: "Parquet", ARROW1: "Arrow", "PK\u0003\u0004": "a ZIP archive or a spreadsheet", "\u001f\u008b": "compressed with gzip" };
@@ -75,8 +96,20 @@ export async function open(file) {
   let first = "";
   for await (const line of linesOf(file)) if (line.trim()) { first = line; break; }
   const kind = kindOf(file.name, first);
-  if (kind === "csv") return openTable(file, separatorOf(first));
+  if (kind === "csv") return openTable(file, await separatorOf(file));
   return { kind, names: null, rows: kind === "jsonl" ? () => objects(file) : () => vectors(file) };
+}
+
+// The separator with which most of the first records are as wide as the head.
+async function separatorOf(file) {
+  let best = null, most = -1;
+  for (const separator of [",", "\t", ";", "|"]) {
+    const widths = [];
+    for await (const cells of recordsOf(file, separator)) if (widths.push(cells.length) === 20) break;
+    const fit = widths[0] > 1 ? 1e6 * widths.filter((width) => width === widths[0]).length + widths[0] : 0;
+    if (fit > most) [best, most] = [separator, fit];
+  }
+  return best;
 }
 
 async function openTable(file, separator) {
@@ -128,19 +161,23 @@ async function* vectors(file) {
 
 const WORDS = 4; // mean number of words per cell from which a column counts as text; the words of a text are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
-const COMMA = /^\s*[+-]?\d+(\.\d{3})*,\d+\s*$/;
+const COMMA = /^[+-]?\d+,\d+$/;
+const POINT = new RegExp(`(?=.*[.])${NUMBER.source}`);
 const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or decimal commas
 
-// Guess the kind and the role of each column. The role is id, label, feature, or text, whose words are features.
-export function guess(names, rows) {
+const ofAny = (cells, form) => cells.some((v) => typeof v === "string" && form.test(v.trim()));
+
+// Guess the kind and the role of each column. The role is id, label, feature, or text, whose words are features. A comma
+// is a decimal comma if it separates no cells, some feature has only such numbers, and none has a decimal point.
+export function guess(names, rows, { kind, separator }) {
+  const table = kind === "csv"; // cells of a table are texts; texts of JSON are never numbers
+  const numeric = (cells, comma) => cells.length > 0 && cells.every((v) => typeof v === "number" || (table && numberOf(v, comma) !== null));
   const columns = names.map((name) => {
-    const cells = rows.map((row) => row[name]).filter((v) => v !== "" && v !== null && v !== undefined);
-    const numeric = cells.length > 0 && cells.every((v) => typeof v === "number" || (typeof v === "string" && typeof value(v) === "number"));
-    const truth = cells.length > 0 && cells.every((v) => typeof v === "boolean");
-    const share = (form) => cells.filter((v) => typeof v === "string" && form.test(v)).length / (cells.length || 1);
-    const type = numeric ? "number" : truth ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
+    const cells = rows.map((row) => row[name]).filter((v) => !missing(v));
+    const share = (form) => cells.filter((v) => typeof v === "string" && form.test(v.trim())).length / (cells.length || 1);
+    const type = numeric(cells) ? "number" : cells.length > 0 && cells.every((v) => typeof v === "boolean") ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
     const words = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
-    return { name, type, commas: type === "text" && share(COMMA) >= NEARLY, distinct: new Set(cells.map(String)).size, filled: cells.length, words, use: "feature" };
+    return { name, type, cells, comma: false, commas: type === "text" && share(COMMA) >= NEARLY, distinct: new Set(cells.map(String)).size, words, use: "feature" };
   });
   const n = rows.length;
   const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);
@@ -149,6 +186,9 @@ export function guess(names, rows) {
   const label = free.find((c) => /^(y|label|class|target|category)$/i.test(c.name))
     ?? [free.at(-1), free[0]].find((c) => c && !["number", "time"].includes(c.type) && !c.commas && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
   if (label) label.use = "label";
-  for (const c of columns) if (c.use === "feature" && c.type === "text" && c.words >= WORDS && c.distinct > c.filled / 2) c.use = "text";
+  const features = columns.filter((c) => c.use === "feature");
+  const comma = table && separator !== "," && features.some((c) => ofAny(c.cells, COMMA) && numeric(c.cells, true)) && !features.some((c) => ofAny(c.cells, POINT));
+  for (const c of features) if (comma && numeric(c.cells, true)) Object.assign(c, { comma, type: "number", commas: ofAny(c.cells, COMMA) });
+  for (const c of columns) if (c.use === "feature" && c.type === "text" && c.words >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
   return columns;
 }

@@ -2,7 +2,7 @@
 
 import { Answered } from "./answered.js";
 import { ask, insist, path } from "./api.js";
-import { labelOf, value } from "./read.js";
+import { cellOf, labelOf, recordOf } from "./read.js";
 
 const ROWS = 100; // rows per request
 const REFUSED_KEPT = 1000; // maximum number of refused rows kept with their reasons; further rows are only counted
@@ -64,11 +64,9 @@ export class Upload {
     const of = (use) => columns.find((c) => c.use === use)?.name;
     const given = row[of("id")], label = row[of("label")];
     const features = featuresOf(columns);
-    const cell = (c) => (typeof row[c.name] === "string" && c.type === "number" ? value(row[c.name]) : row[c.name] ?? null);
-    const x = form === "text" ? String(row[features[0].name] ?? "") : form === "named"
-      ? Object.fromEntries(features.map((c) => [c.name, cell(c)]).filter(([, v]) => v !== null && v !== ""))
-      : features.slice(0, dim).map((c) => cell(c) ?? 0);
-    const y = label === undefined || label === null || label === "" ? undefined : labelOf(label);
+    const x = form === "text" ? String(row[features[0].name] ?? "") : form === "named" ? recordOf(row, features)
+      : features.slice(0, dim).map((c) => cellOf(row[c.name], c) ?? 0);
+    const y = labelOf(label) === "" ? undefined : labelOf(label);
     return { id: given === undefined || given === null || given === "" ? `${this.name}-${number}` : String(given), x, y };
   }
 
