@@ -9,6 +9,7 @@ from uvicorn import Config
 
 from hinged.service.edge.accepting import Accepting, listen
 from hinged.service.settings import Settings
+from tests.helpers.server import PATIENCE_S
 
 
 class Hearing(asyncio.Protocol):
@@ -41,7 +42,7 @@ def test_a_half_made_connection_is_served_although_no_more_are_accepted(turns):
             await asyncio.sleep(0.01)
             for made in protocols:
                 assert made.made
-                await asyncio.wait_for(made.heard.wait(), 5)
+                await asyncio.wait_for(made.heard.wait(), PATIENCE_S)
                 made.transport.abort()
         return len(protocols)
 
