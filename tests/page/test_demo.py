@@ -21,7 +21,7 @@ def test_the_stream_of_digits_starts_when_the_page_opens_and_leaves_digits_to_la
         one = tab(url)
         page = one.open("models/demo-digits", ".chart canvas")
         examples = [0]
-        while len(examples) < 4:  # the chart moves
+        while len(examples) < 4 and examples[-1] < 1347:  # the chart moves
             read = "n => { const now = document.querySelector('.learned').innerText; return now !== n && now; }"
             examples.append(int(one.until(read, f"{examples[-1]:,}").replace(",", "")))
         assert examples == sorted(examples)
