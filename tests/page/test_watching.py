@@ -8,6 +8,7 @@ import pytest
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers import turns
 from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.fixtures import server_with
@@ -38,10 +39,13 @@ def taught(client, name, n=60, **configuration):
 
 
 def best(measured, enough):
-    """Measure up to five times, until a result is below `enough`; return the lowest result. The machine may be busy."""
+    """Measure up to five times, until a result is below `enough`; return the lowest result. From the second time on, no
+    other test runs.
+    """
     found = [measured()]
     while min(found) >= enough and len(found) < 5:
-        found.append(measured())
+        with turns.alone():
+            found.append(measured())
     return min(found)
 
 
@@ -406,7 +410,7 @@ def test_a_key_signs_in_and_the_page_shows_what_its_role_may_see(tmp_path, tab):
         page.wait_for_selector(".chart canvas")
         page.get_by_text("live", exact=True).wait_for()  # through a ticket: no URL contains the key
         one.unfold("Configuration")
-        assert page.get_by_role("row", name="lasvm").or_(page.get_by_role("row", name="kernel")).count() > 0
+        page.get_by_role("row", name="lasvm").or_(page.get_by_role("row", name="kernel")).first.wait_for()
         assert page.get_by_role("button", name="Change C").count() == 0
         page.reload()
         page.wait_for_selector(".chart canvas")
