@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hinged.service import limits
 from hinged.service.data.times import shown_time
-from hinged.service.engine.hooks.hosts import Address, Host, Hosts
+from hinged.service.engine.hooks.hosts import Address, CalledHost, Hosts
 from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.curves import CurveMark
 from hinged.service.model.hooks import Hook
@@ -82,7 +82,7 @@ class Calls:
             return None
         return f"the receiver answered {status}"
 
-    async def _checked_addresses(self, host: Host) -> list[Address]:
+    async def _checked_addresses(self, host: CalledHost) -> list[Address]:
         """Return the addresses to which a call may connect. Raise Invalid if any address of the host is refused."""
         addresses = [host.address] if host.address is not None else await look_up(host)
         for address in addresses:
@@ -103,7 +103,7 @@ def message(model: str, mark: CurveMark) -> str:
     return json.dumps({"type": f"hinged.{mark.kind}", "timestamp": at, "data": data})
 
 
-async def look_up(host: Host) -> list[Address]:
+async def look_up(host: CalledHost) -> list[Address]:
     """Return the addresses of a name. Raise OSError if it has none.
 
     The look-up has a thread of its own, because a resolver that hangs must not delay other calls.

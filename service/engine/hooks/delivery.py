@@ -135,7 +135,7 @@ class Deliveries:
         while True:
             try:
                 problem = await self.calls.send(self._owner.name, hook, mark)
-            except Exception:  # one hook must not end the others
+            except Exception:  # one hook must not end the other hooks
                 log.exception("a hook of model %s cannot be called", self._owner.name)
                 problem = "the call failed; the server's log has the traceback"
             if problem is None:

@@ -1,4 +1,4 @@
-"""Which URLs and addresses a hook may call. HINGED_HOOKS_HOSTS lists them; everything else is refused."""
+"""The URLs and addresses that a hook may call. HINGED_HOOKS_HOSTS lists them; everything else is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TUNNELS = (ip_network("2002::/16"), ip_network("2001::/32"))
 """The IPv6 addresses of 6to4 and Teredo. Each contains an IPv4 address, which may be private."""
 
 
-class Host(NamedTuple):
+class CalledHost(NamedTuple):
     """A host that may be called, and how."""
 
     scheme: str
@@ -48,9 +48,9 @@ class Host(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What the URL of a hook names."""
+    """The host and the path of a hook's URL."""
 
-    host: Host
+    host: CalledHost
     path: str
 
 
@@ -62,7 +62,7 @@ class Hosts:
         self._networks = [ip_network(name) for name in listed if is_network(name)]
 
     def target(self, url: str) -> Target:
-        """Return what a URL names. Raise Invalid if it is no URL, or its host is not listed."""
+        """Return the host and the path of a URL. Raise Invalid if it is no URL, or its host is not listed."""
         found = URL.fullmatch(url) if len(url) <= limits.URL_CHARS_MAX else None
         if found is None or "#" in url or HOOKS_HOST.fullmatch(found["origin"]) is None:
             raise Invalid(
@@ -74,7 +74,7 @@ class Hosts:
             raise Invalid(f"url: HINGED_HOOKS_HOSTS does not list {host.scheme}://{host.shown}")
         return Target(host, path if path.startswith("/") else f"/{path}")
 
-    def check(self, host: Host, address: Address) -> None:
+    def check(self, host: CalledHost, address: Address) -> None:
         """Raise Invalid if a listed host may not be called at this address.
 
         A host that is an address is called there. A name must have global addresses, or addresses in a listed network.
@@ -88,13 +88,13 @@ class Hosts:
             )
 
 
-def _host(text: str) -> Host:
+def _host(text: str) -> CalledHost:
     """Return a host as HINGED_HOOKS_HOSTS and URLs write it. The setting has checked the form."""
     scheme, _, rest = text.lower().rpartition("://")
     found = HOOKS_HOST.fullmatch(rest)
     assert found is not None, text  # noqa: S101
     scheme, name = scheme or "https", found["name"].strip("[]")
-    host = Host(scheme, name, int(found["port"] or PORTS[scheme]))
+    host = CalledHost(scheme, name, int(found["port"] or PORTS[scheme]))
     return host if host.address is None else host._replace(name=str(host.address))
 
 

@@ -18,7 +18,7 @@ from hinged.service.engine.hooks.hosts import Address, Target
 from hinged.version import __version__
 
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
-"""What httpcore may raise if a receiver does not answer. An error of TLS is an OSError, too."""
+"""The errors that httpcore may raise if a receiver does not answer. An error of TLS is an OSError, too."""
 
 
 @cache

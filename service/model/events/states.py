@@ -186,7 +186,7 @@ class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
     hooks: dict[str, Any] | None = None
 
     def encode(self) -> bytes:
-        """Return the event's payload, without `hooks` if there are none, so that earlier versions can read it."""
+        """Return the event's payload. If the model has no hooks, the payload is as in earlier versions."""
         facts = {"to": self.to, "at_ms": self.at_ms}
         return encode(self.KIND, facts if self.hooks is None else {**facts, "hooks": self.hooks}, {})
 

@@ -61,7 +61,7 @@ async def test_a_history_with_hooks_folds_to_the_same_bits(worker, store, seed):
 
 
 class Owner:
-    """What deliveries use of a worker: a model with hooks, and commands that record."""
+    """The parts of a worker that deliveries use: a model with hooks, and commands that record."""
 
     name = "m"
     stopped = False
