@@ -17,7 +17,7 @@ class Receiver:
     it is not set, no request gets an answer.
     """
 
-    def __init__(self):
+    def __init__(self, tls=None):
         self.path, self.got, self.answers, self.headers = "/", [], [], {}
         self.open = threading.Event()
         self.open.set()
@@ -41,6 +41,8 @@ class Receiver:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_port
         self.host = f"http://127.0.0.1:{self.port}"
 

@@ -2,11 +2,14 @@
 
 import asyncio
 import socket
+import ssl
+import subprocess
 
 import pytest
 from pydantic import ValidationError
 
 from hinged.service import limits
+from hinged.service.engine.hooks import posting
 from hinged.service.engine.hooks.calls import Calls
 from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.curves import CurveMark
@@ -246,8 +249,27 @@ def test_a_receiver_that_hangs_ends_the_call_after_a_limit(monkeypatch):
 
 
 @pytest.mark.server
-def test_the_certificate_of_a_receiver_is_checked():
-    with Receiver() as receiver:  # it speaks no TLS
-        host = receiver.host.replace("http", "https")
-        assert "does not answer" in send(host, f"{host}/")
+def test_the_certificate_of_a_receiver_is_checked_against_the_name_in_the_url(tmp_path, monkeypatch, resolver):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=hooks", "-addext", "subjectAltName=DNS:hooks.example.com", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    resolver[:] = ["127.0.0.1"]
+    with Receiver(tls) as receiver:
+        hosts = f"hooks.example.com:{receiver.port},other.example.com:{receiver.port},127.0.0.0/8"
+
+        def outcome(name):
+            posting.certificates.cache_clear()
+            return send(hosts, f"https://{name}:{receiver.port}/")
+
+        assert "certificate verify failed" in outcome("hooks.example.com")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert "certificate is not valid for 'other.example.com'" in outcome("other.example.com")
         assert receiver.got == []
+        assert outcome("hooks.example.com") is None
+        assert len(receiver.got) == 1
+    posting.certificates.cache_clear()
