@@ -60,7 +60,7 @@ def _long(secret: SecretStr) -> SecretStr:
 
 
 HOOKS_HOST = re.compile(
-    r"(https?://)?(?P<name>\[[0-9a-f:.]*:[0-9a-f:.]*\]"  # an IPv6 address
+    r"(https?://)?(?P<name>\[[0-9a-f]{0,4}:[0-9a-f:.]{1,40}\]"  # an IPv6 address
     r"|(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}"  # an IPv4 address
     r"|([a-z0-9_-]+\.)*[a-z_-][a-z0-9_-]*)"  # a name; its last label begins with no digit, so it is no number
     r"(:(?P<port>[1-9]\d{0,4}))?",

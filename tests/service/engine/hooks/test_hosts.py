@@ -75,7 +75,8 @@ def test_a_listed_host_may_be_called(url):
         "http://127.0.0.1./", "http://0/", "http://0.0.0.0/", "http://[::]/", "http://[::1]/", "http://[::ffff:127.0.0.1]/",
         "http://[::ffff:7f00:1]/", "http://[::127.0.0.1]/", "http://[fe80::1%25eth0]/", "http://127.0.0.1:8080/",
         # a listed address in another form
-        "http://10.7:8080/", "http://167772167:8080/", "http://012.0.0.7:8080/", "http://[::ffff:10.0.0.7]:8080/",
+        "http://10.7:8080/", "http://[10.0.0.7]:8080/", "http://[" + ":" * 1900 + "]/",
+        "http://167772167:8080/", "http://012.0.0.7:8080/", "http://[::ffff:10.0.0.7]:8080/",
         "http://10.0.0.07:8080/", "http://\uff11\uff10.0.0.7:8080/",
         # the metadata of clouds, and private addresses
         "http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/", "http://192.168.0.1/", "http://10.0.0.8:8080/",
