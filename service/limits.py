@@ -48,6 +48,8 @@ events in memory.
 """
 LISTED_VALUES_MAX = 100_000
 """Maximum number of values in all x of a page of examples. A larger page takes more memory and more time to write."""
+URL_CHARS_MAX = 2_000
+"""Maximum number of characters in the URL of a hook. Many servers accept no longer URL."""
 RETRY_AFTER_S_MAX = 60
 """Maximum Retry-After, in seconds, for a request that finds the queue full."""
 
@@ -104,6 +106,20 @@ RETRAININGS_MAX = 2
 second model.
 """
 
+# Hooks
+HOOK_CALL_S = 10.0
+"""Maximum number of seconds of one call of a hook: to look up its name, to connect, and to receive the status. A longer
+call delays only the further messages of its hook.
+"""
+HOOK_RETRY_S_MAX = 300.0
+"""Maximum number of seconds between two calls of a hook whose receiver accepts nothing. The first pause is a second.
+Each further pause is twice as long. With more, messages come later after the receiver is back.
+"""
+HOOK_RECORD_S = 5.0
+"""Number of seconds from an accepted message to the event that records it. After a crash, a receiver gets the messages
+of this time again. A shorter time creates more events.
+"""
+
 # Several processes
 HAND_OVER_S = 10.0
 """Number of seconds that another process may take to accept a connection that is handed over to it. With more, clients
@@ -124,7 +140,9 @@ JOBS_KEPT = 100
 SET_ASIDE_KEPT = 100
 """Maximum number of set-aside events that a model's figures list."""
 MARKS_KEPT = 256
-"""Maximum number of marks on a model's learning curve."""
+"""Maximum number of marks on a model's learning curve, and of marks that wait for its hooks."""
+HOOKS_MAX = 16
+"""Maximum number of hooks of a model. Each is a task while a message waits."""
 GIVEN_KEPT = 1_000
 """Maximum number of annotators' answers that may still be changed."""
 ANNOTATORS_KEPT = 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -36,6 +37,37 @@ def _networks(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def is_network(name: str) -> bool:
+    """Return whether a part of HINGED_HOOKS_HOSTS is a network, such as 10.0.0.0/8, instead of a host."""
+    return "/" in name.rpartition("://")[2]
+
+
+def _callable(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the hosts and networks unchanged. Raise ValueError for anything else."""
+    for name in names:
+        if is_network(name):
+            ip_network(name)
+        elif (found := HOOKS_HOST.fullmatch(name)) is None or int(found["port"] or 0) > 65535:
+            raise ValueError(f"a host such as hooks.example.com or http://10.0.0.7:8080 is allowed, got {name!r}")
+    return names
+
+
+def _long(secret: SecretStr) -> SecretStr:
+    """Return a secret that nobody can guess. An error does not quote the secret."""
+    if len(secret.get_secret_value()) < SECRET_CHARS_MIN:
+        raise PydanticCustomError("secret", f"it must have at least {SECRET_CHARS_MIN} characters")
+    return secret
+
+
+HOOKS_HOST = re.compile(
+    r"(https?://)?(?P<name>\[[0-9a-f]{0,4}:[0-9a-f:.]{1,40}\]"  # an IPv6 address
+    r"|(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}"  # an IPv4 address
+    r"|([a-z0-9_-]+\.)*[a-z_-][a-z0-9_-]*)"  # a name; its last label begins with no digit, so it is no number
+    r"(:(?P<port>[1-9]\d{0,4}))?",
+    re.IGNORECASE | re.ASCII,
+)
+"""A host that hooks may call. `127.1`, `2130706433` and `0x7f000001`, which systems read as addresses, do not match."""
+SECRET_CHARS_MIN = 32
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_by_comma)]
 
 
@@ -134,6 +166,14 @@ class Settings(BaseSettings):
     )
     labelstudio_token: Annotated[SecretStr, AfterValidator(_sendable)] | None = Field(
         None, description="token of a Label Studio user who sees the models' projects"
+    )
+
+    # Hooks
+    hooks_hosts: Annotated[Names, AfterValidator(_callable)] = Field(
+        (), description="hosts that hooks may call, and networks in which their names may be, separated by commas"
+    )
+    hooks_secret: Annotated[SecretStr, AfterValidator(_long)] | None = Field(
+        None, description="secret from which the server derives the secret of each hook"
     )
 
     @property

@@ -9,6 +9,7 @@ pydantic needs the TypedDict of typing_extensions.
 
 from hinged.answers.changes import *
 from hinged.answers.examples import *
+from hinged.answers.hooks import *
 from hinged.answers.labels import *
 from hinged.answers.models import *
 from hinged.answers.server import *

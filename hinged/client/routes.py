@@ -18,6 +18,7 @@ from hinged.client.methods import route
 from hinged.extras import needed
 from hinged.operations import (
     ExampleOperations,
+    HookOperations,
     LabelOperations,
     ModelOperations,
     ServerOperations,
@@ -27,7 +28,15 @@ from hinged.operations.base import LONG_S, Call
 from hinged.operations.values import ModelFile
 
 
-class Routes(Asking, ModelOperations, ExampleOperations, LabelOperations, SnapshotOperations, ServerOperations):
+class Routes(
+    Asking,
+    ModelOperations,
+    ExampleOperations,
+    LabelOperations,
+    SnapshotOperations,
+    HookOperations,
+    ServerOperations,
+):
     """The methods of the clients, one for each route.
 
     The x of an example is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of named features,

@@ -10,13 +10,14 @@ from typing import Any
 
 from hinged.operations.base import Operation
 from hinged.operations.examples import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations
+from hinged.operations.hooks import HookOperations
 from hinged.operations.labels import LabelOperations
 from hinged.operations.models import ModelOperations
 from hinged.operations.server import ServerOperations
 from hinged.operations.snapshots import SnapshotOperations
 from hinged.operations.streams import FOLLOW, STREAM
 
-PARTS = (ModelOperations, ExampleOperations, LabelOperations, SnapshotOperations, ServerOperations)
+PARTS = (ModelOperations, ExampleOperations, LabelOperations, SnapshotOperations, HookOperations, ServerOperations)
 DECLARED: list[Operation[..., Any]] = [
     *(found for part in PARTS for found in vars(part).values() if isinstance(found, Operation)),
     LEARN_DEFAULT,
@@ -37,6 +38,7 @@ __all__ = [
     "PREDICT_DEFAULT",
     "STREAM",
     "ExampleOperations",
+    "HookOperations",
     "LabelOperations",
     "ModelOperations",
     "ServerOperations",

@@ -11,6 +11,7 @@ from hinged.service.api.answers.routes import group as answers_routes
 from hinged.service.api.changes.routes import group as changes_routes
 from hinged.service.api.cluster.routes import group as cluster_routes
 from hinged.service.api.examples.routes import group as examples_routes
+from hinged.service.api.hooks.routes import group as hooks_routes
 from hinged.service.api.inference.routes import group as inference_routes
 from hinged.service.api.labels.routes import group as labels_routes
 from hinged.service.api.labelstudio.routes import group as labelstudio_routes
@@ -30,6 +31,7 @@ ROUTES = RouteTable(
         answers_routes,
         snapshots_routes,
         changes_routes,
+        hooks_routes,
         streams_routes,
         inference_routes,
         labelstudio_routes,

@@ -198,6 +198,9 @@ def _name_parameter(parameter: dict[str, Any]) -> None:
             parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}$"}
             parameter["example"] = "softer"
             parameter["description"] = "the challenger's name"
+        case "hook":
+            parameter["example"] = "5f3c1b7a90d24e6f8a1b2c3d4e5f6071"
+            parameter["description"] = "the id of a hook"
         case "job":
             parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}[.][0-9]{{1,6}}$"}
             parameter["example"] = "weather.6"

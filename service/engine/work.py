@@ -174,7 +174,7 @@ class RollingBack(Single):
             )
         journal.snapshots.let_end()  # no trim may remove events that a recovery needs until a later snapshot is saved
         with journal.going_on():
-            event = ModelRolledBack(to, journal.now_ms())
+            event = ModelRolledBack(to, journal.now_ms(), model.hooks.state())
             successor = journal.history.successor(journal.next_position, event)
         journal.commit([event], successor)
         model = journal.model

@@ -21,6 +21,7 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.engine.actor import Actor
 from hinged.service.engine.follow import Follower
 from hinged.service.engine.history import Obstacle
+from hinged.service.engine.hooks.delivery import Deliveries
 from hinged.service.engine.jobs.background import JobRunner, Shared
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import LearnAnswer, Learning
@@ -73,8 +74,10 @@ class Worker(Actor):
         self._jobs = JobRunner(self, journal.history, store, beside or executor, shared or Shared(store))
         self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, self._labels)
+        self.hooks = Deliveries(self, settings)
         if obstacle is None and model.jobs.running():
             self._jobs.wake()
+        self.hooks.look()
 
     @property
     def waiting_examples(self) -> int:
@@ -246,6 +249,7 @@ class Worker(Actor):
         why: the reason given to later requests; None for the usual reason.
         """
         await self._jobs.stop()
+        await self.hooks.stop(record=keep_snapshot)
         await super().stop(keep_snapshot=keep_snapshot, why=why)
         usual = "the server stops" if keep_snapshot else f"model {self.name} was deleted"
         self.journal.feed.end(why or usual, elsewhere=why is not None)
@@ -259,12 +263,13 @@ class Worker(Actor):
     # -- called by the actor ---------------------------------------------------------------------------------------
 
     def look_at_changes(self) -> None:
-        """Adapt to changes of the configuration and of the jobs."""
+        """Adapt to changes of the configuration, the jobs and the hooks."""
         super().look_at_changes()
         labels = self.model.configuration.labels
         if labels != self._labels:
             self._labels, self._budget = labels, LabelBudget(self.model.configuration.seed, labels)
         self._jobs.look()
+        self.hooks.look()
 
     def let_go(self) -> None:
         """Release callers that would otherwise wait for ever."""

@@ -25,6 +25,7 @@ from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.base import Outcome
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.events.states import ModelRolledBack
+from hinged.service.model.hooks import Hooks
 from hinged.service.model.learner import Epoch, ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
@@ -78,8 +79,10 @@ class Model(State):
             raise ValueError(f"model {self.name} is at position {self.position}, got the event at {position}")
 
     def mark(self, kind: str) -> None:
-        """Add a mark to the curves at the current position."""
+        """Add a mark to the curves at the current position. Hooks of its kind are called with it."""
         self.curves.mark(kind, self.position, self.learned, self.at_ms)
+        if self.hooks:
+            self.hooks = self.hooks.noted(self.curves.marks[-1])
 
     def pass_over(self, position: int, kind: str) -> None:
         """Advance past an event that was set aside, as if the event had been undone."""
@@ -90,7 +93,7 @@ class Model(State):
 
     def come_back(self, position: int, event: ModelRolledBack) -> None:
         """After the model has returned to an earlier state, advance past the rollback at `position`. The events in
-        between are undone.
+        between are undone. Hooks stay as they were just before the rollback.
         """
         if self.position != event.to or not event.to < position:
             raise ValueError(
@@ -100,6 +103,7 @@ class Model(State):
         self.reads_back_at = self.position = position
         self.at_ms = max(self.at_ms, event.at_ms)
         self.pending.expire(self.at_ms)
+        self.hooks = Hooks.of(event.hooks)
         self.mark(event.KIND)
 
     def counts(self, position: int) -> bool:

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr
 from typing_extensions import TypedDict
 
 from hinged.answers import JobKind, JobStage, MarkKind
+from hinged.service import limits
 from hinged.service.model.window import MS_MAX
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
@@ -20,6 +21,8 @@ STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 AnyLabel = StrictBool | StrictInt | StrictStr
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 Milliseconds = Annotated[int, Field(ge=0, le=MS_MAX)]
+HookId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+Url = Annotated[str, Field(min_length=1, max_length=limits.URL_CHARS_MAX)]
 
 
 @with_config(STRICT)
@@ -160,6 +163,14 @@ class RevisionsFacts(TypedDict):
 
 
 @with_config(STRICT)
+class HooksFacts(TypedDict):
+    """The hooks (hooks.py), and the marks that wait."""
+
+    every: list[Annotated[tuple[HookId, Url, list[MarkKind], Milliseconds, Count], Strict(strict=False)]]
+    marks: list[Annotated[tuple[MarkKind, Count, Count, Milliseconds], Strict(strict=False)]]
+
+
+@with_config(STRICT)
 class StateFacts(TypedDict):
     """The whole state."""
 
@@ -182,6 +193,7 @@ class StateFacts(TypedDict):
     curves: NotRequired[CurvesFacts]
     annotators: NotRequired[AnnotatorsFacts]
     revisions: NotRequired[RevisionsFacts]
+    hooks: NotRequired[HooksFacts]
 
 
 FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

@@ -22,6 +22,7 @@ from hinged.service.data.parts import Configuration
 from hinged.service.model.annotators import Annotators
 from hinged.service.model.answers import FirstAnswers
 from hinged.service.model.curves import Curves
+from hinged.service.model.hooks import Hooks
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN, Prequential
@@ -75,6 +76,7 @@ class State:
         self.curves = Curves()
         self.annotators = Annotators()
         self.revisions = Revisions()
+        self.hooks = Hooks()
 
     @property
     def configuration(self) -> Configuration:
@@ -142,6 +144,8 @@ class State:
             "set_aside": self.set_aside,
             "shadows": {},
         }
+        if self.hooks:
+            facts["hooks"] = self.hooks.state()
         arrays: dict[str, Array] = {}
         for name, part in self._parts().items():
             facts[name], part_arrays = part.state()
@@ -200,6 +204,7 @@ class State:
         model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
         model.jobs.load(facts["jobs"])
         model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
+        model.hooks = Hooks.of(facts.get("hooks"))
         model._check(arrays)
         return model
 
@@ -216,6 +221,7 @@ class State:
             raise ValueError(f"the snapshot has learned {self.learned} examples, but answered {self.answers.newest}")
         self._check_learners()
         self.curves.check(self.position, self.learned, self.at_ms)
+        self.hooks.check(self.position)
         for name, numbered in (
             ("corrections", self.corrections.keys()),
             ("old_ids", self.old_ids.keys()),

@@ -54,7 +54,7 @@ from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
 from hinged.solvers.warm import warm_up
-from tests.faults.history_clients import FORGETTING, SOLVERS, Client, Complaints, Noted, configuration_of
+from tests.faults.history_clients import FORGETTING, HOOKS_HOST, SOLVERS, Client, Complaints, Noted, configuration_of
 from tests.faults.history_judge import FAULTS, SIZES, judge
 from tests.helpers.limits import limited
 from tests.helpers.redis_server import RedisServer
@@ -223,6 +223,8 @@ def history(folder, place, seed, steps):
         snapshot_examples=rng.choice([5, 20, 1000]),
         log_kept=rng.choice([None, None, None, 10]),
         shutdown_s=5,
+        hooks_hosts=HOOKS_HOST,
+        hooks_secret="a secret of the operator, which is long",  # noqa: S106
     )
     flush_s = rng.choice([0.01, 0.2])
     path = folder / "noted"

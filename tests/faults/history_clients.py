@@ -12,6 +12,8 @@ SOLVERS = ("auto", "lasvm", "exact", "lasvm-g", "bsca", "perceptron", "smo", "la
 FADING = ("auto", "lasvm", "lasvm-g", "lasvm-nc", "tracking-1")
 FORGETTING = ("auto", "lasvm", "exact", "lasvm-g", "bsca", "smo", "perceptron")
 
+HOOKS_HOST = "http://127.0.0.1:9"  # nothing listens there
+
 
 class Noted:
     """Writes requests and answers, one per line, into a file that remains after the process is killed."""
@@ -242,6 +244,17 @@ class Client:
         elif answer.status_code not in (202, 404, 429, 503):
             self.note("error", message=f"a webhook: {answer.text[:500]}", trace="")
 
+    async def hook(self, model):
+        """Add or remove a hook. Its receiver does not exist, so marks wait."""
+        answer = await self.ask("GET", f"/models/{model}/hooks")
+        there = [hook["id"] for hook in answer.json()["hooks"]] if answer.status_code == 200 else []
+        if there and self.rng.random() < 0.4:
+            await self.ask("DELETE", f"/models/{model}/hooks/{self.rng.choice(there)}")
+        else:
+            kinds = ["finished", "reconfigured", "swapped", "promoted", "rolled_back", "drift"]
+            body = {"url": f"{HOOKS_HOST}/path", "events": self.rng.sample(kinds, 3)}
+            await self.ask("POST", f"/models/{model}/hooks", body)
+
     async def keep(self, model):
         await self.ask("POST", f"/models/{model}/snapshot")
 
@@ -273,6 +286,7 @@ WHAT = (
     ("learn", 40), ("predict", 12), ("decide", 6), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4),
     ("roll_back", 3), ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2),
     ("copy", 2), ("look", 5), ("annotate", 10),
+    ("hook", 2),
 )  # fmt: skip
 CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},

@@ -129,7 +129,7 @@ class ModelImported(_Whole, _First):
         model = kind.restore(name, self.state, **sizes)
         model.position, model.at_ms = 1, max(model.at_ms, self.at_ms)
         model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
-        model.set_aside, model.curves = [], Curves()
+        model.set_aside, model.curves, model.hooks = [], Curves(), model.hooks.moved(1)
         return model
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
@@ -175,11 +175,20 @@ class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
 
 @dataclass(frozen=True, slots=True)
 class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
-    """The model returned to its state at position `to`. The events in between no longer count."""
+    """The model returned to its state at position `to`. The events in between no longer count.
+
+    hooks: the hooks just before the rollback. A rollback keeps them, so it brings back no hook that was removed.
+    """
 
     KIND: ClassVar[str] = "rolled_back"
     to: int
     at_ms: int
+    hooks: dict[str, Any] | None = None
+
+    def encode(self) -> bytes:
+        """Return the event's payload. If the model has no hooks, the payload is as in earlier versions."""
+        facts = {"to": self.to, "at_ms": self.at_ms}
+        return encode(self.KIND, facts if self.hooks is None else {**facts, "hooks": self.hooks}, {})
 
     def admit(self, coming: Coming) -> None:
         """Refuse a state that does not exist."""

@@ -15,8 +15,10 @@ from tests.helpers.server import RunningServer
 pytestmark = pytest.mark.server
 
 TOKEN = "token-4711"  # noqa: S105  no server knows it
+HOOKS_SECRET = "hooks-4711 " + "x" * 32
 VALUES = {"model": "m", "example": "1", "lease": "1", "position": "1", "at": "1"}
-BODIES = ({}, BASE, {"x": [0, 1], "y": "up"}, {"annotator": "ann"}, {"position": 10**6}, [], {"x": {"a": "b"}})
+HOOK = {"url": "http://127.0.0.1:9/", "events": ["drift"]}
+BODIES = ({}, BASE, {"x": [0, 1], "y": "up"}, {"annotator": "ann"}, HOOK, {"position": 10**6}, [], {"x": {"a": "b"}})
 
 
 def asked_for(ask, headers):
@@ -44,6 +46,8 @@ def test_no_answer_and_no_line_of_the_log_has_a_secret(tmp_path):
             "keys_file": tmp_path / "keys.json",
             "labelstudio_url": "http://127.0.0.1:9",
             "labelstudio_token": TOKEN,
+            "hooks_secret": HOOKS_SECRET,
+            "hooks_hosts": "http://127.0.0.1:9",
             "log_requests": "yes",
         }
         with RunningServer(tmp_path / "data", **settings) as server, Asking(server.url) as ask:
@@ -63,7 +67,7 @@ def test_no_answer_and_no_line_of_the_log_has_a_secret(tmp_path):
     assert len(said) > 100
     assert any(" 200 " in each for each in said)
     for each in said:
-        assert not re.search("|".join(map(re.escape, (key, PASSWORD, TOKEN))), each), each[:2000]
+        assert not re.search("|".join(map(re.escape, (key, PASSWORD, TOKEN, HOOKS_SECRET))), each), each[:2000]
 
 
 PASSWORDS = ("s3same", "s3same@home", "a/s3same", "s3same:6379", "%s3same", "s3same#1", "s3same?x=1")
