@@ -23,8 +23,8 @@ FILES = {
 }
 USERS = ("hinged", "hinged.__main__", "hinged.client.shapes", "hinged.river", "hinged.sklearn")
 """The modules that users import or run."""
-BY_NAME = {"uvloop"}
-"""Packages that other libraries import by name, and that no module here imports."""
+BY_NAME = {"uvloop", "wordllama"}
+"""Packages that no module here imports: other libraries import them by name, or only their files are read."""
 
 
 def distributions(package):

@@ -198,7 +198,7 @@ def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -
 
 async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
     """Run work on decision values. Short work runs on the event loop, longer work on a thread of the model."""
-    values, characters = sizes_of(inputs)
+    values, characters = published.configuration.features.sizes(inputs)
     work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
     if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:
         return work(inputs)

@@ -96,11 +96,11 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
 
     Features are scaled, with two exceptions: gamma is a number (which refers to unscaled x), or too many columns would
     be centred. Candidates count as examples of the warm-up. gamma "auto" becomes "scale". A body without a kernel means
-    rbf, or linear if x is a text.
+    rbf, or linear if the words of a text are counted.
     """
     configuration = _read(body)
     if "kernel" not in configuration.model_fields_set:  # `found_again` needs to know this
-        facts = {**dict(configuration), "kernel": usual_kernel(configuration.features.type)}
+        facts = {**dict(configuration), "kernel": usual_kernel(configuration.features.usual_kernel)}
         configuration = type(configuration).model_construct(configuration.model_fields_set, **facts)
     gamma, features = configuration.gamma, configuration.features
     said = features.model_fields_set

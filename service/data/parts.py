@@ -124,9 +124,9 @@ else:
     KernelPart = Annotated[reduce(or_, _kernel_parts()), Field(discriminator="type")]
 
 
-def usual_kernel(features: str) -> ModelKernel:
-    """Return the kernel of a new model that names none. features: the type of its features."""
-    kernel: ModelKernel = TypeAdapter(KernelPart).validate_python({"type": "linear" if features == "text" else "rbf"})
+def usual_kernel(name: str) -> ModelKernel:
+    """Return the kernel of this name, with the usual parameters."""
+    kernel: ModelKernel = TypeAdapter(KernelPart).validate_python({"type": name})
     return kernel
 
 
@@ -242,7 +242,9 @@ class Configuration(Part):
     SHARED: ClassVar[frozenset[str]]
 
     solver: str
-    kernel: KernelPart = Field(usual_kernel(""), description="k(x, z); by default rbf, or linear if x is a text")
+    kernel: KernelPart = Field(
+        usual_kernel("rbf"), description="k(x, z); by default rbf, or linear if the words of a text are counted"
+    )
     features: FeaturesPart
     classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
         None, description="the labels that may come; null: they are discovered"

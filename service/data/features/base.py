@@ -14,7 +14,7 @@ from pydantic import Field, StrictBool, TypeAdapter
 
 from hinged.service.data.features.observing import Encoder
 from hinged.service.data.features.reader import Reader
-from hinged.service.data.inputs import Inputs
+from hinged.service.data.inputs import Inputs, sizes_of
 from hinged.service.data.part import Part
 from hinged.service.errors import Invalid
 from hinged.solvers.core.kernels import Kernel
@@ -58,6 +58,11 @@ class Features(Part):
         the client.
         """
         return self.NEW
+
+    @property
+    def usual_kernel(self) -> str:
+        """Return the kernel of a new model that names none."""
+        return "rbf"
 
     def check(self, dim_max: int) -> None:
         """Raise Invalid if the features contradict each other, or if they have more columns than this server allows."""
@@ -106,6 +111,10 @@ class Features(Part):
     @abstractmethod
     def columns_of(self, configuration: Configuration, reader: Reader[Any]) -> list[tuple[str, str, Sequence[int]]]:
         """Return the name, datatype (`FP64`, `BYTES`) and shape of each tensor in which x may be sent."""
+
+    def sizes(self, inputs: Inputs) -> tuple[int, int]:
+        """Return (values, characters): the rough amount of each that the prediction of a batch reads."""
+        return sizes_of(inputs)
 
     # -- what is held ---------------------------------------------------------------------------------------------
 

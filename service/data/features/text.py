@@ -1,4 +1,4 @@
-"""Text features: x is a string, stored as a record with one name."""
+"""Text features: x is a string, stored as a record with one name. Its words are counted, or embedded."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from pydantic import Field, TypeAdapter
 
 from hinged.service.data.features.base import Candidates
 from hinged.service.data.features.columns.texts import BUCKETS, Texts
+from hinged.service.data.features.embedding import Embedding
 from hinged.service.data.features.named import RecordFeatures
 from hinged.service.data.features.reader import Reader
 from hinged.service.data.features.records import TEXT, Record, TextX, text_record
 from hinged.service.data.features.vocabulary import Vocabulary
-from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.features.wordllama import WIDTH, StaticWords, wordllama
+from hinged.service.data.inputs import Inputs, Records, sizes_of
 from hinged.service.errors import Invalid
 
 if TYPE_CHECKING:  # parts.py imports this module
     from hinged.service.data.parts import Configuration
 
 
+EMBEDDED_WORK = 5  # cost of a character of a new word in an embedding, in characters whose words are counted
+
+
 class TextFeatures(RecordFeatures):
-    """x is a text. The words and pairs of words of the text are counted (texts.py)."""
+    """x is a text. Its words and pairs of words are counted (texts.py), or it becomes a vector (wordllama.py)."""
 
     X: ClassVar[Any] = TextX
     ONE: ClassVar[TypeAdapter[Any]] = TypeAdapter(TextX)
@@ -31,12 +36,74 @@ class TextFeatures(RecordFeatures):
     dim: int = Field(BUCKETS, ge=2**8, lt=2**31, description="columns among which a hash spreads the words")
     warmup: int = Field(1000, ge=1, le=100_000, description="texts after which the weights of words are fixed")
     warmup_candidates: Candidates = False
+    embedding: Literal["wordllama"] | None = Field(
+        None, description="what turns a text into a vector; null: words and pairs of words are counted"
+    )
+    embedding_sha256: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the embedding's files; the server finds it, or checks it if the client gives it",
+    )
+
+    # -- the embedding --------------------------------------------------------------------------------------------
+
+    def of_new_model(self, gamma: float | str | None) -> Mapping[str, Any]:
+        """Return the parts that a new model gets. With an embedding, they include its width and its SHA-256."""
+        if self.embedding is None:
+            return self.NEW
+        return {**self.NEW, "dim": WIDTH, "embedding_sha256": self._found().digest}
+
+    def check(self, dim_max: int) -> None:
+        """Raise Invalid as the base class does, and also if the embedding is missing or not the declared one."""
+        super().check(dim_max)
+        if self.embedding is None:
+            if self.embedding_sha256 is not None:
+                raise Invalid("features.embedding_sha256 needs features.embedding, got null")
+            return
+        if self.dim != WIDTH:
+            raise Invalid(f"features.dim must be {WIDTH} with this embedding, got {self.dim}")
+        if self._found().digest != self.embedding_sha256:
+            raise Invalid(f"features.embedding_sha256: {self._differs()}")
+
+    def _found(self) -> StaticWords:
+        try:
+            return wordllama()
+        except ValueError as error:
+            raise Invalid(f"features.embedding: {error}") from None
+
+    def _differs(self) -> str:
+        return (
+            f"this server's {self.embedding} has the SHA-256 {wordllama().digest}, got {self.embedding_sha256}; "
+            f"install the version of {self.embedding} that the model has learned with"
+        )
+
+    def examples_of_warmup(self, configuration: Configuration) -> int:
+        """Return 0 if only gamma would need a warm-up, and gamma is known."""
+        known = self.embedding is not None and not isinstance(configuration.gamma, str)
+        return 0 if known else super().examples_of_warmup(configuration)
+
+    def sizes(self, inputs: Inputs) -> tuple[int, int]:
+        values, characters = sizes_of(inputs)
+        if self.embedding is None:
+            return values, characters
+        return max(values, WIDTH * len(inputs)), EMBEDDED_WORK * characters
+
+    @property
+    def usual_kernel(self) -> str:
+        return "linear" if self.embedding is None else "rbf"
+
+    # -- as other features ----------------------------------------------------------------------------------------
 
     @property
     def square_max(self) -> float:
         return Texts.SQUARE_MAX
 
-    def encoder(self, configuration: Configuration) -> Vocabulary:
+    def encoder(self, configuration: Configuration) -> Vocabulary | Embedding:
+        if self.embedding is not None:
+            words = wordllama()
+            if words.digest != self.embedding_sha256:
+                raise ValueError(self._differs())
+            return Embedding(words, configuration.warmup)
         return Vocabulary(self.warmup, 0, {TEXT: Texts.NAME}, buckets=self.dim)
 
     def record(self, x: Mapping[str, Any]) -> Record:
