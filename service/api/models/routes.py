@@ -38,7 +38,7 @@ async def create_model(model: str, request: Request) -> Response:
     """
     registry = registry_of(request)
     body = await read_command(request)
-    # A thread, because reading an embedding for the first time takes 50 ms.
+    # A thread, because reading an embedding for the first time takes 0.1 s.
     wanted = await asyncio.to_thread(new_configuration, body, registry.settings)
     configuration, new, state = await registry.begin(model, wanted)
     found = {"model": model, "configuration": shown_configuration(configuration)}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # parts.py imports this module
     from hinged.service.data.parts import Configuration
 
 
-EMBEDDED_WORK = 5  # cost of a character of a new word in an embedding, in characters whose words are counted
+EMBEDDED_WORK = 10  # cost of a character of a new word in an embedding, in characters whose words are counted
 
 
 class TextFeatures(RecordFeatures):
@@ -62,8 +62,7 @@ class TextFeatures(RecordFeatures):
             return
         if self.dim != WIDTH:
             raise Invalid(f"features.dim must be {WIDTH} with this embedding, got {self.dim}")
-        if self._found().digest != self.embedding_sha256:
-            raise Invalid(f"features.embedding_sha256: {self._differs()}")
+        self._declared()
 
     def _found(self) -> StaticWords:
         try:
@@ -71,11 +70,18 @@ class TextFeatures(RecordFeatures):
         except ValueError as error:
             raise Invalid(f"features.embedding: {error}") from None
 
-    def _differs(self) -> str:
-        return (
-            f"this server's {self.embedding} has the SHA-256 {wordllama().digest}, got {self.embedding_sha256}; "
-            f"install the version of {self.embedding} that the model has learned with"
-        )
+    def _declared(self) -> StaticWords:
+        """Return the embedding. Raise Invalid if it is missing or not the declared one.
+
+        The error is no ValueError, so the server does not take a snapshot for damaged if only the package differs.
+        """
+        found = self._found()
+        if found.digest != self.embedding_sha256:
+            raise Invalid(
+                f"features.embedding_sha256: the installed {self.embedding} has {found.digest}, "
+                f"got {self.embedding_sha256}; install the version of {self.embedding} that the model has learned with"
+            )
+        return found
 
     def examples_of_warmup(self, configuration: Configuration) -> int:
         """Return 0 if only gamma would need a warm-up, and gamma is known."""
@@ -100,10 +106,7 @@ class TextFeatures(RecordFeatures):
 
     def encoder(self, configuration: Configuration) -> Vocabulary | Embedding:
         if self.embedding is not None:
-            words = wordllama()
-            if words.digest != self.embedding_sha256:
-                raise ValueError(self._differs())
-            return Embedding(words, configuration.warmup)
+            return Embedding(self._declared(), configuration.warmup)
         return Vocabulary(self.warmup, 0, {TEXT: Texts.NAME}, buckets=self.dim)
 
     def record(self, x: Mapping[str, Any]) -> Record:

@@ -40,10 +40,13 @@ print(json.dumps([found.tobytes().hex(), sorted(imported & {"wordllama", "tokeni
 
 LIBRARY = """
 import json, sys
-from wordllama import WordLlama
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+from wordllama.inference import WordLlamaInference
 
-library = WordLlama.load(disable_download=True)
-print(json.dumps([library.embed(text, norm=True)[0].tolist() for text in json.load(sys.stdin)]))
+tokens, weights, texts = json.load(sys.stdin)
+library = WordLlamaInference(load_file(weights)["embedding.weight"], Tokenizer.from_file(tokens))
+print(json.dumps([library.embed(text, norm=True)[0].tolist() for text in texts]))
 """
 
 
@@ -83,7 +86,8 @@ def test_tokens_equal_those_of_the_package_tokenizers(text):
 
 def test_vectors_equal_those_of_the_package_wordllama():
     # Another process, because the package changes the settings of Python's logs.
-    expected = answer_of(LIBRARY, [normal(text) for text in TEXTS])
+    files = [str(FOLDER / TOKENS), str(FOLDER / WEIGHTS)]
+    expected = answer_of(LIBRARY, [*files, [normal(text) for text in TEXTS]])
     np.testing.assert_allclose(wordllama().matrix(TEXTS), expected, atol=1e-6)
 
 
