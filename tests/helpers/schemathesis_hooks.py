@@ -9,7 +9,7 @@ schemathesis.serializer.alias("application/vnd.hinged.batch", "application/octet
 
 @schemathesis.hook
 def before_load_schema(_context, raw_schema):
-    """Leave out, for each solver, what the solvers before it have. A required part gets the value of the example.
+    """Leave out what earlier solvers in the list have, too. A required part gets the value of the example.
 
     Nearly all of 11,000 cases would repeat the parts that the configurations of all solvers have.
     """
