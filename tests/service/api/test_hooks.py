@@ -110,7 +110,7 @@ def test_a_message_is_repeated_with_the_same_id_until_the_receiver_accepts_it_an
     receiver.answers = []
     eventually(lambda: at[1] in positions(receiver))
     *failed, last = positions(receiver)
-    assert (set(failed), len(failed) >= 3, last) == ({at[0]}, True, at[1])
+    assert (set(failed), len(failed) >= 2, last) == ({at[0]}, True, at[1])
     assert len(set(receiver.ids()[:-1])) == 1
     eventually(lambda: listed(model)[0]["waiting"] == 0)
     assert listed(model)[0]["error"] is None
