@@ -1,9 +1,10 @@
 """Types of the values that the clients' methods return, for type checkers and editors.
 
-Three types exist only in the client. A method returns such an answer if a retry finds that the first try had already
+Four types exist only in the client. A method returns such an answer if a retry finds that the first try had already
 succeeded.
 """
 
 from hinged.answers import *
-from hinged.operations.labels import ReleasedBefore, SkippedBefore  # noqa: F401  users import these names
+from hinged.operations.hooks import RemovedHookBefore  # noqa: F401  users import these names
+from hinged.operations.labels import ReleasedBefore, SkippedBefore  # noqa: F401
 from hinged.operations.models import RetiredBefore  # noqa: F401

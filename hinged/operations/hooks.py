@@ -9,7 +9,7 @@ from hinged.answers import AddedHook, ListedHooks, MarkKind, RemovedHook
 from hinged.operations.base import Call, Operation
 
 
-class RemovedBefore(TypedDict):
+class RemovedHookBefore(TypedDict):
     """The answer to a repeated removal. The hook was already removed."""
 
     id: str
@@ -34,6 +34,6 @@ class HookOperations:
         return Call()
 
     @Operation("DELETE", "/models/{model}/hooks/{hook}", role="admin").asked
-    def remove_hook(self, model: str, hook: str) -> Call[RemovedHook | RemovedBefore]:
+    def remove_hook(self, model: str, hook: str) -> Call[RemovedHook | RemovedHookBefore]:
         """Remove a hook. The server calls its URL no more."""
         return Call(gone={"id": hook, "deleted": True})

@@ -70,6 +70,10 @@ CALLS = {
     "snapshot": ({}, "POST", "/models/m/snapshot", None),
     "rollback": ({"position": 7}, "POST", "/models/m/rollback", {"position": 7}),
     "skip_event": ({"position": 7}, "POST", "/models/m/skip", {"position": 7}),
+    "add_hook": ({"url": "https://a", "events": ["drift"]}, "POST", "/models/m/hooks", {
+        "url": "https://a", "events": ["drift"]}),
+    "hooks": ({}, "GET", "/models/m/hooks", None),
+    "remove_hook": ({"hook": "h/1"}, "DELETE", "/models/m/hooks/h%2F1", None),
     "reconcile": ({"project": 3}, "POST", "/labelstudio/models/m/reconcile", {"project": 3}),
     "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),
     "offer": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/pool", {
