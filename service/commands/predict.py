@@ -22,7 +22,7 @@ from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import Details
 from hinged.service.data.features.reader import Outside
-from hinged.service.data.inputs import Inputs, sizes_of, x_digests
+from hinged.service.data.inputs import Inputs, Records, sizes_of, x_digests
 from hinged.service.data.slices import SPAN_VALUES, Slices, sliced
 from hinged.service.errors import Invalid
 from hinged.service.model.metrics import UNKNOWN
@@ -37,7 +37,8 @@ T = TypeVar("T")
 # loop stays free. Turning an inner product into a kernel value counts as VALUE_WORK multiplications.
 INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
-CHARACTER_WORK = 400  # cost of finding the words of a text: multiplications per character
+# Cost of turning records into rows, in multiplications: of each record, and of each character of its strings.
+RECORD_WORK, CHARACTER_WORK = 100_000, 10_000
 NO_DETAILS = Details()
 INLINE_VALUES_MAX = 20_000  # maximum values of a batch on the event loop; larger batches need a thread
 KEPT_NUMBERS = 1_000  # numbers of a row that could be copied in the time that a prediction takes to be kept, 10 us
@@ -200,6 +201,8 @@ async def decided_soon(serving: Serving, published: Published, inputs: Inputs, w
     """Run work on decision values. Short work runs on the event loop, longer work on a thread of the model."""
     values, characters = published.configuration.features.sizes(inputs)
     work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
+    if isinstance(inputs, Records):
+        work_of_all += RECORD_WORK * len(inputs)
     if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:
         return work(inputs)
     return await asyncio.get_running_loop().run_in_executor(serving.readers, work, inputs)

@@ -132,7 +132,7 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     figures = client.model("sparse")
     features = figures["configuration"]["features"]
     assert (features["type"], features["dim"], features["scale"]) == ("sparse", 8, "auto")
-    assert set(map(str, figures["classes"])) == {"-1", "+1"}
+    assert set(figures["classes"]) == {-1, 1}
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")
     page.get_by_label("Model", exact=True).select_option("sparse")
@@ -142,8 +142,8 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
     assert [*rows[0]] == ["label", "features", "prediction", "probability", "outside"]
     assert rows[0]["features"] == "1:1 3:0.5"
-    assert [row["prediction"] for row in rows] == [row["label"] for row in rows]
-    assert [row["prediction"] for row in rows] == ["+1" if k % 2 else "-1" for k in range(60)]
+    assert [int(row["prediction"]) for row in rows] == [int(row["label"]) for row in rows]
+    assert [row["prediction"] for row in rows] == ["1" if k % 2 else "-1" for k in range(60)]
     assert [row["outside"] for row in rows] == [""] * 60
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -165,18 +165,24 @@ class RecordReader(Reader[Records]):
         strange: list[tuple[int, str]] = []
         found = looked_up(records, self.names, dict(self.before), self.width, _unknown, notes=True, strange=strange)
         rows = scaled(*found, self.scales)
-        outside = sorted({*strange, *self._far(records, rows)})
-        return rows, {r: [name for _, name in told][:OUTSIDE_SHOWN] for r, told in groupby(outside, itemgetter(0))}
+        outside: dict[int, set[str]] = {}
+        for r, name in chain(strange, self._far(records, rows)):
+            outside.setdefault(r, set()).add(name)
+        return rows, {r: sorted(names)[:OUTSIDE_SHOWN] for r, names in sorted(outside.items())}
 
     def _far(self, records: Sequence[Record], rows: CSR) -> Iterator[tuple[int, str]]:
         """Yield the row and the name of each number that was clipped to its limit."""
         indptr, indices, values = rows
-        for p in np.flatnonzero(np.abs(values) >= LIMIT_MIN).tolist():  # numbers in hashed columns are smaller
-            column = int(indices[p])
-            if abs(values[p]) >= self.scales.limit[column]:
-                r = int(np.searchsorted(indptr, p, side="right")) - 1
-                fields = ((name, self.names.fields.get(name, {})) for name in records[r])
-                yield from ((r, n) for n, field in fields if any(field.get(v) == column for v in STANDARDISED))
+        # Array by array: a thread that calls NumPy for each number would hardly ever give up Python's lock.
+        at = np.flatnonzero(np.abs(values) >= LIMIT_MIN)  # numbers in hashed columns are smaller
+        at = at[np.abs(values[at]) >= self.scales.limit[indices[at]]]
+        places = zip((np.searchsorted(indptr, at, side="right") - 1).tolist(), indices[at].tolist(), strict=True)
+        for r, group in groupby(places, itemgetter(0)):
+            columns = {column for _, column in group}
+            for name in records[r]:
+                field = self.names.fields.get(name, {})
+                if not columns.isdisjoint(field.get(value) for value in STANDARDISED):
+                    yield r, name
 
 
 def looked_up(

@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # parts.py imports this module
     from hinged.service.data.parts import Configuration
 
 
-EMBEDDED_WORK = 10  # cost of a character of a new word in an embedding, in characters whose words are counted
+EMBEDDED_WORK = 3  # cost of a character of a new word in an embedding, in characters whose words are counted
+TEXT_WORK = 20  # cost of a text apart from its words, in characters
 
 
 class TextFeatures(RecordFeatures):
@@ -90,6 +91,7 @@ class TextFeatures(RecordFeatures):
 
     def sizes(self, inputs: Inputs) -> tuple[int, int]:
         values, characters = sizes_of(inputs)
+        characters += TEXT_WORK * len(inputs)
         if self.embedding is None:
             return values, characters
         return max(values, WIDTH * len(inputs)), EMBEDDED_WORK * characters

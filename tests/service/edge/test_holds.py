@@ -1,5 +1,6 @@
 """No data from a client blocks the event loop. A blocked loop (a hold) would keep all other clients waiting."""
 
+import itertools
 import json
 import threading
 from contextlib import nullcontext
@@ -30,7 +31,23 @@ MODELS = {
     "wide": BASE | {"features": {"type": "dense", "dim": 200_000}},
     "named": BASE | {"features": {"type": "named"}},
     "text": BASE | {"features": {"type": "text"}},
+    "words": BASE | {"features": {"type": "text", "warmup": 20}},
+    "meanings": BASE | {"features": {"type": "text", "embedding": "wordllama", "warmup": 20}},
+    "columns": BASE | {"features": {"type": "named", "warmup": 20}},
 }
+FORMS = {
+    "short texts": ("words", lambda r: f"w{r} v{7919 * r % 10_007}"),
+    "texts": ("words", lambda r: " ".join(f"w{(31 * r + 17 * k) % 5003}" for k in range(20))),
+    "short meanings": ("meanings", lambda r: f"w{r} v{7919 * r % 10_007}"),
+    "meanings": ("meanings", lambda r: " ".join(f"w{(31 * r + 17 * k) % 5003}" for k in range(20))),
+    "times": ("columns", lambda r: {f"t{k}": f"2026-01-{10 + k}T10:{r % 60:02}:00" for k in range(20)}),
+    "categories": ("columns", lambda r: {f"c{k}": "abc"[r * k % 3] for k in range(20)}),
+    "numbers": ("columns", lambda r: {f"n{k}": r * k % 17 for k in range(20)}),
+    "rows": ("rows", dense),
+}
+"""By form of x: the model, and a function that makes x number r."""
+SIZES = 3, 10, 30, 100, 300, 1000, 3000
+"""Numbers of rows in a batch. The event loop predicts short batches by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +65,9 @@ def server(tmp_path_factory):
             for name in ("rows", "studio"):
                 assert ask("POST", f"/models/{name}/learn", json={"examples": few}).status_code == 200
             ask("POST", "/models/text/learn", json={"examples": [{"x": "a text", "y": 1}]})
+            for name, x in FORMS.values():
+                few = [{"x": x(-r), "y": r % 2} for r in range(30)]
+                assert ask("POST", f"/models/{name}/learn", json={"examples": few}).status_code == 200
         yield running
         assert "Traceback" not in running.log.read_text()
 
@@ -123,6 +143,20 @@ def test_a_random_body_is_refused_without_holding_the_loop(ask, seed):
 @pytest.mark.parametrize("what", VALID)
 def test_a_long_body_is_answered_without_holding_the_loop(ask, what):
     answer, seconds = held(ask, partial(sent, ask, *VALID[what]()))
+    assert answer.status_code == 200, answer.text[:500]
+    assert not seconds
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_batch_of_any_size_is_predicted_without_holding_the_loop(ask, form, size):
+    name, x = FORMS[form]
+    numbers = itertools.count(size * 10_000)  # each attempt has new words
+
+    def send():
+        return ask("POST", f"/models/{name}/predict", json={"examples": [{"x": x(next(numbers))} for _ in range(size)]})
+
+    answer, seconds = held(ask, send)
     assert answer.status_code == 200, answer.text[:500]
     assert not seconds
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -77,6 +78,13 @@ def moment_of(text: str) -> Moment | None:
     return Moment(number, exact, DAY_S * number + exact - offset)
 
 
+@lru_cache(2**14)  # compiled functions give up Python's lock, and a thread that does so often starves the event loop
+def _place(turn: float) -> tuple[float, float]:
+    """Return the cosine and the sine of a part of a round."""
+    cosine, sine = cosine_and_sine(TWO_PI * turn)  # type: ignore[no-untyped-call]
+    return float(cosine), float(sine)
+
+
 def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]]:
     """Return the aspects of a moment, with a number for each. before: `at` of the previous example, if there is one.
 
@@ -88,8 +96,8 @@ def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]
         rounds = {HOUR: moment.second / DAY_S, **rounds}
     told: list[tuple[Value, float]] = []
     for cycle, turn in rounds.items():
-        cosine, sine = cosine_and_sine(TWO_PI * turn)  # type: ignore[no-untyped-call]
-        told += [((cycle, "cos"), float(cosine)), ((cycle, "sin"), float(sine))]
+        cosine, sine = _place(turn)
+        told += [((cycle, "cos"), cosine), ((cycle, "sin"), sine)]
     if moment.second is not None and before is not None and moment.at >= before:
         told.append((SINCE, float(bent(np.array(moment.at - before), UNIT_S))))
     return told
