@@ -46,7 +46,7 @@ FORMS = {
     "rows": ("rows", dense),
 }
 """By form of x: the model, and a function that makes x number r."""
-SIZES = 3, 10, 30, 100, 300, 1000, 3000
+SIZES = 3, 10, 30, 100, 300, 1000
 """Numbers of rows in a batch. The event loop predicts short batches by itself."""
 
 
