@@ -50,6 +50,5 @@ class RecordDelivered:
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """Return the plan, which has no event if the log records these positions already."""
-        new = {hook.id: self.reached.get(hook.id, 0) for hook in model.hooks.every}
-        new = {hook.id: new[hook.id] for hook in model.hooks.every if new[hook.id] > hook.reached}
+        new = model.hooks.newer(self.reached)
         return Planned([MarksDelivered(new, now_ms)] if new else [], lambda _: {})

@@ -51,6 +51,10 @@ class Hooks:
         """Return the marks that the receiver of a hook has to accept, oldest first."""
         return [mark for mark in self.marks if hook.awaits(mark)]
 
+    def newer(self, reached: Mapping[str, int]) -> dict[str, int]:
+        """Return those of these positions, by the id of a hook, that the log does not record yet."""
+        return {each.id: reached[each.id] for each in self.every if reached.get(each.id, 0) > each.reached}
+
     # -- changes --------------------------------------------------------------------------------------------------
 
     def noted(self, mark: CurveMark) -> Hooks:
@@ -69,7 +73,8 @@ class Hooks:
 
     def accepted(self, reached: Mapping[str, int]) -> Hooks:
         """Return the hooks after receivers have accepted all marks up to these positions. Unknown ids are ignored."""
-        return self._of(tuple(replace(each, reached=max(each.reached, reached.get(each.id, 0))) for each in self.every))
+        newer = self.newer(reached)
+        return self._of(tuple(replace(each, reached=newer.get(each.id, each.reached)) for each in self.every))
 
     def moved(self, position: int) -> Hooks:
         """Return the hooks for another log, which ends at this position. No mark of the former log waits any more."""

@@ -149,7 +149,7 @@ class Deliveries:
 
     def _unrecorded(self) -> bool:
         """Return whether the log does not record everything that receivers have accepted."""
-        return any(self._accepted.get(hook.id, 0) > hook.reached for hook in self._owner.model.hooks.every)
+        return bool(self._owner.model.hooks.newer(self._accepted))
 
     async def _record_soon(self) -> None:
         while self._unrecorded() and not self._owner.stopped:
