@@ -318,18 +318,19 @@ def test_the_preview_shows_the_type_of_each_column_and_the_upload_shows_the_serv
     path = tmp_path / "all.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["when", "day", "almost", "price", "account", "kind"])
+        writer.writerow(["when", "day", "almost", "price", "sum", "account", "kind"])
         for k in range(120):
             day = f"2026-{1 + k % 12:02}-{1 + k % 28:02}"
             when = forms[k % 6].format(day)
-            row = [when, day, f"{1 + k % 28}.5.2026", f"{k},{k % 10}", f"customer no. {k}", "ab"[k % 2]]
-            writer.writerow(row)
+            price, total, account = f"{k},{k % 10}", f"1.{100 + k},5", f"customer no. {k}"
+            writer.writerow([when, day, f"{1 + k % 28}.5.2026", price, total, account, "ab"[k % 2]])
     page = brought(tab, server, path)
     heads = page.locator(".preview thead th").all_inner_texts()
     assert [" ".join(head.split()) for head in heads] == [
-        "when time", "day time", "almost text", "price text", "account text", "kind text",
+        "when time", "day time", "almost text", "price text", "sum text", "account text", "kind text",
     ]  # fmt: skip
-    page.get_by_text('Numbers with a decimal comma in "price" are texts').wait_for()
+    for name in ("price", "sum"):
+        page.get_by_text(f'Numbers with a decimal comma in "{name}" are texts').wait_for()
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("120 learned").wait_for()
     features = client.model("all")["features"]

@@ -161,7 +161,7 @@ async function* vectors(file) {
 
 const WORDS = 4; // mean number of words per cell from which a column counts as text; the words of a text are features
 const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
-const COMMA = /^[+-]?\d+,\d+$/;
+const COMMA = /^[+-]?\d+(\.\d{3})*,\d+$/;
 const POINT = new RegExp(`(?=.*[.])${NUMBER.source}`);
 const NEARLY = 0.95; // minimum share of matching cells in a column of times (as in the server) or decimal commas
 
@@ -187,8 +187,9 @@ export function guess(names, rows, { kind, separator }) {
     ?? [free.at(-1), free[0]].find((c) => c && !["number", "time"].includes(c.type) && !c.commas && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
   if (label) label.use = "label";
   const features = columns.filter((c) => c.use === "feature");
-  const comma = table && separator !== "," && features.some((c) => ofAny(c.cells, COMMA) && numeric(c.cells, true)) && !features.some((c) => ofAny(c.cells, POINT));
-  for (const c of features) if (comma && numeric(c.cells, true)) Object.assign(c, { comma, type: "number", commas: ofAny(c.cells, COMMA) });
-  for (const c of columns) if (c.use === "feature" && c.type === "text" && c.words >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
+  const decimal = table && separator !== "," ? features.filter((c) => numeric(c.cells, true)) : [];
+  if (decimal.some((c) => ofAny(c.cells, COMMA)) && !features.some((c) => ofAny(c.cells, POINT)))
+    for (const c of decimal) Object.assign(c, { comma: true, type: "number", commas: ofAny(c.cells, COMMA) });
+  for (const c of features) if (c.type === "text" && c.words >= WORDS && c.distinct > c.cells.length / 2) c.use = "text";
   return columns;
 }

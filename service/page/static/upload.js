@@ -62,11 +62,11 @@ export class Upload {
       return { id: `${this.name}-${number}`, x, y: this.labelled ? labelOf(row.label) : undefined };
     }
     const of = (use) => columns.find((c) => c.use === use)?.name;
-    const given = row[of("id")], label = row[of("label")];
+    const given = row[of("id")], label = labelOf(row[of("label")]);
     const features = featuresOf(columns);
     const x = form === "text" ? String(row[features[0].name] ?? "") : form === "named" ? recordOf(row, features)
       : features.slice(0, dim).map((c) => cellOf(row[c.name], c) ?? 0);
-    const y = labelOf(label) === "" ? undefined : labelOf(label);
+    const y = label === "" ? undefined : label;
     return { id: given === undefined || given === null || given === "" ? `${this.name}-${number}` : String(given), x, y };
   }
 
