@@ -52,7 +52,7 @@ class Hooks:
         return [mark for mark in self.marks if hook.awaits(mark)]
 
     def newer(self, reached: Mapping[str, int]) -> dict[str, int]:
-        """Return those of these positions, by the id of a hook, that the log does not record yet."""
+        """Return the positions that the log does not record yet, by the id of a hook."""
         return {each.id: reached[each.id] for each in self.every if reached.get(each.id, 0) > each.reached}
 
     # -- changes --------------------------------------------------------------------------------------------------
