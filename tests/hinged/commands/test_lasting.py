@@ -59,7 +59,7 @@ def run(faults, tmp_path):
     def run(*arguments, begin=("calls",), code=0, **environment):
         for fault in begin:
             Path(faults["FAULTS"], fault).write_text("")
-        hinged(*arguments, code=code, env=environment | faults, cwd=tmp_path)
+        hinged(*arguments, code=code, env=environment | faults, cwd=tmp_path, process=True)
         calls = [line.split("\t") for line in Path(faults["FAULTS"], "calls").read_text().splitlines()]
         assert calls or code
         return calls

@@ -28,10 +28,10 @@ XY = [{"id": f"e{k}", "x": [k % 2, k / 10], "y": "no" if k % 2 else "yes"} for k
 def raw(real):
     """Run a command. The command's stdout is a pipe of bytes."""
 
-    def run(*arguments, stdin="", code=0, first=ROOT):
+    def run(*arguments, stdin="", code=0, first=None):
         """Run a command. first: the folder where Python looks for modules first."""
-        env = {"HINGED_URL": real.url, "PYTHONPATH": f"{first}{os.pathsep}{ROOT}"}
-        return hinged(*arguments, code=code, env=env, text=False, input=stdin.encode())
+        env = {"HINGED_URL": real.url} | ({"PYTHONPATH": f"{first}{os.pathsep}{ROOT}"} if first else {})
+        return hinged(*arguments, code=code, env=env, text=False, input=stdin.encode(), process=first is not None)
 
     return run
 
