@@ -73,7 +73,7 @@ EXACT_TOO = ("relabel", "C", "kernel")
 
 
 @names
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 @pytest.mark.long
 def test_its_state_at_any_moment_determines_its_future(name, data):

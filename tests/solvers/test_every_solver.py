@@ -178,14 +178,14 @@ def test_one_class_alone_is_predicted(name, first):
 )
 @pytest.mark.long
 def test_late_positives_are_learned(name, parameters):
-    """Learn 1,500 negatives, then 1 % positives.
+    """Learn 800 negatives, then 1 % positives.
 
     The positives must not count as outliers, and the solver must not keep all negatives as points.
     """
     random = np.random.default_rng(3)
-    y = np.where(random.random(4000) < 0.01, 1, 0)
-    y[:1500] = 0
-    X = np.where(y[:, None] == 1, [1.5, 1.5], [0.0, 0.0]) + 0.35 * random.standard_normal((4000, 2))
+    y = np.where(random.random(2000) < 0.01, 1, 0)
+    y[:800] = 0
+    X = np.where(y[:, None] == 1, [1.5, 1.5], [0.0, 0.0]) + 0.35 * random.standard_normal((2000, 2))
     stream = stream_of(name, X, y, announced=2, batch=50, **parameters).learn()
     right = (stream.decision(X)[:, 0] > 0) == (y == 1)
     assert right[y == 1].mean() > 0.7

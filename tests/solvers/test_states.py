@@ -62,7 +62,7 @@ def change(streams, random, places, n):
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     kernel=st.sampled_from(sorted(KERNELS)),

@@ -62,7 +62,7 @@ ODD = [None, True, False, 0, -1, 7, 2**65, -(2**65), 0.5, -1.0, float("nan"), fl
        "@1", [], [None], [1, 2], ["a", [0]], [[0, "a"]], {}, {"a": 1}, {"dim": 2**40}, [{}], [[], []]]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
 def test_a_file_with_changed_arrays_and_a_valid_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
     facts, arrays = decode(states[kind], SNAPSHOT)

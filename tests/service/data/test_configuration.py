@@ -94,7 +94,7 @@ def of_any_solver():
 
 
 @given(body=of_any_solver(), old=st.booleans())
-@settings(max_examples=500, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_shown_configuration_makes_the_same_model_and_changes_nothing(body, old):
     read = parse_configuration if old else new_configuration
     try:

@@ -160,7 +160,7 @@ def test_while_it_starts_the_server_is_alive_and_answers_503(server, ask, tmp_pa
     assert {entry["model"]: entry["examples"] for entry in listed}["waits"] == len(STREAM)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_server_that_ends_while_it_compiles_leaves_no_process_behind(tmp_path, how):
     starting = RunningServer(tmp_path / "data")
     starting.env["NUMBA_CACHE_DIR"] = str(tmp_path / "compiled")

@@ -38,7 +38,7 @@ def close(a, b):
 )
 @pytest.mark.parametrize("C", [1.0, 50.0])
 def test_each_iteration_is_an_outcome_of_a_plain_loop(C, delta_min, delta_max, tau):
-    X, y = two_moons(100, noise=0.4, seed=3)
+    X, y = two_moons(60, noise=0.4, seed=3)
     y[0] = -y[1]  # two classes from the second example on
     parameters = {"delta_min": delta_min, "delta_max": delta_max, "idle_max": 0}
     stream = Stream(X, (y > 0).astype(int), batch=1, C=C, **parameters, dtype=np.float64).learn(0, 1)

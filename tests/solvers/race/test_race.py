@@ -588,7 +588,7 @@ ACTION = st.one_of(
 
 @pytest.mark.usefixtures("small")
 @given(seed=st.integers(0, 10_000), points_max=st.sampled_from([15, 1000]), actions=st.lists(ACTION, max_size=12))
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.long
 def test_after_any_history_it_is_consistent_and_goes_on_to_the_bit_from_its_state(seed, points_max, actions):
     random = np.random.default_rng(seed)
