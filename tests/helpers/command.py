@@ -27,7 +27,8 @@ def hinged(*arguments, code=0, env=None, text=True, input=None, cwd=".", process
     env = {**inherited, "PYTHONPATH": str(ROOT), **(env or {})}
     if process:
         done = subprocess.run(
-            argv(*arguments), env=env, cwd=cwd, input=input, capture_output=True, text=text, timeout=PATIENCE_S, check=False,
+            argv(*arguments), env=env, cwd=cwd, input=input, capture_output=True, text=text, timeout=PATIENCE_S,
+            check=False,
         )  # fmt: skip
     else:
         given = input.encode() if isinstance(input, str) else input or b""
