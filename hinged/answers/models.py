@@ -96,6 +96,37 @@ class Described(TypedDict):
     error: NotRequired[str]
 
 
+class FrequentValue(TypedDict):
+    """A string or boolean of a name, and its share among the points."""
+
+    value: str | bool
+    share: float
+
+
+class ColumnFigures(TypedDict):
+    """The columns that the server made of a name of x. Dense features have numbers as names.
+
+    kinds: `number`, `category`, `time`, `text`, or `identifier` for a name without columns. values: the number of
+    strings and booleans with a column. usual: the numbers one deviation below and above the mean. effect: the share of
+    points whose predicted class changes if their x lacks the name; null if unknown.
+    """
+
+    name: str
+    kinds: list[str]
+    values: int
+    frequent: list[FrequentValue]
+    usual: tuple[float, float] | None
+    effect: float | None
+
+
+class Columns(TypedDict):
+    """The columns that the server made of the names of x."""
+
+    model: str
+    position: int
+    columns: list[ColumnFigures]
+
+
 class Glance(TypedDict):
     """A model in an overview. If the model is not loaded, only its state is given."""
 

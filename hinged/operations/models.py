@@ -8,6 +8,7 @@ from hinged.answers import (
     Certified,
     Challengers,
     Changed,
+    Columns,
     Created,
     Deleted,
     Described,
@@ -61,6 +62,11 @@ class ModelOperations:
         configuration.
         """
         return Call(query={"full": full or None})
+
+    @Operation("GET", "/models/{model}/columns", role="reader").asked
+    def columns(self, model: str) -> Call[Columns]:
+        """Return what the server made of each name of x, and how much the predictions depend on it."""
+        return Call()
 
     @Operation("DELETE", "/models/{model}", role="admin").asked
     def delete_model(self, model: str) -> Call[Deleted]:

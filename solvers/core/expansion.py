@@ -233,9 +233,9 @@ class Expansion(Solver):
 
     def point_scores(self) -> PointScores | None:
         """Return the decision values at all points."""
-        slots = self._live_slots()
-        scores = self.decision(self._rows_at(slots))
-        return PointScores(self.keys(), self.machine.class_of[slots], scores, np.zeros(slots.size, bool))
+        slots, rows = self._live_slots(), self.held_rows()
+        aside = np.zeros(slots.size, bool)
+        return PointScores(self.keys(), self.machine.class_of[slots], self.decision(rows), aside, rows)
 
     def _live_slots(self) -> Array:
         return np.flatnonzero(self.machine.class_of[: self.slots] != NONE)

@@ -33,12 +33,15 @@ class Contributions(NamedTuple):
 
 
 class PointScores(NamedTuple):
-    """Decision values at all points: keys (n,), classes (n,), scores (n, K); aside (n,): whether the ramp drops it."""
+    """Decision values at all points: keys (n,), classes (n,), scores (n, K); aside (n,): whether the ramp drops it;
+    rows: the points themselves.
+    """
 
     keys: Array
     classes: Array
     scores: Array
     aside: Array
+    rows: Rows
 
 
 class View(Protocol):

@@ -152,7 +152,7 @@ class DualExpansion(Expansion):
         own = np.arange(slots.size)
         classes = machine.class_of[slots]
         aside = wrong[0] if self.columns == 1 else wrong[np.maximum(classes, 0), own]
-        return PointScores(self.keys(), classes, scores.T, aside)
+        return PointScores(self.keys(), classes, scores.T, aside, self.held_rows())
 
     # -- optimising -----------------------------------------------------------------------------------------------
 

@@ -147,6 +147,21 @@ def bent(values: Array, unit: Array | float) -> Array:
     return np.asarray(np.sign(u) * (exponent + 2.0 * fraction - 2.0))
 
 
+def unbent(values: Array, unit: Array | float) -> Array:
+    """Return the values that `bent` turns into these values, which are within BENT_MAX."""
+    size = np.abs(values)
+    whole = np.floor(size)
+    return np.asarray(np.sign(values) * (np.ldexp(1.0 + size - whole, whole.astype(np.int64)) - 1.0) * unit)
+
+
+def usual(middle: Array, unit: Array, mean: Array, scale: Array) -> Array:
+    """Return (k, 2) the values that a scale turns into -1 and 1. The parts (k,) are as in `Scale`."""
+    ends = mean[:, None] + scale[:, None] * np.array([-1.0, 1.0])
+    tails = unit > 0
+    ends[tails] = middle[tails, None] + unbent(ends[tails], unit[tails, None])
+    return np.asarray(ends)
+
+
 def matrix_of(csr: CSR, dim: int) -> Array:
     """Return the rows as (m, dim)."""
     indptr, indices, values = csr

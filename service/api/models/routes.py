@@ -10,10 +10,11 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from hinged.operations import ModelOperations
-from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
+from hinged.service.api.models.shapes import COLUMNS, CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
 from hinged.service.api.serving import Group
 from hinged.service.api.whole import put_models
 from hinged.service.api.wire import Full, read_command, registry_of
+from hinged.service.commands.columns import columns_of
 from hinged.service.commands.figures import curves_of, glance
 from hinged.service.data.configuration import new_configuration, shown_configuration
 from hinged.service.edge.access import visible
@@ -79,6 +80,13 @@ async def show_history(
     worker = registry_of(request).get(model)
     kept = await worker.snapshots()
     return JSON({**await worker.read(partial(curves_of, after=after)), "snapshots": kept})
+
+
+@group.serves(ModelOperations.columns, COLUMNS)
+async def show_columns(model: str, request: Request) -> Response:
+    """Return what the server made of each name of x, at most 100, and how much the predictions depend on the name."""
+    worker = registry_of(request).get(model)
+    return JSON({"model": model, "position": worker.published.position, "columns": await worker.read(columns_of)})
 
 
 @group.serves(ModelOperations.delete_model, DELETED, StoreUnavailable)

@@ -37,6 +37,11 @@ DESCRIBED = {
     "memory_bytes": 4096,
     "jobs": [],
 }
+COLUMNS = {
+    "model": "weather",
+    "position": 5,
+    "columns": [{"name": "0", "kinds": ["number"], "values": 0, "frequent": [], "usual": [-0.2, 1.2], "effect": 0.5}],
+}
 OVERVIEW = {
     "models": [
         {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, StrictBool, TypeAdapter
 
 from hinged.service.data.features.observing import Encoder
+from hinged.service.data.features.observing import Field as Seen
 from hinged.service.data.features.reader import Reader
 from hinged.service.data.inputs import Inputs, sizes_of
 from hinged.service.data.part import Part
@@ -95,6 +96,10 @@ class Features(Part):
     @abstractmethod
     def encoder(self, configuration: Configuration) -> Encoder[Any, Any] | None:
         """Return an encoder, which turns x into rows for the solver. Return None if x is used as it is."""
+
+    def fields(self, encoder: Encoder[Any, Any] | None, most: int) -> list[Seen]:
+        """Return what the first `most` names became, or the first columns if they have no names."""
+        return [] if encoder is None else encoder.fields(most)
 
     # -- reading --------------------------------------------------------------------------------------------------
 

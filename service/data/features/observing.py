@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,22 @@ from hinged.solvers.estimators.scaling import CSR, until_found
 Array = np.ndarray[Any, Any]
 X = TypeVar("X", bound=Inputs)
 Item = TypeVar("Item")
+
+
+class Field(NamedTuple):
+    """The columns that an encoder made of a name. The columns of dense features have numbers as names.
+
+    kinds: what its values are: number, category, time, text or identifier.
+    values: the column of each of its strings and booleans.
+    rest: its other columns. If other names have the same columns, the name has none.
+    usual: the numbers one deviation below and above the mean; None without numbers.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    values: Mapping[str | bool, int]
+    rest: Sequence[int]
+    usual: tuple[float, float] | None = None
 
 
 class Encoder(ABC, Generic[X, Item]):
@@ -118,6 +134,10 @@ class Encoder(ABC, Generic[X, Item]):
         """Forget the meaning of all columns except these."""
 
     # -- for people, and as a state -------------------------------------------------------------------------------
+
+    def fields(self, most: int) -> list[Field]:
+        """Return what the encoder made of the first `most` names, or of the columns if they have no names."""
+        return []
 
     @abstractmethod
     def figures(self) -> dict[str, Any]:

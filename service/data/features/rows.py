@@ -23,6 +23,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hinged.service.data.features.base import Candidates, Features
+from hinged.service.data.features.observing import Encoder
+from hinged.service.data.features.observing import Field as Seen
 from hinged.service.data.features.reader import Reader
 from hinged.service.data.features.records import NUMBER_MAX
 from hinged.service.data.features.scaling import Scaling
@@ -132,6 +134,12 @@ class RowFeatures(Features):
         if configuration.warmup == 0:
             return None
         return Scaling(self.type if self.scaled else PLAIN, self.dim, configuration.warmup)
+
+    def fields(self, encoder: Encoder[Any, Any] | None, most: int) -> list[Seen]:
+        found = super().fields(encoder, most)
+        if self.type == "dense" and not found:
+            return [Seen(str(k), ("number",), {}, [k]) for k in range(min(self.dim, most))]
+        return found
 
     # -- reading --------------------------------------------------------------------------------------------------
 

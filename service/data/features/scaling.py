@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hinged.service.data.features.observing import Encoder
+from hinged.service.data.features.observing import Encoder, Field
 from hinged.service.data.features.reader import OUTSIDE_SHOWN, Outside, Reader
 from hinged.service.data.features.records import NUMBER_MAX, SCALE_MAX
 from hinged.service.data.features.spread import Spread, spread_of
@@ -20,7 +20,18 @@ from hinged.service.data.inputs import inputs_state, read_inputs
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, joined, rows_from_csr, rows_from_dense
 from hinged.solvers.core.states import StateReader
-from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, DENSE, PLAIN, Scale, found, matrix_of, plain
+from hinged.solvers.estimators.scaling import (
+    BENT_MAX,
+    CLIP,
+    CSR,
+    DENSE,
+    PLAIN,
+    Scale,
+    found,
+    matrix_of,
+    plain,
+    usual,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -96,6 +107,13 @@ class Scaling(Encoder[Rows, Rows]):
     def examples(self, most: int) -> list[Rows]:
         """Return some of the observed examples."""
         return self.observed[:most]
+
+    def fields(self, most: int) -> list[Field]:
+        scale = self._scale
+        if scale is None or scale.form != DENSE:
+            return []
+        ends = usual(*(part[:most] for part in (scale.middle, scale.unit, scale.mean, scale.scale))).tolist()
+        return [Field(str(k), ("number",), {}, [k], (low, high)) for k, (low, high) in enumerate(ends)]
 
     def figures(self) -> dict[str, Any]:
         return {"warmup_left": self.left}

@@ -39,7 +39,7 @@ import numpy as np
 from hinged.service.data.features.columns.base import ColumnKind, Measure, Said, Strings, Value
 from hinged.service.data.features.columns.catalogue import KINDS, MEASURES, ONE
 from hinged.service.data.features.columns.categories import NAMES_SHOWN, UNIQUE_MIN, Categories
-from hinged.service.data.features.observing import Encoder
+from hinged.service.data.features.observing import Encoder, Field
 from hinged.service.data.features.reader import Fields, Names, RecordReader, Scales, looked_up, pieces, scaled
 from hinged.service.data.features.records import (
     NAME_CHARS_MAX,
@@ -54,7 +54,7 @@ from hinged.service.data.inputs import Records
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.states import COUNT_MAX, StateReader
-from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, FLAT, dense_column
+from hinged.solvers.estimators.scaling import BENT_MAX, CLIP, CSR, FLAT, dense_column, usual
 
 Array = np.ndarray[Any, Any]
 
@@ -248,6 +248,25 @@ class Vocabulary(Encoder[Records, Record]):
         self._columns.append((name, value))
         self._fields.setdefault(name, {})[value] = column
         return column
+
+    def fields(self, most: int) -> list[Field]:
+        names = dict.fromkeys([*self._fields, *(name for kind in self._kinds for name in sorted(kind.names))])
+        return [self._field(name) for name in list(names)[:most]]
+
+    def _field(self, name: str) -> Field:
+        own = self._fields.get(name, {})
+        kind = self._kind_of.get(name)
+        values = {value: column for value, column in own.items() if isinstance(value, str | bool)}
+        others = [column for value, column in own.items() if value not in values]
+        first = self.columns_max
+        for hashing in self._hashing:
+            if hashing.names == {name}:
+                others += range(first, first + hashing.WIDTH)
+            first += hashing.WIDTH
+        kinds = [*(["number"] if None in own else []), *([kind.NAME] if kind else [])]
+        kinds += [Categories.NAME] if values else []
+        ends = usual(*(part[[own[None]]] for part in self._scales[: len(PARTS_WITH_TAILS)]))[0] if None in own else None
+        return Field(name, tuple(kinds), values, others, None if ends is None else (float(ends[0]), float(ends[1])))
 
     def figures(self) -> dict[str, Any]:
         fields = [

@@ -5,6 +5,7 @@ import { Challengers } from "./challengers.js";
 import { Chart, joined, Reliability } from "./charts.js";
 import { ByClass, Confusion } from "./classes.js";
 import { Code } from "./code.js";
+import { Columns } from "./columns.js";
 import { Configuration } from "./configuration.js";
 import { Happened, near } from "./happened.js";
 import { useLive } from "./live.js";
@@ -48,6 +49,7 @@ export function Model({ model, fold }) {
       series=${[{ name: "newest 1,000", k: 1 }, ...(usual ? [{ name: "usual class, now", k: 2, dash: [6, 4] }] : [])]} /></div>
     <${Fold} name="classes" title="By class" wanted=${fold} said=${figures.classes.length ? plural(figures.classes.length, "label") : ""}>
       <${Confusion} confusion=${metrics.confusion} /><${ByClass} figures=${metrics.classes} classes=${figures.classes} /></${Fold}>
+    <${Fold} name="columns" title="Columns" wanted=${fold}><${Columns} model=${model} /></${Fold}>
     <${Fold} name="probabilities" title="Probabilities" wanted=${fold} said=${metrics.window.log_loss === null ? "" : `log loss ${figure(metrics.window.log_loss)}`}>
       <div class="grid"><${Chart} title="Log loss" data=${[x, curve.log_loss]} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} /><${Reliability} bins=${metrics.reliability} /></div></${Fold}>
     ${metrics.promise && html`<${Fold} name="promise" title="Promise" wanted=${fold} said=${metrics.promise.lacking ? "" : percent(metrics.promise.window.coverage)}><${Coverage} promise=${metrics.promise} /></${Fold}>`}

@@ -98,6 +98,7 @@ CALLS = {
         "annotator": "ann", "y": 1}),
     "example": ({"example": "a/1"}, "GET", "/models/m/examples/a%2F1", None),
     "certificate": ({}, "GET", "/models/m/certificate", None),
+    "columns": ({}, "GET", "/models/m/columns", None),
     "leave_one_out": ({}, "GET", "/models/m/loo", None),
     "shadows": ({}, "GET", "/models/m/shadows", None),
     "challenge": ({"shadow": "s", "C": 2}, "PUT", "/models/m/shadows/s", {"C": 2}),

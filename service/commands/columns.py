@@ -1,0 +1,88 @@
+"""Describe the columns of a model: what each name of x became, and how much the predictions depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hinged.answers import ColumnFigures
+from hinged.service.data.features.columns.categories import Identifiers
+from hinged.service.data.features.observing import Field
+from hinged.service.model.model import Model
+from hinged.service.model.predictions import numbers_of
+from hinged.solvers.core import turns
+from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.solver import Solver
+
+Array = np.ndarray[Any, Any]
+
+FIELDS_MAX = 100
+VALUES_MAX = 5  # maximum number of strings that are listed for a name
+POINTS_MIN, POINTS_MAX = 10, 300  # number of points whose predictions are compared
+WORK_MAX = 400_000_000
+"""Work (turns.py) of all predictions, about 0.2 s. A model with many names or points compares fewer points."""
+
+
+def columns_of(model: Model) -> list[ColumnFigures]:
+    """Return what the first FIELDS_MAX names of x became. Dense features have numbers as names."""
+    fields = model.configuration.features.fields(model.learner.warmup.encoder, FIELDS_MAX)
+    held = model.solver.point_scores()
+    rows = held.rows if held is not None and len(held.rows) else None
+    effects = [None for _ in fields] if rows is None else _effects(model, fields, rows)
+    return [
+        {
+            "name": field.name,
+            "kinds": list(field.kinds),
+            "values": len(field.values),
+            "frequent": [] if rows is None else _frequent(field, rows),
+            "usual": field.usual,
+            "effect": effect,
+        }
+        for field, effect in zip(fields, effects, strict=True)
+    ]
+
+
+def _effects(model: Model, fields: Sequence[Field], rows: Rows) -> list[float | None]:
+    """Return for each name the share of points whose predicted class changes if their x lacks the name.
+
+    None for a name that shares its columns with other names, and if there are fewer than two classes.
+    """
+    solver, classes = model.solver, len(model.labels)
+    some = rows.take(_compared(rows, len(fields)))
+    before = numbers_of(solver.decision(some), classes)
+    found: list[float | None] = []
+    for field in fields:
+        own = [*field.values.values(), *field.rest]
+        if own and classes > 1:
+            after = numbers_of(solver.decision(_without(some, own, solver)), classes)
+            found.append(float(np.mean(before != after)))
+            turns.rest()
+        else:
+            found.append(0.0 if field.kinds == (Identifiers.NAME,) else None)
+    return found
+
+
+def _compared(rows: Rows, fields: int) -> Array:
+    """Return the numbers of the points to compare, spread evenly over all points, which are in order of age."""
+    n = len(rows)
+    work_each = max(1, fields) * (rows.values.size + turns.VALUE_WORK * n)
+    compared = min(n, POINTS_MAX, max(POINTS_MIN, WORK_MAX // work_each))
+    return np.linspace(0, n - 1, compared).astype(np.int64)
+
+
+def _without(rows: Rows, columns: Sequence[int], solver: Solver) -> Rows:
+    """Return rows as if these columns were missing."""
+    kept = ~np.isin(rows.indices, columns)
+    indptr = np.concatenate(([0], np.cumsum(kept)))[rows.indptr]
+    return rows_from_csr(indptr, rows.indices[kept], rows.values[kept], solver.kernel, rows.dim, rows.values.dtype.type)
+
+
+def _frequent(field: Field, rows: Rows) -> list[Any]:
+    """Return the most frequent strings and booleans of a name among the points, with their shares."""
+    columns = np.array(list(field.values.values()), np.int64)
+    counts = np.bincount(rows.indices, minlength=rows.dim)[columns] if columns.size else columns
+    first = np.argsort(-counts, kind="stable")[:VALUES_MAX]
+    values = list(field.values)
+    return [{"value": values[k], "share": float(counts[k] / len(rows))} for k in first.tolist() if counts[k]]

@@ -1,0 +1,25 @@
+// The columns that the server made of each name of x, and how much the predictions depend on the name.
+
+import { html } from "./vendor/htm-preact.js";
+import { ask, path } from "./api.js";
+import { figure, Name, percent, plural, Problem, usePolled } from "./parts.js";
+
+const AGAIN_MS = 60_000; // time between two requests; each request computes some hundred predictions
+const IS = { number: () => "numbers", category: ({ values }) => plural(values, "value"), time: () => "times", text: () => "texts, by their words", identifier: () => "left out: nearly all its values differ" };
+
+// The usual numbers of a column, or its most frequent texts.
+const Values = ({ column: { usual, frequent } }) => html`${usual && `${figure(usual[0])} to ${figure(usual[1])}`}${frequent.map(({ value, share }, i) =>
+  html`${i || usual ? ", " : ""}<${Name} of=${value} cut=${24} /> <small>${percent(share, 0)}</small>`)}`;
+
+export function Columns({ model }) {
+  const [found, error, again] = usePolled(() => ask("GET", `models/${path(model)}/columns`), AGAIN_MS, [model]);
+  if (!found) return error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">Loading…</p>`;
+  const columns = [...found.columns].sort((a, b) => (b.effect ?? -1) - (a.effect ?? -1));
+  if (!columns.length) return html`<p class="soft">The columns of this model have no names.</p>`;
+  return html`<section><p class="soft">The effect of a column: the share of the model's examples that it would predict otherwise without the column.</p>
+    <div class="scroll" tabindex="0" role="group" aria-label="Columns"><table>
+    <thead><tr><th scope="col">Column</th><th scope="col">What it is</th><th scope="col">Usual values</th><th scope="col" class="number">Effect</th></tr></thead>
+    <tbody>${columns.map((column) => html`<tr key=${column.name}><th scope="row"><${Name} of=${column.name} cut=${40} /></th>
+      <td>${column.kinds.map((kind) => IS[kind](column)).join(", ")}</td><td><${Values} column=${column} /></td>
+      <td class="number">${percent(column.effect)}</td></tr>`)}</tbody></table></div></section>`;
+}
