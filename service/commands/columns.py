@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hinged.answers import ColumnFigures
+from hinged.answers import ColumnFigures, FrequentValue
 from hinged.service.data.features.columns.categories import Identifiers
 from hinged.service.data.features.observing import Field
 from hinged.service.model.model import Model
@@ -30,13 +30,14 @@ def columns_of(model: Model) -> list[ColumnFigures]:
     fields = model.configuration.features.fields(model.learner.warmup.encoder, FIELDS_MAX)
     held = model.solver.point_scores()
     rows = held.rows if held is not None and len(held.rows) else None
+    shares = None if rows is None else np.bincount(rows.indices, minlength=rows.dim) / len(rows)
     effects = [None for _ in fields] if rows is None else _effects(model, fields, rows)
     return [
         {
             "name": field.name,
             "kinds": list(field.kinds),
             "values": len(field.values),
-            "frequent": [] if rows is None else _frequent(field, rows),
+            "frequent": [] if shares is None else _frequent(field, shares),
             "usual": field.usual,
             "effect": effect,
         }
@@ -54,9 +55,8 @@ def _effects(model: Model, fields: Sequence[Field], rows: Rows) -> list[float | 
     before = numbers_of(solver.decision(some), classes)
     found: list[float | None] = []
     for field in fields:
-        own = [*field.values.values(), *field.rest]
-        if own and classes > 1:
-            after = numbers_of(solver.decision(_without(some, own, solver)), classes)
+        if field.columns.size and classes > 1:
+            after = numbers_of(solver.decision(_without(some, field.columns, solver)), classes)
             found.append(float(np.mean(before != after)))
             turns.rest()
         else:
@@ -72,17 +72,17 @@ def _compared(rows: Rows, fields: int) -> Array:
     return np.linspace(0, n - 1, compared).astype(np.int64)
 
 
-def _without(rows: Rows, columns: Sequence[int], solver: Solver) -> Rows:
+def _without(rows: Rows, columns: Array, solver: Solver) -> Rows:
     """Return rows as if these columns were missing."""
-    kept = ~np.isin(rows.indices, columns)
+    kept = np.ones(rows.dim, bool)
+    kept[columns] = False
+    kept = kept[rows.indices]
     indptr = np.concatenate(([0], np.cumsum(kept)))[rows.indptr]
     return rows_from_csr(indptr, rows.indices[kept], rows.values[kept], solver.kernel, rows.dim, rows.values.dtype.type)
 
 
-def _frequent(field: Field, rows: Rows) -> list[Any]:
-    """Return the most frequent strings and booleans of a name among the points, with their shares."""
-    columns = np.array(list(field.values.values()), np.int64)
-    counts = np.bincount(rows.indices, minlength=rows.dim)[columns] if columns.size else columns
-    first = np.argsort(-counts, kind="stable")[:VALUES_MAX]
-    values = list(field.values)
-    return [{"value": values[k], "share": float(counts[k] / len(rows))} for k in first.tolist() if counts[k]]
+def _frequent(field: Field, shares: Array) -> list[FrequentValue]:
+    """Return the most frequent strings and booleans of a name. shares (dim,): the share of points with each column."""
+    found = [(value, float(shares[column])) for value, column in field.values.items()]
+    found.sort(key=lambda each: -each[1])
+    return [{"value": value, "share": share} for value, share in found[:VALUES_MAX] if share]

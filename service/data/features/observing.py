@@ -26,14 +26,14 @@ class Field(NamedTuple):
 
     kinds: what its values are: number, category, time, text or identifier.
     values: the column of each of its strings and booleans.
-    rest: its other columns. If other names have the same columns, the name has none.
+    columns: all its columns, int64. If other names have the same columns, the name has none.
     usual: the numbers one deviation below and above the mean; None without numbers.
     """
 
     name: str
     kinds: tuple[str, ...]
     values: Mapping[str | bool, int]
-    rest: Sequence[int]
+    columns: Array
     usual: tuple[float, float] | None = None
 
 

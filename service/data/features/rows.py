@@ -138,7 +138,7 @@ class RowFeatures(Features):
     def fields(self, encoder: Encoder[Any, Any] | None, most: int) -> list[Seen]:
         found = super().fields(encoder, most)
         if self.type == "dense" and not found:
-            return [Seen(str(k), ("number",), {}, [k]) for k in range(min(self.dim, most))]
+            return [Seen(str(k), ("number",), {}, np.array([k])) for k in range(min(self.dim, most))]
         return found
 
     # -- reading --------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class Scaling(Encoder[Rows, Rows]):
         if scale is None or scale.form != DENSE:
             return []
         ends = usual(*(part[:most] for part in (scale.middle, scale.unit, scale.mean, scale.scale))).tolist()
-        return [Field(str(k), ("number",), {}, [k], (low, high)) for k, (low, high) in enumerate(ends)]
+        return [Field(str(k), ("number",), {}, np.array([k]), (low, high)) for k, (low, high) in enumerate(ends)]
 
     def figures(self) -> dict[str, Any]:
         return {"warmup_left": self.left}

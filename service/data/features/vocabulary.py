@@ -257,16 +257,15 @@ class Vocabulary(Encoder[Records, Record]):
         own = self._fields.get(name, {})
         kind = self._kind_of.get(name)
         values = {value: column for value, column in own.items() if isinstance(value, str | bool)}
-        others = [column for value, column in own.items() if value not in values]
-        first = self.columns_max
+        columns, first = np.array(list(own.values()), np.int64), self.columns_max
         for hashing in self._hashing:
             if hashing.names == {name}:
-                others += range(first, first + hashing.WIDTH)
+                columns = np.concatenate((columns, np.arange(first, first + hashing.WIDTH)))
             first += hashing.WIDTH
         kinds = [*(["number"] if None in own else []), *([kind.NAME] if kind else [])]
         kinds += [Categories.NAME] if values else []
         ends = usual(*(part[[own[None]]] for part in self._scales[: len(PARTS_WITH_TAILS)]))[0] if None in own else None
-        return Field(name, tuple(kinds), values, others, None if ends is None else (float(ends[0]), float(ends[1])))
+        return Field(name, tuple(kinds), values, columns, None if ends is None else (float(ends[0]), float(ends[1])))
 
     def figures(self) -> dict[str, Any]:
         fields = [
