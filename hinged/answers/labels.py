@@ -76,7 +76,7 @@ class Annotator(TypedDict):
     compared: number of candidates that other annotators labelled as well; agreed: number of these candidates that were
     learned with this annotator's label.
     shared: number of stored answers to candidates that other annotators labelled as well. kappa: how far these answers
-    agree with the current labels.
+    agree with the current labels. reliability: the estimated share of these answers that are right.
     """
 
     labelled: int
@@ -88,6 +88,7 @@ class Annotator(TypedDict):
     agreed: int
     shared: int
     kappa: float | None
+    reliability: float | None
 
 
 class Agreement(TypedDict):

@@ -86,7 +86,7 @@ class ForgetAnswer(Forget):
 def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:
     """Return the newest answers of one annotator or of all annotators, and the figures of annotators and pairs."""
     by_annotator, pairs = agreement(model)
-    nothing = {"shared": 0, "kappa": None}
+    nothing = {"shared": 0, "kappa": None, "reliability": None}
     kept = [a for a in model.annotators if annotator in (None, a.annotator)]
     return {
         "answers": [

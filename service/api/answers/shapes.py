@@ -38,6 +38,7 @@ ANSWERS = {
             "agreed": 0,
             "shared": 0,
             "kappa": None,
+            "reliability": None,
         }
     },
     "agreement": [{"annotators": ["ann", "bob"], "examples": 20, "same": 18, "kappa": 0.8}],

@@ -51,9 +51,10 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
     : html`<p class="soft">No answer yet. Label a question; you can change your answers here.</p>`}
     ${!mayForget && html`<p class="soft">Your key is named <bdi>${who.name}</bdi>. Only a writer can forget answers under another name.</p>`}
     ${names.length > 0 && html`<details><summary>All annotators</summary><div class="scroll" tabindex="0" role="group" aria-label="Annotators"><table class="behind">
-      <thead><tr><th scope="col">Name</th><th scope="col" class="number">Labels</th><th scope="col" class="number" title="Share of answers that equal the model's prediction">As predicted</th><th scope="col" class="number" title="Share of labels that equal another annotator's label of the same example">Agreement</th></tr></thead>
+      <thead><tr><th scope="col">Name</th><th scope="col" class="number">Labels</th><th scope="col" class="number" title="Share of answers that equal the model's prediction">As predicted</th><th scope="col" class="number" title="Share of labels that equal another annotator's label of the same example">Agreement</th><th scope="col" class="number" title="Estimated share of the answers to shared examples that are right">Reliability</th></tr></thead>
       <tbody>${names.map(([name, t]) => html`<tr><th scope="row"><${Name} of=${name} cut=${20} /></th><td class="number">${count(t.labelled)}</td>
-        <td class="number">${t.predicted ? percent(t.as_predicted / t.predicted, 0) : "–"}</td><td class="number">${percent(agreementOf(name, shown.agreement), 0)}</td></tr>`)}</tbody></table></div>
+        <td class="number">${t.predicted ? percent(t.as_predicted / t.predicted, 0) : "–"}</td><td class="number">${percent(agreementOf(name, shown.agreement), 0)}</td>
+        <td class="number">${percent(t.reliability, 0)}</td></tr>`)}</tbody></table></div>
       ${shown.agreement.length > 0 && html`<div class="scroll" tabindex="0" role="group" aria-label="Agreement by pair"><table class="behind">
         <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Both labelled</th><th scope="col" class="number">Same label</th><th scope="col" class="number" title="Cohen's kappa: 1 = always the same label, 0 = no more often than by chance">Kappa</th></tr></thead>
         <tbody>${shown.agreement.slice(0, PAIRS).map((pair) => html`<tr><th scope="row">${pair.annotators.map((name, i) => html`${i ? ", " : ""}<${Name} of=${name} cut=${20} />`)}</th>

@@ -12,7 +12,7 @@ from tests.helpers.server import RunningServer, eventually
 pytestmark = pytest.mark.server
 
 COUNTS = ("labelled", "skipped", "changed", "predicted", "as_predicted", "compared", "agreed", "shared")
-ZERO = dict.fromkeys(COUNTS, 0) | {"kappa": None}
+ZERO = dict.fromkeys(COUNTS, 0) | {"kappa": None, "reliability": None}
 
 
 @pytest.fixture

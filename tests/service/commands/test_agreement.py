@@ -1,7 +1,15 @@
+import math
+from collections import defaultdict
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from hinged.service.commands.agreement import kappa
+from hinged.service import limits
+from hinged.service.commands import agreement
+from hinged.service.commands.agreement import RIGHT, kappa, reliabilities
 
 
 @pytest.mark.parametrize(
@@ -20,3 +28,56 @@ def test_kappa_equals_scikit_learns(pairs):
 @pytest.mark.parametrize("pairs", [[], [("a", "a")], [("a", "a")] * 5])
 def test_with_a_single_label_kappa_is_none(pairs):
     assert kappa(pairs) is None
+
+
+def by_loops(answers, steps):
+    """Return the reliabilities after a number of steps, from the formulas of Dawid and Skene in plain loops."""
+    labels, of = sorted({label for *_, label in answers}), defaultdict(list)
+    for example, annotator, label in answers:
+        of[example].append((annotator, label))
+    true = {e: {k: sum(label == k for _, label in own) / len(own) for k in labels} for e, own in of.items()}
+    for _ in range(steps):
+        rate = {}
+        for a in {annotator for _, annotator, _ in answers}:
+            for k in labels:
+                seen = {j: RIGHT * (j == k) + 1 / len(labels) for j in labels}
+                for example, annotator, label in answers:
+                    if annotator == a:
+                        seen[label] += true[example][k]
+                rate |= {(a, k, j): count / sum(seen.values()) for j, count in seen.items()}
+        share = {k: sum(t[k] for t in true.values()) / len(true) for k in labels}
+        for example, own in of.items():
+            found = {k: share[k] * math.prod(rate[a, k, j] for a, j in own) for k in labels}
+            true[example] = {k: value / sum(found.values()) for k, value in found.items()}
+    own = defaultdict(list)
+    for example, annotator, label in answers:
+        own[annotator].append(true[example][label])
+    return {annotator: sum(right) / len(right) for annotator, right in own.items()}
+
+
+@settings(deadline=None, max_examples=40)
+@given(votes=st.dictionaries(st.tuples(st.integers(0, 6), st.sampled_from("xyz")), st.sampled_from("abc"), min_size=1),
+       steps=st.integers(1, 6))  # fmt: skip
+def test_each_step_of_a_reliability_is_that_of_plain_loops(votes, steps):
+    answers = [(str(example), annotator, label) for (example, annotator), label in votes.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agreement, "STEPS_MAX", steps)
+        patch.setattr(agreement, "TOLERANCE", 0.0)
+        assert reliabilities(answers) == pytest.approx(by_loops(answers, steps), abs=1e-9)
+
+
+def test_reliabilities_are_near_the_share_of_right_answers():
+    random, answers, right = np.random.default_rng(3), [], defaultdict(list)
+    for example in range(400):
+        true = random.integers(4)
+        for annotator, accuracy in (("careful", 0.95), ("good", 0.85), ("hasty", 0.7), ("guesses", 0.4)):
+            label = true if random.random() < accuracy else (true + 1 + random.integers(3)) % 4
+            answers.append((str(example), annotator, str(label)))
+            right[annotator].append(label == true)
+    assert reliabilities(answers) == pytest.approx({name: np.mean(own) for name, own in right.items()}, abs=0.05)
+
+
+def test_without_shared_answers_or_with_too_many_labels_there_is_no_reliability(monkeypatch):
+    assert reliabilities([]) == {}
+    monkeypatch.setattr(limits, "CONFUSIONS_MAX", 7)
+    assert reliabilities([("e", "x", "a"), ("e", "y", "b")]) == {}  # two annotators, four pairs of labels
