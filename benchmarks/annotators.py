@@ -1,4 +1,4 @@
-"""How far are the estimated reliabilities of annotators from the shares of right answers?
+"""Compare the estimated reliabilities of annotators with the shares of right answers.
 
     PYTHONPATH=.:benchmarks python benchmarks/annotators.py
 
