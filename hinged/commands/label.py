@@ -238,11 +238,16 @@ class Person:
         self.session = session
         self.classes = described["classes"]
         self.declared = described["configuration"].get("classes")
+        self.guide = described["configuration"].get("labels", {}).get("guide")
         self.support_vectors = described["support_vectors"]
         self.given: list[Answered | SkippedCandidate] = []
 
     def work(self) -> None:
-        """Ask questions until the pool is empty or the person quits."""
+        """Show the guide, then ask questions until the pool is empty or the person quits."""
+        if self.guide:
+            from hinged.commands.showing import plain  # noqa: PLC0415 - rich is slow to import
+
+            self.screen.print(plain(self.guide))
         while True:
             candidate = self.session.next()
             if candidate is None:

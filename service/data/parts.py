@@ -150,6 +150,9 @@ class Labelling(Part):
     pending_max: int = Field(10_000, ge=0, le=10_000_000, description="predictions that wait for their labels")
     pending_s: float = Field(86_400.0, gt=0, le=1e9, description="seconds that a prediction waits for its label")
     pending_durable: bool = Field(False, description="whether a prediction that waits is on disk before it is answered")
+    guide: str | None = Field(
+        None, max_length=5000, description="instructions for annotators, which they read beside each question"
+    )
 
 
 class Show(Part):

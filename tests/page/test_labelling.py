@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from hinged import Client
+from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer, eventually
 
@@ -46,6 +47,25 @@ def sent(one):
         "() => Object.keys(sessionStorage).filter((k) => k.startsWith('hinged-answers-'))"
         ".every((k) => sessionStorage[k] === '[]')"
     )
+
+
+def test_an_admin_writes_a_guide_that_annotators_read_beside_each_question(client, ann):
+    model, one, page = ann
+    page.get_by_role("button", name="Write a guide").click()
+    page.get_by_label("What annotators read").fill("1. spam sells\n2. <b>ham</b> does not")
+    page.get_by_label("What annotators read").press("1")  # in the field, this key answers no question
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("region", name="Guide").get_by_text("<b>ham</b> does not").wait_for()
+    assert client.model(model)["configuration"]["labels"]["guide"] == "1. spam sells\n2. <b>ham</b> does not1"
+    assert answers(client, model) == {}
+    one.answer("1")
+    assert page.get_by_role("region", name="Guide").is_visible()
+    assert barriers(page) == []
+    page.get_by_role("button", name="Edit the guide").click()
+    page.get_by_label("What annotators read").fill("")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Write a guide").wait_for()
+    assert "guide" not in client.model(model)["configuration"].get("labels", {})
 
 
 def test_two_annotators_label_thirty_each_with_keys_and_no_question_is_shown_twice(client, server, tab):

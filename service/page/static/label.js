@@ -6,6 +6,7 @@ import { ask, insist, path, who } from "./api.js";
 import { Answers } from "./answers.js";
 import { Effect, useEffects } from "./effects.js";
 import { Example, Usual } from "./example.js";
+import { Guide } from "./guide.js";
 import { ACTIONS, Keys, keysOf, useKeys } from "./keys.js";
 import { announce, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { Questions } from "./questions.js";
@@ -193,6 +194,7 @@ function Work({ model, annotator, leave }) {
       ${job && html`<${Retraining} job=${job} ended=${taught} />`}
     </div>
     <aside class="side" aria-label="Your work">
+      ${figures && html`<${Guide} model=${model} guide=${figures.configuration.labels?.guide} changed=${again} />`}
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />

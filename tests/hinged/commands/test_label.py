@@ -48,6 +48,12 @@ def leased(client, model):
     return {lease["id"] for lease in client.queries(model)["leased"]}
 
 
+def test_the_guide_comes_before_the_first_question(client, model, label):
+    client.change_model(model, labels={"guide": "spam sells,\nham does not [bold]\x1b[2J"})
+    said = label().expect("q quit")
+    assert said.index("spam sells,") < said.index("ham does not [bold]") < said.index("m5")
+
+
 def test_a_session_from_the_first_question_to_the_last_key(client, model, label):
     terminal = label()
     terminal.expect("m5")

@@ -1,0 +1,29 @@
+// The guide for annotators: instructions and descriptions of the classes. An admin can edit it.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { ask, may, path } from "./api.js";
+import { announce, Dialog, Problem } from "./parts.js";
+
+const CHARS_MAX = 5000; // maximum length of a guide
+
+export function Guide({ model, guide, changed }) {
+  const [editing, setEditing] = useState(false), [error, setError] = useState(null);
+  const close = () => { setEditing(false); setError(null); };
+  const save = async (event) => {
+    event.preventDefault();
+    const text = event.target.elements.guide.value.trim();
+    try {
+      await ask("PATCH", `models/${path(model)}`, { labels: { guide: text || null } });
+      announce("The guide is saved");
+      changed();
+      close();
+    } catch (caught) { setError(caught); }
+  };
+  if (!guide && !may("admin")) return null;
+  return html`<section class="card guide" aria-label="Guide"><h2>Guide</h2>
+    ${guide ? html`<p class="lines"><bdi>${guide}</bdi></p>` : html`<p class="soft">Tell annotators what to look for, and when to choose which label.</p>`}
+    ${may("admin") && html`<button class="plain" onClick=${() => setEditing(true)}>${guide ? "Edit the guide" : "Write a guide"}</button>`}
+    ${editing && html`<${Dialog} title="Guide for annotators" close=${close}><form onSubmit=${save}>
+      <label>What annotators read beside each question <textarea name="guide" rows="10" cols="60" maxlength=${CHARS_MAX}>${guide ?? ""}</textarea></label>
+      <${Problem} error=${error} /><p class="row"><button class="main">Save</button></p></form></${Dialog}>`}</section>`;
+}
