@@ -178,7 +178,7 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         warm_up_metrics()
         solver.certificate()  # needed by learning curves
     if FINISH in parts:
-        solver.finish()
+        solver.finish_over(rows, 1 - Y, np.arange(100, 108))  # of these examples some violate
         warm_up_ones(solver.dtype)
         if any(isinstance(one, LASVM) for one in getattr(solver, "machines", [solver])):
             warm_up_together(solver.dtype)

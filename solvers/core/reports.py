@@ -19,6 +19,17 @@ class Finish(NamedTuple):
     converged: bool
 
 
+class WholeFinish(NamedTuple):
+    """The outcome of a finishing step over a data set: steps, whether it converged, and the examples that are missing.
+
+    missing: number of examples that the optimum needs although points_max leaves no room for them.
+    """
+
+    steps: int
+    converged: bool
+    missing: int
+
+
 class Contributions(NamedTuple):
     """The contribution of each point to the decision values of one row.
 

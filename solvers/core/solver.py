@@ -21,7 +21,7 @@ from annotated_types import Ge, Gt, Lt
 
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.parameters import check, rules_of
-from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View
+from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View, WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.states import BOUND_MAX, COUNT_MAX, State, StateReader
 from hinged.solvers.core.weights import checked_weights, runs_of
@@ -292,6 +292,20 @@ class Solver(ABC):
     def finish(self) -> Finish:
         """Optimise over all points until no violation exceeds the tolerance, if the solver can do so."""
         return Finish(0, converged=True)
+
+    def finish_over(
+        self,
+        rows: Rows,  # noqa: ARG002  a solver that drops points reads the data set
+        classes: Array,  # noqa: ARG002
+        keys: Array,  # noqa: ARG002
+        weights: Array | None = None,  # noqa: ARG002
+    ) -> WholeFinish:
+        """Finish over a data set that was learned before, of which the solver may hold only a part as points.
+
+        classes, keys (m,): as in `learn`. weights (m,) > 0: as in `learn_weighted`; None if each is 1. A solver that
+        cannot bring back the other examples finishes over its points.
+        """
+        return WholeFinish(*self.finish(), missing=0)
 
     @abstractmethod
     def drop(self, keys: Array) -> None:

@@ -13,12 +13,9 @@ from annotated_types import Gt, Lt
 
 from hinged.solvers.core.counts import LEARNED
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.points import append_point, has_room
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.dual.dual import DualExpansion
-from hinged.solvers.dual.machine import HINGE, enter
-from hinged.solvers.jit.compiled import compiled
 from hinged.solvers.jit.handed import handed
 
 Array = np.ndarray[Any, Any]
@@ -29,20 +26,6 @@ class BatchParameters(NamedTuple):
     """tol: the largest violation of a pair that may remain."""
 
     tol: float
-
-
-@compiled
-def enter_rows(points, machine, bounds, batch, f, begin):
-    """Store the rows of a batch from `begin` on, with alpha = 0. Return the first row without room."""
-    indptr, indices, values, norms, selves, classes, keys, _ = batch
-    stance = np.full(f.shape[1], HINGE, np.int8)
-    for r in range(begin, classes.shape[0]):
-        first, last = indptr[r], indptr[r + 1]
-        if not has_room(points, last - first):
-            return r
-        k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
-        enter(machine, k, classes[r], keys[r], bounds[classes[r]], f[r], stance)
-    return classes.shape[0]
 
 
 class SMO(DualExpansion):
@@ -86,18 +69,9 @@ class SMO(DualExpansion):
             self.make_way(surplus)
         scores = self.decision(rows)
         entering, f = rows.take(np.flatnonzero(new)), scores[new] - self.machine.b
-        own, numbers, each = classes[new], keys[new], weights[new]
-        self._in_runs(each, lambda run: self._enter(entering.part(run.start, run.stop), own[run], numbers[run], f[run]))
+        self.take_in(entering, classes[new], keys[new], f, weights[new])
         self.finish()
         return scores
-
-    def _enter(self, rows: Rows, classes: Array, keys: Array, f: Array) -> None:
-        """Store rows with alpha = 0. f (m, K): decision values without the bias."""
-        batch, done = rows.labelled(classes, keys), 0
-        while done < len(rows):
-            done = enter_rows(self.points, self.machine, self.bounds, batch, f, done)
-            if done < len(rows):
-                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
 
     def _take_out(self, slots: Array) -> None:
         super()._take_out(slots)
@@ -111,4 +85,4 @@ class SMO(DualExpansion):
 
     def finish(self) -> Finish:
         """Optimise every column over all points until no pair violates by more than tol."""
-        return self._optimise(self.parameters.tol)
+        return self.optimise(self.parameters.tol)

@@ -22,7 +22,7 @@ from hinged.solvers.core.rowcache import (
     renewed,
     touched_bytes,
 )
-from hinged.solvers.core.rows import LabelledRows
+from hinged.solvers.core.rows import LabelledRows, Rows
 from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.solver import check_fade
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_learned, check_range
@@ -31,6 +31,7 @@ from hinged.solvers.dual import machine as m
 from hinged.solvers.dual import smo
 from hinged.solvers.dual.coordinate import violation
 from hinged.solvers.dual.direction import extremes
+from hinged.solvers.dual.entering import enter_rows
 from hinged.solvers.dual.listed import list_coefficients_anew
 from hinged.solvers.dual.machine import IDLE, Machine, scan_column, set_bias
 from hinged.solvers.dual.making_way import PART, first_to_go
@@ -154,9 +155,26 @@ class DualExpansion(Expansion):
         aside = wrong[0] if self.columns == 1 else wrong[np.maximum(classes, 0), own]
         return PointScores(self.keys(), classes, scores.T, aside, self.held_rows())
 
+    def take_in(self, rows: Rows, classes: Array, keys: Array, f: Array, weights: Array) -> None:
+        """Store rows as points with alpha = 0.
+
+        f (m, K): decision values without the bias. weights (m,): factors of C.
+        """
+        self._in_runs(
+            weights, lambda run: self._enter_run(rows.part(run.start, run.stop), classes[run], keys[run], f[run])
+        )
+
+    def _enter_run(self, rows: Rows, classes: Array, keys: Array, f: Array) -> None:
+        batch, done = rows.labelled(classes, keys), 0
+        while done < len(rows):
+            width = self.cache.lines.shape[1]
+            done = enter_rows(self.points, self.machine, self.bounds, batch, f, done, width)
+            if done < len(rows):
+                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
+
     # -- optimising -----------------------------------------------------------------------------------------------
 
-    def _optimise(self, tol: float) -> Finish:
+    def optimise(self, tol: float) -> Finish:
         """Optimise every column over all points until no violation exceeds tol."""
         if self.live < self.slots:
             self.compact()

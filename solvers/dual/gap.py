@@ -192,7 +192,7 @@ class GapSVM(DualExpansion):
 
     def finish(self) -> Finish:
         """Optimise every column over all points until no point violates by more than tol, then do CLEAN."""
-        finish = self._optimise(self.parameters.tol)
+        finish = self.optimise(self.parameters.tol)
         if self.machine.counts[IDLE] > self.parameters.idle_max:
             self._clean()
         self._give_back()

@@ -61,7 +61,7 @@ from hinged.solvers.core.points import (
     has_room,
 )
 from hinged.solvers.core.random import random_below
-from hinged.solvers.core.reports import Finish
+from hinged.solvers.core.reports import Finish, WholeFinish
 from hinged.solvers.core.rowcache import (
     VALUES,
     begin_line,
@@ -82,6 +82,7 @@ from hinged.solvers.dual.machine import (
     scan_column,
     set_bias,
 )
+from hinged.solvers.dual.optimum import optimise_over
 from hinged.solvers.dual.pausing import COLUMN, REPEATED, SLOT, not_begun, work_of
 from hinged.solvers.dual.removal import remove_blatant
 from hinged.solvers.jit.compiled import in_place
@@ -433,8 +434,22 @@ class LASVM(DualExpansion):
         """Do the finishing step: optimise every column over all points until delta <= tol."""
         if (self.seen > 0).sum() < 2:  # with one class there is nothing to solve, and its sample must stay
             return Finish(0, converged=True)
-        finish = self._optimise(self.parameters.tol)
-        remove_blatant(self.points, self.cache, self.machine, NONE, self.parameters)
+        finish = self.optimise(self.parameters.tol)
+        self._put_away(self.parameters)
+        return finish
+
+    def finish_over(self, rows: Rows, classes: Array, keys: Array, weights: Array | None = None) -> WholeFinish:
+        """Do the finishing step over a whole data set (optimum.py)."""
+        if (self.seen > 0).sum() < 2:
+            return WholeFinish(0, converged=True, missing=0)
+        without_idle = self.parameters._replace(idle_max=0)
+        weights = np.ones(len(rows)) if weights is None else weights
+        finish = optimise_over(self, rows, classes, keys, weights, lambda: self._put_away(without_idle))
+        self._put_away(self.parameters)
+        return finish
+
+    def _put_away(self, parameters: LASVMParameters) -> None:
+        """Remove the points for which there is no room (removal.py), and release the memory of the cache."""
+        remove_blatant(self.points, self.cache, self.machine, NONE, parameters)
         self.compact()
         self._give_back()
-        return finish

@@ -216,7 +216,7 @@ class TrackingSVM(DualExpansion):
 
         Afterwards the optimum predicts, and the average starts again with the next time step.
         """
-        finish = self._optimise(self.parameters.tol)
+        finish = self.optimise(self.parameters.tol)
         if self.parameters.expansion_only:
             drop_idle(self.cache, self.machine)
             self.compact()

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import Kernel, make_kernel
 from hinged.solvers.core.parameters import Constraint, check, rules_of
+from hinged.solvers.core.reports import WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.attributes import Fitted
@@ -177,28 +178,35 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         weights = example_weights(sample_weight, len(y), some=not goes_on)
         random, digest = check_random_state(self.random_state), hash_of((X, y) if weights is None else (X, y, weights))
         if goes_on:
-            converged = self._go_on(X, y, weights, random, digest)
+            finish = self._go_on(X, y, weights, random, digest)
         else:
             classes, numbers = np.unique(y, return_inverse=True)
             known = _counting(X, weights)
             scale = self._found_scale(known)
             learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None, known.shape[0])
-            converged = self._fit(learner, _rows(learner, scaled(scale, X)), numbers, random, weights=weights)
+            finish = self._fit(learner, _rows(learner, scaled(scale, X)), numbers, random, weights=weights)
             self._made(learner, classes, scale, sparse.issparse(X), digest)
-        if not converged:
-            self._warn()
+        if not finish.converged:
+            self._warn(finish.missing)
         return self
 
-    def _warn(self) -> None:
-        """Warn the caller of `fit` or `partial_fit` that the solver reached its limit of steps."""
-        warnings.warn(
-            f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+    def _warn(self, missing: int = 0) -> None:
+        """Warn the caller of `fit` or `partial_fit` that the solver did not reach its optimum.
 
-    def _go_on(self, X: Any, y: Array, weights: Array | None, random: np.random.RandomState, digest: str) -> bool:
-        """Continue the previous fit; return whether the fit ended at the optimum."""
+        missing: number of examples that the optimum needs although points_max leaves no room for them.
+        """
+        reason = (
+            f"did not reach its optimum: {missing} more examples violate, but points_max allows "
+            f"{self.solver_.points_max} points; raise points_max"
+            if missing
+            else "did not reach its tolerance: scale the features, or choose a smaller C"
+        )
+        warnings.warn(f"{type(self).__name__} {reason}", ConvergenceWarning, stacklevel=3)
+
+    def _go_on(
+        self, X: Any, y: Array, weights: Array | None, random: np.random.RandomState, digest: str
+    ) -> WholeFinish:
+        """Continue the previous fit; return the outcome of its finishing step."""
         for name, former in self._made_with.items():
             if name not in OF_A_FIT and repr(former) != repr(getattr(self, name)):
                 raise ValueError(
@@ -208,9 +216,9 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         again = digest == self._fitted[0]
         first = self._fitted[1] if again else learner.numbered
         rows = _rows(learner, self._scaled(X))
-        converged = self._fit(learner, rows, numbers, random, first, weights=weights, again=again)
+        finish = self._fit(learner, rows, numbers, random, first, weights=weights, again=again)
         self._fitted = digest, first
-        return converged
+        return finish
 
     def _made(self, learner: Learner, classes: Array, scale: Scale | None, is_sparse: bool, digest: str = "") -> None:
         """Store the result of a first fit, after everything that can fail."""
@@ -305,8 +313,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         *,
         weights: Array | None = None,
         again: bool = False,
-    ) -> bool:
-        """Learn a whole data set at once. Return whether it ended at the optimum, if the solver has an optimum.
+    ) -> WholeFinish:
+        """Learn a whole data set at once. Return the outcome of the finishing step.
 
         first: number of the data's first row. weights: None, or (n,) >= 0. again: whether the data was learned before.
         """
@@ -314,8 +322,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             assert first == learner.numbered  # noqa: S101
             learner.learn(rows, numbers, weights)
             if learner.solver.converged is not None:
-                return learner.solver.converged
-        return learner.solver.finish().converged
+                return WholeFinish(0, learner.solver.converged, missing=0)
+        return WholeFinish(*learner.solver.finish(), missing=0)
 
     def _new_learner(
         self,

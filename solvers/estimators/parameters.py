@@ -45,6 +45,8 @@ def _are_weights(value: Any) -> bool:
     return isinstance(value, Mapping) and all(number(above=0.0).fits(weight) for weight in value.values())
 
 
+POINTS = "points"  # value of `finish`: finish only over the points that the solver holds
+
 COUNT = integer(1, 2**31 - 1)
 
 RULES: dict[str, Constraint] = {
@@ -62,6 +64,6 @@ RULES: dict[str, Constraint] = {
     "cache_size": number(least=0.0),
     "epochs": COUNT,
     "shuffle": FLAG,
-    "finish": FLAG,
+    "finish": FLAG | one_of(POINTS),
 }
 """The rules of the parameters that all estimators share. A solver declares the rules of its own parameters."""

@@ -23,11 +23,12 @@ import numpy as np
 
 from hinged.solvers.budget.budget import BSGD
 from hinged.solvers.core.parameters import NONE, one_of, rules_of
+from hinged.solvers.core.reports import WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.classifier import Array, BoundedClassifier, SolverClassifier
-from hinged.solvers.estimators.parameters import RULES
+from hinged.solvers.estimators.parameters import POINTS, RULES
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -116,18 +117,26 @@ class EpochClassifier(SolverClassifier):
         *,
         weights: Array | None = None,
         again: bool = False,
-    ) -> bool:
+    ) -> WholeFinish:
         for epoch in range(self.epochs):
             order = random.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
             batch, known = self._batch(len(rows)), again or epoch > 0
             learner.learn_epoch(rows, numbers, order, batch, weights=weights, first=first, again=known)
-        return self._finish(learner)
+        return self._finish(learner, rows, numbers, first, weights)
 
     def _batch(self, examples: int) -> int:
         return min(self.batch, examples)
 
-    def _finish(self, learner: Learner) -> bool:
-        return learner.solver.finish().converged
+    def _finish(
+        self,
+        learner: Learner,
+        rows: Rows,  # noqa: ARG002  for solvers that can bring back dropped examples
+        numbers: Array,  # noqa: ARG002
+        first: int,  # noqa: ARG002
+        weights: Array | None,  # noqa: ARG002
+    ) -> WholeFinish:
+        """Finish over the points, after rows with these numbers of classes were learned, numbered from `first` on."""
+        return WholeFinish(*learner.solver.finish(), missing=0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -136,14 +145,19 @@ class OnlineClassifier(EpochClassifier, DualClassifier):
 
     Parameters
     ----------
-    finish : bool
-        Whether `fit` ends with an optimisation over all points.
+    finish : bool or 'points'
+        Whether `fit` ends with an optimisation. With 'points' it is over the points that the solver holds. True is the
+        same, except that LASVM also takes in examples of X that it dropped, until it is at the optimum of X.
     """
 
-    finish: bool = True
+    finish: bool | str = True
 
-    def _finish(self, learner: Learner) -> bool:
-        return super()._finish(learner) if self.finish else True
+    def _finish(self, learner: Learner, rows: Rows, numbers: Array, first: int, weights: Array | None) -> WholeFinish:
+        if not self.finish:
+            return WholeFinish(0, converged=True, missing=0)
+        if self.finish == POINTS:
+            return super()._finish(learner, rows, numbers, first, weights)
+        return learner.finish_over(rows, numbers, weights, first)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,0 +1,93 @@
+"""The optimum of a whole data set, found by a machine that holds only some of the examples as points.
+
+A pass of an online solver drops points that the optimum needs, so its finishing step ends below the optimum. Here the
+machine
+
+1. optimises over its points,
+2. computes the decision value of every other example, and takes in each example that violates its condition,
+
+and repeats both until no example violates. An example without a coefficient, of label y = +-1 in a column, violates if
+y (f + b) < 1 - tau / 2. The points lie within tau / 2 of the bias too, so no pair of examples violates by more than
+tau. Each round with a violation raises the dual objective W, so the rounds end.
+
+f (m, K) are decision values of the m examples without the bias. Only the first round computes them in full. Between two
+rounds most coefficients stay, many at their bound, so later rounds only add the changes: f += K (alpha - former alpha).
+Rounds begin with a loose tau, because a solution to many digits is of no use as long as points are missing. No point
+leaves between two rounds, because it would often have to come back.
+
+If points_max leaves no room, points without a coefficient leave, and the examples that violate most come first. The
+rounds then end when the number of missing examples no longer falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hinged.solvers.core.decision import ExpansionView
+from hinged.solvers.core.reports import WholeFinish
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.dual.dual import DualExpansion
+
+Array = np.ndarray[Any, Any]
+
+FIRST_TAU = 0.1  # tau of the first round
+TAU_STEP = 10.0  # each later round divides tau by this, down to tol
+ROUNDS_MAX = 100  # limit of the rounds, because rounding errors of huge coefficients might cause violations for ever
+
+
+def optimise_over(
+    solver: DualExpansion,
+    rows: Rows,
+    classes: Array,
+    keys: Array,
+    weights: Array,
+    remove_idle: Callable[[], None],
+) -> WholeFinish:
+    """Optimise a solver with a bias over its points and a data set; examples that the optimum needs become points.
+
+    classes, keys, weights (m,): as in `Solver.learn_weighted`. remove_idle: removes points without a coefficient.
+    """
+    columns, tol = solver.columns, float(solver.parameters.tol)
+    y = np.where(classes[:, None] == (np.arange(columns) if columns > 1 else 1), 1.0, -1.0)
+    f, former = np.zeros(y.shape), np.zeros((columns, 0))
+    tau, steps, fewest = max(tol, FIRST_TAU), 0, len(rows) + 1
+    for _ in range(ROUNDS_MAX):
+        done = solver.optimise(tau)
+        steps += done.steps
+        if not done.converged:
+            break
+        others = np.flatnonzero(np.isin(keys, solver.keys(), invert=True))
+        f[others] += _change(solver, former).decision(rows.take(others))
+        former = solver.machine.alpha[:, : solver.slots].copy()
+        shortfall = (1.0 - y[others] * (f[others] + solver.machine.b)).max(axis=1)
+        violate = shortfall > tau / 2
+        missing = others[violate]
+        if not missing.size and tau == tol:
+            return WholeFinish(steps, converged=True, missing=0)
+        full = missing.size > solver.points_max - solver.live
+        if full:
+            if tau == tol and missing.size >= fewest:
+                return WholeFinish(steps, converged=False, missing=missing.size)
+            fewest = missing.size if tau == tol else fewest
+            remove_idle()
+            worst = np.argsort(-shortfall[violate], kind="stable")
+            missing = np.sort(missing[worst[: solver.points_max - solver.live]])
+        solver.take_in(rows.take(missing), classes[missing], keys[missing], f[missing], weights[missing])
+        if full:  # the next round computes f in full, also for the examples that left
+            f[:], former = 0.0, former[:, :0]
+        tau = max(tol, tau / TAU_STEP)
+    return WholeFinish(steps, converged=False, missing=0)
+
+
+def _change(solver: DualExpansion, former: Array) -> ExpansionView:
+    """Return a view whose decision values are the change of f since the coefficients were `former` (K, n).
+
+    The first n slots are still the same points.
+    """
+    change = solver.machine.alpha[:, : solver.slots].copy()
+    change[:, : former.shape[1]] -= former
+    nothing = np.zeros(solver.columns)
+    return ExpansionView(solver.kernel, solver.points, solver.slots, change, nothing, nothing, solver.dim)
