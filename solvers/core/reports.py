@@ -30,6 +30,21 @@ class WholeFinish(NamedTuple):
     missing: int
 
 
+class Round(NamedTuple):
+    """The state of a finishing step over a data set.
+
+    points: number of points. violating: number of other examples that violate. gap: duality gap over all of these.
+    """
+
+    points: int
+    violating: int
+    gap: float
+
+
+def untold(found: Round) -> None:
+    """Tell nobody of a round."""
+
+
 class Contributions(NamedTuple):
     """The contribution of each point to the decision values of one row.
 

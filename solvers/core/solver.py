@@ -21,7 +21,16 @@ from annotated_types import Ge, Gt, Lt
 
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.parameters import check, rules_of
-from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View, WholeFinish
+from hinged.solvers.core.reports import (
+    Certificate,
+    Contributions,
+    Finish,
+    PointScores,
+    Round,
+    View,
+    WholeFinish,
+    untold,
+)
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.states import BOUND_MAX, COUNT_MAX, State, StateReader
 from hinged.solvers.core.weights import checked_weights, runs_of
@@ -299,11 +308,12 @@ class Solver(ABC):
         classes: Array,  # noqa: ARG002
         keys: Array,  # noqa: ARG002
         weights: Array | None = None,  # noqa: ARG002
+        told: Callable[[Round], None] = untold,  # noqa: ARG002
     ) -> WholeFinish:
         """Finish over a data set that was learned before, of which the solver may hold only a part as points.
 
-        classes, keys (m,): as in `learn`. weights (m,) > 0: as in `learn_weighted`; None if each is 1. A solver that
-        cannot bring back the other examples finishes over its points.
+        classes, keys (m,): as in `learn`. weights (m,) > 0: as in `learn_weighted`; None if each is 1. told: called
+        after each round. A solver that cannot bring back the other examples finishes over its points.
         """
         return WholeFinish(*self.finish(), missing=0)
 

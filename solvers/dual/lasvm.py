@@ -23,6 +23,7 @@ Differences from the paper's listing:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -61,7 +62,7 @@ from hinged.solvers.core.points import (
     has_room,
 )
 from hinged.solvers.core.random import random_below
-from hinged.solvers.core.reports import Finish, WholeFinish
+from hinged.solvers.core.reports import Finish, Round, WholeFinish, untold
 from hinged.solvers.core.rowcache import (
     VALUES,
     begin_line,
@@ -438,13 +439,20 @@ class LASVM(DualExpansion):
         self._put_away(self.parameters)
         return finish
 
-    def finish_over(self, rows: Rows, classes: Array, keys: Array, weights: Array | None = None) -> WholeFinish:
-        """Do the finishing step over a whole data set (optimum.py)."""
-        if (self.seen > 0).sum() < 2:
-            return WholeFinish(0, converged=True, missing=0)
+    def finish_over(
+        self,
+        rows: Rows,
+        classes: Array,
+        keys: Array,
+        weights: Array | None = None,
+        told: Callable[[Round], None] = untold,
+    ) -> WholeFinish:
+        """Do the finishing step over a whole data set (optimum.py), or over the points if older examples have faded."""
+        if self.fading or (self.seen > 0).sum() < 2:
+            return WholeFinish(*self.finish(), missing=0)
         without_idle = self.parameters._replace(idle_max=0)
         weights = np.ones(len(rows)) if weights is None else weights
-        finish = optimise_over(self, rows, classes, keys, weights, lambda: self._put_away(without_idle))
+        finish = optimise_over(self, rows, classes, keys, weights, lambda: self._put_away(without_idle), told)
         self._put_away(self.parameters)
         return finish
 

@@ -27,9 +27,10 @@ from typing import Any
 import numpy as np
 
 from hinged.solvers.core.decision import ExpansionView
-from hinged.solvers.core.reports import WholeFinish
+from hinged.solvers.core.reports import Round, WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.dual.dual import DualExpansion
+from hinged.solvers.dual.machine import working_set_gap
 
 Array = np.ndarray[Any, Any]
 
@@ -45,13 +46,15 @@ def optimise_over(
     keys: Array,
     weights: Array,
     remove_idle: Callable[[], None],
+    told: Callable[[Round], None],
 ) -> WholeFinish:
     """Optimise a solver with a bias over its points and a data set; examples that the optimum needs become points.
 
     classes, keys, weights (m,): as in `Solver.learn_weighted`. remove_idle: removes points without a coefficient.
+    told: called after each round.
     """
     columns, tol = solver.columns, float(solver.parameters.tol)
-    y = np.where(classes[:, None] == (np.arange(columns) if columns > 1 else 1), 1.0, -1.0)
+    y = np.where(classes[:, None] == (np.arange(columns) if columns > 1 else 1), np.int8(1), np.int8(-1))
     f, former = np.zeros(y.shape), np.zeros((columns, 0))
     tau, steps, fewest = max(tol, FIRST_TAU), 0, len(rows) + 1
     for _ in range(ROUNDS_MAX):
@@ -62,9 +65,12 @@ def optimise_over(
         others = np.flatnonzero(np.isin(keys, solver.keys(), invert=True))
         f[others] += _change(solver, former).decision(rows.take(others))
         former = solver.machine.alpha[:, : solver.slots].copy()
-        shortfall = (1.0 - y[others] * (f[others] + solver.machine.b)).max(axis=1)
+        below = 1.0 - y[others] * (f[others] + solver.machine.b)
+        shortfall = below.max(axis=1)
         violate = shortfall > tau / 2
         missing = others[violate]
+        losses = np.maximum(below, 0.0).sum(axis=1) @ (solver.class_bounds[classes] * weights)[others]
+        told(Round(solver.live, missing.size, float(working_set_gap(solver.machine, solver.slots) + losses)))
         if not missing.size and tau == tol:
             return WholeFinish(steps, converged=True, missing=0)
         full = missing.size > solver.points_max - solver.live

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import takewhile
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.reports import WholeFinish
+from hinged.solvers.core.reports import Round, WholeFinish
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.warm import FINISH, LEARN, warm_up
 
@@ -83,13 +84,15 @@ class Learner:
             self._learn(rows.take(part), classes[part], first + part, own, again=again)
         self.numbered = max(self.numbered, first + order.size)
 
-    def finish_over(self, rows: Rows, classes: Array, weights: Array | None, first: int) -> WholeFinish:
+    def finish_over(
+        self, rows: Rows, classes: Array, weights: Array | None, first: int, told: Callable[[Round], None]
+    ) -> WholeFinish:
         """Finish over a whole data set that was learned (`Solver.finish_over`). weights, first: as in `learn_epoch`."""
         keys = np.arange(first, first + len(rows))
         if weights is not None:
             counts = np.flatnonzero(weights > 0)
             rows, classes, keys, weights = rows.take(counts), classes[counts], keys[counts], weights[counts]
-        return self.solver.finish_over(rows, classes, keys, weights)
+        return self.solver.finish_over(rows, classes, keys, weights, told)
 
     def _learn(self, rows: Rows, classes: Array, keys: Array, weights: Array | None, *, again: bool = False) -> None:
         if weights is None:

@@ -32,6 +32,7 @@ from hinged.solvers.estimators.docstrings import inherit
 from hinged.solvers.estimators.files import pack
 from hinged.solvers.estimators.parameters import RULES, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
+from hinged.solvers.estimators.progress import tell
 from hinged.solvers.estimators.scaling import CSR, DENSE, SPARSE, Scale, found
 
 Array = np.ndarray[Any, Any]
@@ -52,12 +53,13 @@ ESTIMATOR_S = frozenset(
         "shuffle",
         "finish",
         "warm_start",
+        "verbose",
         "algorithm",
     }
 )
 """Parameters that the estimator itself uses. All other parameters are passed to the solver under the same names."""
 
-OF_A_FIT = frozenset({"epochs", "shuffle", "finish", "warm_start", "random_state", "cache_size"})
+OF_A_FIT = frozenset({"epochs", "shuffle", "finish", "warm_start", "verbose", "random_state", "cache_size"})
 """Parameters that may change when a fit continues the previous fit (`warm_start`)."""
 
 
@@ -87,6 +89,9 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     warm_start : bool
         Whether `fit` continues the previous fit: with further epochs if X, y and weights are the same, else with new
         examples.
+    verbose : bool
+        Whether `fit` prints a line after each pass, and after each round of finishing: the points, the duality gap, and
+        the number of other examples that violate.
 
     Attributes
     ----------
@@ -131,6 +136,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     class_weight: dict[Any, float] | str | None = None
     random_state: Any = None
     warm_start: bool = False
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -318,12 +324,21 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
         first: number of the data's first row. weights: None, or (n,) >= 0. again: whether the data was learned before.
         """
+        converged = None
         if not again:
             assert first == learner.numbered  # noqa: S101
             learner.learn(rows, numbers, weights)
-            if learner.solver.converged is not None:
-                return WholeFinish(0, learner.solver.converged, missing=0)
-        return WholeFinish(*learner.solver.finish(), missing=0)
+            converged = learner.solver.converged
+        if converged is None:
+            converged = learner.solver.finish().converged
+        self._tell("solved", learner)
+        return WholeFinish(0, converged, missing=0)
+
+    def _tell(self, stage: str, learner: Learner) -> None:
+        """Print the points and the duality gap after a stage of `fit`, if `verbose` is set."""
+        if self.verbose:
+            known = learner.solver.certificate()
+            tell(stage, known["points"], known["gap"])
 
     def _new_learner(
         self,

@@ -60,6 +60,7 @@ RULES: dict[str, Constraint] = {
     | integer(0, SEED_MAX)
     | Constraint(lambda value: isinstance(value, np.random.RandomState), "a RandomState"),
     "warm_start": FLAG,
+    "verbose": FLAG,
     "precision": one_of(*PRECISIONS),
     "cache_size": number(least=0.0),
     "epochs": COUNT,

@@ -23,12 +23,13 @@ import numpy as np
 
 from hinged.solvers.budget.budget import BSGD
 from hinged.solvers.core.parameters import NONE, one_of, rules_of
-from hinged.solvers.core.reports import WholeFinish
+from hinged.solvers.core.reports import Round, WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.classifier import Array, BoundedClassifier, SolverClassifier
 from hinged.solvers.estimators.parameters import POINTS, RULES
+from hinged.solvers.estimators.progress import tell
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -122,6 +123,7 @@ class EpochClassifier(SolverClassifier):
             order = random.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
             batch, known = self._batch(len(rows)), again or epoch > 0
             learner.learn_epoch(rows, numbers, order, batch, weights=weights, first=first, again=known)
+            self._tell(f"pass {epoch + 1} of {self.epochs}", learner)
         return self._finish(learner, rows, numbers, first, weights)
 
     def _batch(self, examples: int) -> int:
@@ -136,7 +138,9 @@ class EpochClassifier(SolverClassifier):
         weights: Array | None,  # noqa: ARG002
     ) -> WholeFinish:
         """Finish over the points, after rows with these numbers of classes were learned, numbered from `first` on."""
-        return WholeFinish(*learner.solver.finish(), missing=0)
+        finish = WholeFinish(*learner.solver.finish(), missing=0)
+        self._tell("finished", learner)
+        return finish
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -157,7 +161,14 @@ class OnlineClassifier(EpochClassifier, DualClassifier):
             return WholeFinish(0, converged=True, missing=0)
         if self.finish == POINTS:
             return super()._finish(learner, rows, numbers, first, weights)
-        return learner.finish_over(rows, numbers, weights, first)
+        finish = learner.finish_over(rows, numbers, weights, first, self._told)
+        self._tell("finished", learner)
+        return finish
+
+    def _told(self, found: Round) -> None:
+        """Print a round of finishing over all examples, if `verbose` is set."""
+        if self.verbose:
+            tell("finishing", found.points, found.gap, found.violating)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

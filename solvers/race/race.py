@@ -8,7 +8,7 @@ opened, and new arms join.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +17,16 @@ from hinged.solvers.core.cores import on_each
 from hinged.solvers.core.families import KERNELS, NAME_OF
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.parameters import Since
-from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View, WholeFinish
+from hinged.solvers.core.reports import (
+    Certificate,
+    Contributions,
+    Finish,
+    PointScores,
+    Round,
+    View,
+    WholeFinish,
+    untold,
+)
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import CACHE_BYTES, Solver, class_numbers, seen_without
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader, check_learned
@@ -297,13 +306,17 @@ class Race(Solver):
         done = on_each(lambda machine: machine.finish(), self.machines)
         return Finish(sum(each.steps for each in done), all(each.converged for each in done))
 
-    def finish_over(self, rows: Rows, classes: Array, keys: Array, weights: Array | None = None) -> WholeFinish:
-        """Finish every arm over its points, and the leader over the whole data set, unless the leader forgets."""
-        done = self.finish()
-        if self.leader.fades:
-            return WholeFinish(*done, missing=0)
-        machine = self.leader.machine
-        found = machine.finish_over(rows.under(machine.kernel), classes, keys, weights)
+    def finish_over(
+        self,
+        rows: Rows,
+        classes: Array,
+        keys: Array,
+        weights: Array | None = None,
+        told: Callable[[Round], None] = untold,
+    ) -> WholeFinish:
+        """Finish every arm over its points, and then the leader over the whole data set."""
+        done, machine = self.finish(), self.leader.machine
+        found = machine.finish_over(rows.under(machine.kernel), classes, keys, weights, told)
         return WholeFinish(done.steps + found.steps, done.converged and found.converged, found.missing)
 
     def drop(self, keys: Array) -> None:

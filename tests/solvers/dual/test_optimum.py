@@ -27,7 +27,7 @@ def classes_around(count, n, seed):
 
 
 def columns_of(model, X, classes, weights):
-    """Yield y, alpha and the bounds of every example, and the bias, for each column of a fitted model."""
+    """Yield y, alpha and the bounds of every example, and the bias, of every column of a fitted model."""
     alpha = np.zeros((len(model.dual_coef_), len(X)))
     alpha[:, model.support_] = model.dual_coef_
     factors = model.class_weight or {}
@@ -122,6 +122,35 @@ def test_where_points_max_is_too_small_fit_says_how_many_examples_are_missing():
     with pytest.warns(ConvergenceWarning, match=r"[0-9]+ more examples violate, but points_max allows [0-9]+ points"):
         scarce.fit(X, y)
     assert scarce.solver_.live <= needed // 2
+
+
+def test_verbose_tells_points_gap_and_violating_examples_of_each_round(capsys):
+    X, y = two_moons(300, noise=0.4, seed=3)
+    model = LASVMClassifier(C=10.0, gamma=1.0, precision="float64", verbose=True, **FORGETFUL).fit(X, y)
+    passed, *rounds, last = capsys.readouterr().out.splitlines()
+    assert passed.startswith("pass 1 of 1: ")
+    assert [line.split(":")[0] for line in rounds] == ["finishing"] * len(rounds)
+    assert rounds[-1].endswith(" 0 other examples violate")
+    assert last.startswith(f"finished: {model.solver_.live} points, duality gap ")
+    ((labels, alpha, bound, b),) = columns_of(model, X, (y > 0).astype(int), np.ones(len(X)))
+    K = naive.gram("rbf", X, gamma=1.0)
+    primal = 0.5 * alpha @ K @ alpha + bound @ np.maximum(0.0, 1.0 - labels * (K @ alpha + b))
+    gap = float(rounds[-1].split("duality gap ")[1].split(",")[0])
+    assert gap == pytest.approx(primal - dual(K, labels, alpha), rel=0.01, abs=1e-3)
+    LASVMClassifier(**FORGETFUL).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_machine_whose_examples_have_faded_finishes_over_its_points():
+    X, y = two_moons(300, noise=0.4, seed=3)
+    classes = (y > 0).astype(int)
+    faded, same = (Stream(X, classes, C=10.0, idle_max=0, batch=300).learn() for _ in range(2))
+    for stream in (faded, same):
+        stream.solver.fading = True
+        stream.solver.fade(0.5)
+    faded.solver.finish_over(faded.rows(X), classes, np.arange(300))
+    same.solver.finish()
+    assert np.array_equal(faded.decision(X), same.decision(X))
 
 
 def test_rounds_end_at_their_limit(monkeypatch):

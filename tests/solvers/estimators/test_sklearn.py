@@ -370,7 +370,7 @@ def test_a_bad_parameter_is_refused_and_the_fitted_estimator_stays(parameters, p
 
 def test_a_tolerance_that_was_not_reached_is_reported(monkeypatch):
     X, y = blobs()
-    monkeypatch.setattr("hinged.solvers.dual.lasvm.LASVM.finish", lambda self: Finish(0, converged=False))
+    monkeypatch.setattr("hinged.solvers.dual.lasvm.LASVM.optimise", lambda self, tol: Finish(0, converged=False))
     with pytest.warns(ConvergenceWarning, match="LASVMClassifier did not reach its tolerance"):
         LASVMClassifier().fit(X, y)
     LASVMClassifier(finish=False).fit(X, y)
