@@ -3,7 +3,7 @@
     pip install --editable '.[bench]'
     PYTHONPATH=.:benchmarks python benchmarks/speed/peers.py --data FOLDER [--sets adult ijcnn1] [--full] [--runs 3]
 
-LASVM does one pass and the finishing step. "Whole optimum" finishes over all examples, as the estimator's `fit` does.
+LASVM does one pass and the finishing step. "LASVM, optimum" finishes over all examples, as the estimator's `fit` does.
 LIBSVM is scikit-learn's SVC. oneDAL is the SVC of scikit-learn-intelex,
 once on one thread and once on two threads. oneDAL gets dense float32 rows; LIBSVM and hinged get sparse rows. If oneDAL
 is not installed, it is left out. All programs run one after another in one process, on the same examples in the same
@@ -106,7 +106,7 @@ def peers(whole):
     except (ImportError, OSError) as reason:
         print(f"without oneDAL: {reason}", file=sys.stderr)
         return
-    for title, threads in (("oneDAL, one thread", 1), ("oneDAL, two threads", 2)):
+    for title, threads in (("oneDAL", 1), ("oneDAL, two threads", 2)):
         yield title, partial(peer, whole, partial(made, kind, n_jobs=threads), dense)
 
 
@@ -132,13 +132,13 @@ def raced(name, options):
     compile_all(whole, ("lasvm", "smo"))
     ours(whole.first(300), "lasvm", 10, 0, over=True)
     quick = {
-        "hinged LASVM": partial(ours, whole, "lasvm", 256),
-        "hinged LASVM, whole optimum": partial(ours, whole, "lasvm", 256, over=True),
-        "hinged SMO": partial(ours, whole, "smo", None),
+        "LASVM": partial(ours, whole, "lasvm", 256),
+        "LASVM, optimum": partial(ours, whole, "lasvm", 256, over=True),
+        "SMO": partial(ours, whole, "smo", None),
         **dict(peers(whole)),
     }
     for title, program in quick.items():
-        if not title.startswith("hinged"):
+        if title.startswith("oneDAL"):
             peer_warm_up(program)
     slow = {} if options.without_libsvm else {"LIBSVM": libsvm(whole)}
     quick = {title: partial(told, name, title, program) for title, program in quick.items()}

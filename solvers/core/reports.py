@@ -30,7 +30,7 @@ class WholeFinish(NamedTuple):
     missing: int
 
 
-class Round(NamedTuple):
+class FinishRound(NamedTuple):
     """The state of a finishing step over a data set.
 
     points: number of points. violating: number of other examples that violate. gap: duality gap over all of these.
@@ -41,7 +41,7 @@ class Round(NamedTuple):
     gap: float
 
 
-def untold(found: Round) -> None:
+def untold(found: FinishRound) -> None:
     """Tell nobody of a round."""
 
 

@@ -25,8 +25,8 @@ from hinged.solvers.core.reports import (
     Certificate,
     Contributions,
     Finish,
+    FinishRound,
     PointScores,
-    Round,
     View,
     WholeFinish,
     untold,
@@ -308,7 +308,7 @@ class Solver(ABC):
         classes: Array,  # noqa: ARG002
         keys: Array,  # noqa: ARG002
         weights: Array | None = None,  # noqa: ARG002
-        told: Callable[[Round], None] = untold,  # noqa: ARG002
+        told: Callable[[FinishRound], None] = untold,  # noqa: ARG002
     ) -> WholeFinish:
         """Finish over a data set that was learned before, of which the solver may hold only a part as points.
 

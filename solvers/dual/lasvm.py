@@ -62,7 +62,7 @@ from hinged.solvers.core.points import (
     has_room,
 )
 from hinged.solvers.core.random import random_below
-from hinged.solvers.core.reports import Finish, Round, WholeFinish, untold
+from hinged.solvers.core.reports import Finish, FinishRound, WholeFinish, untold
 from hinged.solvers.core.rowcache import (
     VALUES,
     begin_line,
@@ -445,7 +445,7 @@ class LASVM(DualExpansion):
         classes: Array,
         keys: Array,
         weights: Array | None = None,
-        told: Callable[[Round], None] = untold,
+        told: Callable[[FinishRound], None] = untold,
     ) -> WholeFinish:
         """Do the finishing step over a whole data set (optimum.py), or over the points if older examples have faded."""
         if self.fading or (self.seen > 0).sum() < 2:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from hinged.solvers.core.decision import ExpansionView
-from hinged.solvers.core.reports import Round, WholeFinish
+from hinged.solvers.core.reports import FinishRound, WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.machine import working_set_gap
@@ -46,7 +46,7 @@ def optimise_over(
     keys: Array,
     weights: Array,
     remove_idle: Callable[[], None],
-    told: Callable[[Round], None],
+    told: Callable[[FinishRound], None],
 ) -> WholeFinish:
     """Optimise a solver with a bias over its points and a data set; examples that the optimum needs become points.
 
@@ -70,7 +70,7 @@ def optimise_over(
         violate = shortfall > tau / 2
         missing = others[violate]
         losses = np.maximum(below, 0.0).sum(axis=1) @ (solver.class_bounds[classes] * weights)[others]
-        told(Round(solver.live, missing.size, float(working_set_gap(solver.machine, solver.slots) + losses)))
+        told(FinishRound(solver.live, missing.size, float(working_set_gap(solver.machine, solver.slots) + losses)))
         if not missing.size and tau == tol:
             return WholeFinish(steps, converged=True, missing=0)
         full = missing.size > solver.points_max - solver.live

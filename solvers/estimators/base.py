@@ -12,7 +12,7 @@ import numpy as np
 
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.reports import Round, WholeFinish
+from hinged.solvers.core.reports import FinishRound, WholeFinish
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.warm import FINISH, LEARN, warm_up
 
@@ -85,7 +85,7 @@ class Learner:
         self.numbered = max(self.numbered, first + order.size)
 
     def finish_over(
-        self, rows: Rows, classes: Array, weights: Array | None, first: int, told: Callable[[Round], None]
+        self, rows: Rows, classes: Array, weights: Array | None, first: int, told: Callable[[FinishRound], None]
     ) -> WholeFinish:
         """Finish over a whole data set that was learned (`Solver.finish_over`). weights, first: as in `learn_epoch`."""
         keys = np.arange(first, first + len(rows))

@@ -23,7 +23,7 @@ import numpy as np
 
 from hinged.solvers.budget.budget import BSGD
 from hinged.solvers.core.parameters import NONE, one_of, rules_of
-from hinged.solvers.core.reports import Round, WholeFinish
+from hinged.solvers.core.reports import FinishRound, WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
@@ -165,7 +165,7 @@ class OnlineClassifier(EpochClassifier, DualClassifier):
         self._tell("finished", learner)
         return finish
 
-    def _told(self, found: Round) -> None:
+    def _told(self, found: FinishRound) -> None:
         """Print a round of finishing over all examples, if `verbose` is set."""
         if self.verbose:
             tell("finishing", found.points, found.gap, found.violating)

@@ -21,8 +21,8 @@ from hinged.solvers.core.reports import (
     Certificate,
     Contributions,
     Finish,
+    FinishRound,
     PointScores,
-    Round,
     View,
     WholeFinish,
     untold,
@@ -312,7 +312,7 @@ class Race(Solver):
         classes: Array,
         keys: Array,
         weights: Array | None = None,
-        told: Callable[[Round], None] = untold,
+        told: Callable[[FinishRound], None] = untold,
     ) -> WholeFinish:
         """Finish every arm over its points, and then the leader over the whole data set."""
         done, machine = self.finish(), self.leader.machine
