@@ -12,8 +12,9 @@ tau. Each round with a violation raises the dual objective W, so the rounds end.
 
 f (m, K) are decision values of the m examples without the bias. Only the first round computes them in full. Between two
 rounds most coefficients stay, many at their bound, so later rounds only add the changes: f += K (alpha - former alpha).
-Rounds begin with a loose tau, because a solution to many digits is of no use as long as points are missing. No point
-leaves between two rounds, because it would often have to come back.
+An example far from the margin seldom violates later, so a round looks at the far examples only if no near example
+violates. Rounds begin with a loose tau, because a solution to many digits is of no use as long as points are missing.
+No point leaves between two rounds, because it would often have to come back.
 
 If points_max leaves no room, points without a coefficient leave, and the examples that violate most come first. The
 rounds then end when the number of missing examples no longer falls.
@@ -36,6 +37,9 @@ Array = np.ndarray[Any, Any]
 
 FIRST_TAU = 0.1  # tau of the first round
 TAU_STEP = 10.0  # each later round divides tau by this, down to tol
+NEAR = (
+    0.5  # an example with y (f + b) < 1 + NEAR is near; with a smaller value, more violations among the far come late
+)
 ROUNDS_MAX = 100  # limit of the rounds, because rounding errors of huge coefficients might cause violations for ever
 
 
@@ -55,24 +59,32 @@ def optimise_over(
     """
     columns, tol = solver.columns, float(solver.parameters.tol)
     y = np.where(classes[:, None] == (np.arange(columns) if columns > 1 else 1), np.int8(1), np.int8(-1))
-    f, former = np.zeros(y.shape), np.zeros((columns, 0))
+    f, near = np.zeros(y.shape), np.zeros(len(rows), bool)
+    nothing = np.zeros((columns, 0))
+    former = {True: nothing, False: nothing}  # coefficients at the last look at the near and at the far examples
     tau, steps, fewest = max(tol, FIRST_TAU), 0, len(rows) + 1
     for _ in range(ROUNDS_MAX):
         done = solver.optimise(tau)
         steps += done.steps
         if not done.converged:
             break
-        others = np.flatnonzero(np.isin(keys, solver.keys(), invert=True))
-        f[others] += _change(solver, former).decision(rows.take(others))
-        former = solver.machine.alpha[:, : solver.slots].copy()
-        below = 1.0 - y[others] * (f[others] + solver.machine.b)
-        shortfall = below.max(axis=1)
-        violate = shortfall > tau / 2
-        missing = others[violate]
-        losses = np.maximum(below, 0.0).sum(axis=1) @ (solver.class_bounds[classes] * weights)[others]
+        others = np.isin(keys, solver.keys(), invert=True)
+        for part in (True, False):
+            looked = np.flatnonzero(others & (near == part))
+            f[looked] += _change(solver, former[part]).decision(rows.take(looked))
+            former[part] = solver.machine.alpha[:, : solver.slots].copy()
+            below = 1.0 - y[looked] * (f[looked] + solver.machine.b)
+            shortfall = below.max(axis=1)
+            violate = shortfall > tau / 2
+            if violate.any():
+                break
+        missing = looked[violate]
+        losses = np.maximum(below, 0.0).sum(axis=1) @ (solver.class_bounds[classes] * weights)[looked]
         told(FinishRound(solver.live, missing.size, float(working_set_gap(solver.machine, solver.slots) + losses)))
         if not missing.size and tau == tol:
             return WholeFinish(steps, converged=True, missing=0)
+        if not part:  # the same coefficients were looked at with both
+            near[looked] = shortfall > -NEAR
         full = missing.size > solver.points_max - solver.live
         if full:
             if tau == tol and missing.size >= fewest:
@@ -83,7 +95,7 @@ def optimise_over(
             missing = np.sort(missing[worst[: solver.points_max - solver.live]])
         solver.take_in(rows.take(missing), classes[missing], keys[missing], f[missing], weights[missing])
         if full:  # the next round computes f in full, also for the examples that left
-            f[:], former = 0.0, former[:, :0]
+            f[:], near[:], former = 0.0, False, {True: nothing, False: nothing}
         tau = max(tol, tau / TAU_STEP)
     return WholeFinish(steps, converged=False, missing=0)
 

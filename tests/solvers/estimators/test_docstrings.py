@@ -60,7 +60,7 @@ def test_a_parameter_has_one_description():
         for name, rest in re.findall(r"^(\w+) : (.*(?:\n .*)*)", text, flags=re.MULTILINE):
             described.setdefault(name, set()).add(re.sub(r", default .*", "", rest))
     several = {name for name, texts in described.items() if len(texts) > 1}
-    # C is a bound, a step or a price. HingedClassifier has a server's rules for solver, gamma and random_state. The
+    # C is a bound, a step or a price. HingedClassifier has a server's rules for finish, gamma and random_state. The
     # rest differ in what their papers mean.
     assert several <= {
         "C",
@@ -70,6 +70,7 @@ def test_a_parameter_has_one_description():
         "degree",
         "delta_max",
         "delta_min",
+        "finish",
         "gamma",
         "idle_max",
         "kernel",
