@@ -16,6 +16,7 @@ from hinged.solvers.dual.batch import SMO
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.dual.oneclass import OneClassSVM
 from hinged.solvers.dual.tracking import TrackingSVM
 from hinged.solvers.online.features import FOGD
 from hinged.solvers.online.perceptrons import (
@@ -87,15 +88,24 @@ SOLVERS: Mapping[str, Entry] = {
     "nogd": Entry(NOGD, {}, _BUDGETED),
 }
 
+WITHOUT_LABELS: Mapping[str, Entry] = {"one-class": Entry(OneClassSVM, {"dtype": np.float64})}
+"""Solvers that learn x without labels. Only estimators use them, because every model of a server has labels."""
+
+
+def entry_of(name: str) -> Entry:
+    """Return the entry of any solver, with or without labels. Raise ValueError if the name is unknown."""
+    known = {**SOLVERS, **WITHOUT_LABELS}
+    if name not in known:
+        raise ValueError(f"solver must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
+
 
 def make_solver(name: str, kernel: Kernel, dim: int, **parameters: Any) -> Solver:
     """Make a solver that has learned no examples.
 
     Raise ValueError if the name is unknown or a parameter is not allowed.
     """
-    if name not in SOLVERS:
-        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
-    entry = SOLVERS[name]
+    entry = entry_of(name)
     wrong = sorted(p for p in entry.fixed.keys() & parameters.keys() if entry.fixed[p] != parameters[p])
     if wrong:
         raise ValueError(f"{wrong[0]} of {name} must be {entry.fixed[wrong[0]]}, got {parameters[wrong[0]]}")

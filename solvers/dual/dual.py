@@ -392,9 +392,7 @@ class DualExpansion(Expansion):
                 raise ValueError(f"{name} names a slot without a point")
             getattr(machine, name)[:] = slots
         alive = class_of != NONE
-        for c in range(columns):
-            positive = class_of == (1 if columns == 1 else c)
-            machine.sign[c, :n] = np.where(alive, np.where(positive, 1, -1), 0)
+        machine.sign[:, :n] = np.where(alive, self._signs(class_of, columns), 0)
         m.set_masks(machine, n)
         self._check_boxes(machine, self.C * loaded.weights, n, loaded.heaviest)
         machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
@@ -413,6 +411,15 @@ class DualExpansion(Expansion):
             degradation = float(checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)[0])
         self._take_over(loaded, machine)
         self.degradation = degradation
+
+    def _signs(self, classes: Array, columns: int) -> Array:
+        """Return the linear term of the dual (columns, n) of examples with these classes (n,): y."""
+        positive = np.array([[1]]) if columns == 1 else np.arange(columns)[:, None]
+        return np.where(classes == positive, 1, -1)
+
+    def _total(self, lower: Array, upper: Array) -> float:  # noqa: ARG002  a solver without labels reads the boxes
+        """Return the sum that the coefficients of a column must have with these boxes (n,), if there is a bias."""
+        return 0.0
 
     def _check_boxes(self, machine: Machine, bounds: Array, n: int, heaviest: float) -> None:
         """Refuse boxes that do not fit y and the class, coefficients outside them, and extremes that cannot move."""
@@ -450,8 +457,9 @@ class DualExpansion(Expansion):
         for c in range(self.columns):
             alpha, g = machine.alpha[c, :n], machine.g[c, :n]
             size = float(np.abs(alpha).sum() + self.bounds.max())
-            if self.biased and abs(alpha.sum()) > ROUNDING_MAX * size:
-                raise ValueError(f"alpha must have the sum 0, got {alpha.sum():g}")
+            total = self._total(machine.lower[c, :n], machine.upper[c, :n])
+            if self.biased and abs(alpha.sum() - total) > ROUNDING_MAX * size:
+                raise ValueError(f"alpha must have the sum {total:g}, got {alpha.sum():g}")
             away = np.abs(g[sampled] - (machine.sign[c, sampled] - rows @ alpha))
             if not away.max(initial=0.0) <= ROUNDING_MAX * (1.0 + size * largest):
                 raise ValueError("g must be y - K alpha")

@@ -222,8 +222,8 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
 
 
 @compiled
-def refine(margin, alpha, g, b, lower, upper, changes):
-    """Do one Newton step of the margin set towards r = 0 and sum(alpha) = 0, which removes rounding errors.
+def refine(margin, alpha, g, b, lower, upper, total, changes):
+    """Do one Newton step of the margin set towards r = 0 and sum(alpha) = total, which removes rounding errors.
 
     changes (m,) receives the changes of the coefficients, for which the caller must update g. Return whether all
     numbers are finite.
@@ -231,7 +231,7 @@ def refine(margin, alpha, g, b, lower, upper, changes):
     m = margin.counts[M]
     moves = 0.0
     left = np.empty(m + 1)
-    left[0] = -alpha.sum()
+    left[0] = -(alpha.sum() - total)
     for p in range(m):
         left[p + 1] = g[margin.members[p]] - b[0]
     for p in range(m):
@@ -271,17 +271,18 @@ def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
 
 
 @compiled
-def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, changes, at, width, work_max):
+def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, total, changes, at, width, work_max):
     """Remove the rounding errors of a path, for about work_max. Members that reach a bound by this leave the set.
 
-    changes (cap,): changes of the coefficients. at (3,) int64: the stage; the next member for whose change g must be
-    updated; and whether any number was not finite. width: work of a kernel value. Call again until the stage is TIDY.
+    total: the sum that the coefficients must have. changes (cap,): changes of the coefficients. at (3,) int64: the
+    stage; the next member for whose change g must be updated; and whether any number was not finite. width: work of a
+    kernel value. Call again until the stage is TIDY.
     """
     begun, done = cache.counters[VALUES], 0
     while at[0] < TIDY and done + width * (cache.counters[VALUES] - begun) <= work_max:
         m = margin.counts[M]
         if at[0] == REFINING:
-            at[2] = m > 0 and not refine(margin, alpha, g, b, lower, upper, changes)
+            at[2] = m > 0 and not refine(margin, alpha, g, b, lower, upper, total, changes)
             at[0], at[1] = FOLLOWING, 0
             done += m * m
         elif at[0] == FOLLOWING:

@@ -101,7 +101,8 @@ class OptimalExpansion(DualExpansion):
         alpha, g, now_lower, now_upper = self._column(c)
         b = machine.b[c : c + 1]
         margin, near = self.margins[c], nothing_near()
-        way = path.new_path(now_lower, now_upper, (lower, upper), dq, live, margin.members.size)
+        rise = self._total(lower, upper) - self._total(now_lower, now_upper)
+        way = path.new_path(now_lower, now_upper, (lower, upper), dq, rise, live, margin.members.size)
         events, code = int(margin.counts[EVENTS]), path.STUCK if self._loose(c) else path.UNDER_WAY
         while code in (path.UNDER_WAY, path.CROWDED):
             code, near = path.follow(
@@ -124,10 +125,10 @@ class OptimalExpansion(DualExpansion):
         """Remove the rounding errors of a path (`tidy`). Return whether all numbers are finite."""
         machine, margin = self.machine, self.margins[c]
         alpha, g, lower, upper = self._column(c)
-        changes, at = np.empty(margin.members.size), np.zeros(3, np.int64)
+        changes, at, total = np.empty(margin.members.size), np.zeros(3, np.int64), self._total(lower, upper)
         while True:
             tidy(
-                self.kernel, self.points, self.cache, margin, alpha, g, machine.b[c : c + 1], lower, upper,
+                self.kernel, self.points, self.cache, margin, alpha, g, machine.b[c : c + 1], lower, upper, total,
                 changes, at, self.value_work, turns.WORK_MAX,
             )  # fmt: skip
             turns.rest()
@@ -155,9 +156,10 @@ class OptimalExpansion(DualExpansion):
         return float(worst_violation(up, down, alpha, g, self.points.selves[:n]))
 
     def _stands(self, c: int, most: float) -> bool:
-        """Return whether no pair violates by more than `most`, and sum(alpha) is 0 up to rounding."""
-        alpha = self._column(c)[0]
-        return self._violation(c) <= most and bool(abs(alpha.sum()) <= ROUNDING_MAX * np.abs(alpha).sum())
+        """Return whether no pair violates by more than `most`, and sum(alpha) is right up to rounding."""
+        alpha, _, lower, upper = self._column(c)
+        off = abs(alpha.sum() - self._total(lower, upper))
+        return self._violation(c) <= most and bool(off <= ROUNDING_MAX * np.abs(alpha).sum())
 
     def _loose(self, c: int) -> bool:
         """Return whether a coefficient outside the margin set is off its bound. No path can begin there."""
@@ -194,10 +196,10 @@ class OptimalExpansion(DualExpansion):
             self._mask(c)
 
     def _balance(self, c: int) -> None:
-        """Bring coefficients into their boxes and their sum to 0, and update everything that depends on them."""
+        """Bring coefficients into their boxes and to their sum, and update everything that depends on them."""
         alpha, _, lower, upper = self._column(c)
         np.clip(np.nan_to_num(alpha), lower, upper, out=alpha)
-        left = alpha.sum()
+        left = alpha.sum() - self._total(lower, upper)
         for s in np.flatnonzero(upper > lower):
             if left == 0.0:
                 break
@@ -219,7 +221,7 @@ class OptimalExpansion(DualExpansion):
         self._measure_gradient(c)
 
     def _measure_gradient(self, c: int) -> None:
-        """Recompute g = y - K alpha."""
+        """Recompute g = q - K alpha."""
         n, machine = self.slots, self.machine
         g = machine.sign[c, :n].astype(float)
         slots = np.flatnonzero(machine.alpha[c, :n])

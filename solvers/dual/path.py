@@ -1,9 +1,10 @@
 """Path following for one column: how the optimum moves while its problem changes.
 
-The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = 0, lower <= alpha <= upper. q, lower and upper move in
-a straight line from values whose optimum is known to the target values. Between two events the optimum also moves in a
-straight line: the coefficients of the margin set (the free points) keep r = g - b at zero, and all other coefficients
-stay at their bounds. An event is a free point that reaches a bound, or a point at a bound whose r reaches zero.
+The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = total, lower <= alpha <= upper. q, total, lower and
+upper move in a straight line from values whose optimum is known to the target values. With labels, total is always 0.
+Between two events the optimum also moves in a straight line: the coefficients of the margin set (the free points) keep
+r = g - b at zero, and all other coefficients stay at their bounds. An event is a free point that reaches a bound, or a
+point at a bound whose r reaches zero.
 
 Diehl and Cauwenberghs, IJCNN 2003, sections II to IV, have separate equations for each kind of change. Here, a new
 point is a box that opens and an unlearned point is a box that closes. A change of C changes the size of the boxes, and
@@ -62,7 +63,7 @@ class PathState(NamedTuple):
     of these rates times kernel rows; the rates of g; and the changes of coefficients for which g of the far points has
     not been updated. dalpha (cap,): rates of the margin set. live (n,) uint8. at (6,) int64: the stage; the next stage;
     the progress in the stage; how the path ended; the point of the event; the number of events so far. size (8,): the
-    fraction of the path that is done; the rate at which free points must balance the moving bounds; the largest
+    fraction of the path that is done; the rate at which the sum over the free points must change; the largest
     possible change of r; the rate of b; the size of the rates; the largest change of q; the largest k(x, x); the radius
     of `Near`.
     """
@@ -75,9 +76,9 @@ class PathState(NamedTuple):
 
 
 def new_path(
-    lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int
+    lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, rise: float, live: Array, cap: int
 ) -> PathState:
-    """Return a path from these bounds (n,) to `goals`, on which q changes by dq.
+    """Return a path from these bounds (n,) to `goals`, on which q changes by dq and sum(alpha) by `rise`.
 
     cap: the number of members for which the margin set has room.
     """
@@ -87,7 +88,7 @@ def new_path(
     if dq is not None:
         lines[DQ] = dq
     size = np.zeros(8)
-    size[RADIUS_NOW] = RADIUS
+    size[DEMAND], size[RADIUS_NOW] = rise, RADIUS
     return PathState(lines, np.zeros(cap), live, np.zeros(6, np.int64), size)
 
 
@@ -339,8 +340,8 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
 
     b: (1,) view of the bias. On return, the bounds are the bounds at the point of the path that was reached. width:
     work of a kernel value. Statuses: UNDER_WAY: not finished yet. CROWDED: the margin set needs a larger R. DONE:
-    finished. STUCK: the path cannot go on. STILL: nothing has changed, because q does not move, and no bound moves at
-    which there is a point. For example, only the opposite bound of a new point moves.
+    finished. STUCK: the path cannot go on. STILL: nothing has changed, because neither q nor total moves, and no bound
+    moves at which there is a point. For example, only the opposite bound of a new point moves.
     """
     n, at, size = g.shape[0], way.at, way.size
     dg, owed = way.lines[DG], way.lines[OWED]
@@ -354,7 +355,7 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
                 at[CODE] = STILL
             if not _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
                 return UNDER_WAY, near
-            if at[CODE] == STILL and size[DQ_MOST] == 0.0:
+            if at[CODE] == STILL and size[DQ_MOST] == 0.0 and size[DEMAND] == 0.0:
                 return STILL, near
             at[CODE], at[STAGE] = STUCK, LOOKING
             done += n
