@@ -20,6 +20,7 @@ with needed("sklearn", "hinged.sklearn"):
         ProjectronPlusPlusClassifier,
         RBPClassifier,
     )
+    from hinged.solvers.estimators.oneclass import OneClassClassifier
     from hinged.solvers.estimators.sklearn import (
         BSCAClassifier,
         BSGDClassifier,
@@ -51,6 +52,7 @@ __all__ = [
     "LASVMNCClassifier",
     "NOGDClassifier",
     "OGDClassifier",
+    "OneClassClassifier",
     "PerceptronClassifier",
     "ProjectronClassifier",
     "ProjectronPlusPlusClassifier",

@@ -8,11 +8,11 @@ from hinged.frames import decode, kind_of, peek
 from hinged.local.classifier import ESTIMATOR, HingedClassifier
 from hinged.local.inputs import NAMED, TEXT
 from hinged.solvers.estimators import loading
-from hinged.solvers.estimators.classifier import SolverClassifier
+from hinged.solvers.estimators.estimator import SolverEstimator
 from hinged.solvers.estimators.loading import EXPORT, MODEL
 
 
-def load(source: str | Path | bytes) -> SolverClassifier | HingedClassifier:
+def load(source: str | Path | bytes) -> SolverEstimator | HingedClassifier:
     """Load an estimator from a file that `save` wrote, or from a model that a server exported.
 
     Parameters

@@ -42,7 +42,6 @@ class Fitted:
     that stores no points, and coef_ with a kernel that is not linear.
     """
 
-    classes_: Array
     _learner: Learner
     _sparse: bool
     _scale: Scale | None
@@ -81,7 +80,7 @@ class Fitted:
     def n_support_(self) -> Array:
         """Number of support vectors of each class (classes,), int32."""
         slots = self._support()[1]
-        return np.bincount(self._machine().class_of[slots], minlength=len(self.classes_)).astype(np.int32)
+        return np.bincount(self._machine().class_of[slots], minlength=self.solver_.classes).astype(np.int32)
 
     @property
     def dual_coef_(self) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.catalogue import make_solver
+from hinged.solvers.catalogue import WITHOUT_LABELS, make_solver
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import FinishRound, WholeFinish
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
@@ -42,7 +42,8 @@ class Learner:
         if precision is not None:
             self.parameters["dtype"] = PRECISIONS[precision]
         self.solver = make_solver(name, kernel, dim, **self.parameters)
-        warm_up(name, self.solver.dtype, (LEARN, FINISH), partial(_tell, name))
+        code = "exact" if name in WITHOUT_LABELS else name  # a solver without labels runs the code of this solver
+        warm_up(code, self.solver.dtype, (LEARN, FINISH), partial(_tell, name))
         self.numbered = 0
         self._heard: list[tuple[Array, Array]] = []  # batches, joined on demand or when there are many
         self._hearing = 0  # rows in `_heard`
@@ -58,6 +59,13 @@ class Learner:
     def learn(self, rows: Rows, classes: Array, weights: Array | None = None) -> None:
         """Learn new examples, in order. weights (m,): as in `learn_epoch`."""
         self._learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)), weights)
+        self.numbered += len(rows)
+
+    def learn_together(self, rows: Rows) -> None:
+        """Learn new examples without labels, all at once."""
+        keys = np.arange(self.numbered, self.numbered + len(rows))
+        solver: Any = self.solver
+        solver.learn_together(rows, np.zeros(len(rows), np.int64), keys)
         self.numbered += len(rows)
 
     def learn_epoch(

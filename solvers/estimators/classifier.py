@@ -1,86 +1,45 @@
-"""The common part of the solvers' scikit-learn estimators: labels, kernels, fitting and fitted attributes."""
+"""The common part of the solvers' classifiers: labels, fitting, decisions and probabilities."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from joblib import hash as hash_of
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from hinged.solvers.catalogue import SOLVERS
-from hinged.solvers.core.kernels import Kernel, make_kernel
-from hinged.solvers.core.parameters import Constraint, check, rules_of
 from hinged.solvers.core.reports import WholeFinish
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
-from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.docstrings import inherit
-from hinged.solvers.estimators.files import pack
-from hinged.solvers.estimators.parameters import RULES, example_weights
+from hinged.solvers.estimators.estimator import FLOATS, SolverEstimator, counting, rows_for, scaled
+from hinged.solvers.estimators.parameters import example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.progress import tell
-from hinged.solvers.estimators.scaling import CSR, DENSE, SPARSE, Scale, found
+from hinged.solvers.estimators.scaling import Scale
 
 Array = np.ndarray[Any, Any]
-
-FLOATS = (np.float64, np.float32)
-
-ESTIMATOR_S = frozenset(
-    {
-        "kernel",
-        "gamma",
-        "degree",
-        "coef0",
-        "class_weight",
-        "scale",
-        "random_state",
-        "cache_size",
-        "epochs",
-        "shuffle",
-        "finish",
-        "warm_start",
-        "verbose",
-        "algorithm",
-    }
-)
-"""Parameters that the estimator itself uses. All other parameters are passed to the solver under the same names."""
 
 OF_A_FIT = frozenset({"epochs", "shuffle", "finish", "warm_start", "verbose", "random_state", "cache_size"})
 """Parameters that may change when a fit continues the previous fit (`warm_start`)."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
-    """The base of all estimators. Each estimator names its solver, and its fields are its parameters.
+class SolverClassifier(ClassifierMixin, SolverEstimator):
+    """The base of all classifiers.
 
     Parameters
     ----------
-    kernel : {'linear', 'poly', 'rbf', 'laplacian'}
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2) or exp(-gamma |x - z|_1). 'polynomial' means
-        'poly'.
-    gamma : float, 'scale' or 'auto'
-        Factor of the kernel, > 0. 'scale' is 1 / (n_features * variance of X), 'auto' is 1 / n_features. With
-        scale='auto' both are 1 / total variance of the scaled X.
-    degree : int
-        Degree of the polynomial kernel, from 1 to 16.
-    coef0 : float
-        Constant of the polynomial kernel, >= 0.
-    scale : 'auto' or None
-        'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
     class_weight : dict, 'balanced' or None
         Factor of the steps for each class; None for 1. 'balanced' is n / (n_classes * examples of the class), in `fit`
         only.
@@ -111,40 +70,15 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     coef_
     """
 
-    solver: ClassVar[str]
-    rules: ClassVar[Mapping[str, Constraint]]
-    own_rules: ClassVar[Mapping[str, Constraint]] = {}
-    """Rules of parameters that the solver does not declare, or for which the estimator's rule differs."""
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        """Derive the rules of the parameters from the solver, and complete the docstring."""
-        super().__init_subclass__(**more)
-        inherit(cls)
-        if hasattr(cls, "solver"):
-            cls.rules = {**RULES, **rules_of(SOLVERS[cls.solver].make), **cls.own_rules}
-
     @property
     def one_by_one(self) -> bool:
         """Whether each example is predicted before it is learned. If not, probabilities cannot be fitted."""
         return True
 
-    kernel: str = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
-    scale: str | None = None
     class_weight: dict[Any, float] | str | None = None
     random_state: Any = None
     warm_start: bool = False
     verbose: bool = False
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learner")
 
     # -- learning -------------------------------------------------------------------------------------------------
 
@@ -187,10 +121,10 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             finish = self._go_on(X, y, weights, random, digest)
         else:
             classes, numbers = np.unique(y, return_inverse=True)
-            known = _counting(X, weights)
+            known = counting(X, weights)
             scale = self._found_scale(known)
             learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None, known.shape[0])
-            finish = self._fit(learner, _rows(learner, scaled(scale, X)), numbers, random, weights=weights)
+            finish = self._fit(learner, rows_for(learner, scaled(scale, X)), numbers, random, weights=weights)
             self._made(learner, classes, scale, sparse.issparse(X), digest)
         if not finish.converged:
             self._warn(finish.missing)
@@ -221,24 +155,21 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         numbers, learner = self._numbers_of(y), self._learner
         again = digest == self._fitted[0]
         first = self._fitted[1] if again else learner.numbered
-        rows = _rows(learner, self._scaled(X))
+        rows = rows_for(learner, self._scaled(X))
         finish = self._fit(learner, rows, numbers, random, first, weights=weights, again=again)
         self._fitted = digest, first
         return finish
 
-    def _made(self, learner: Learner, classes: Array, scale: Scale | None, is_sparse: bool, digest: str = "") -> None:
-        """Store the result of a first fit, after everything that can fail."""
-        self.classes_, self._learner, self._scale, self._sparse = classes, learner, scale, is_sparse
+    def _made(self, learner: Learner, labels: Array, scale: Scale | None, is_sparse: bool, digest: str = "") -> None:
+        super()._made(learner, labels, scale, is_sparse)
+        self.classes_ = labels
         self._made_with = self.get_params(deep=False)
         # Digest of the last fit's X and y, and number of its first row.
         self._fitted = digest, 0
 
-    def restore(self, learner: Learner, classes: Array, scale: Scale | None, *, is_sparse: bool) -> None:
-        """Set the estimator to the content of a model file."""
-        if classes.shape != (learner.solver.classes,):
-            raise ValueError(f"labels must be one for each of {learner.solver.classes} classes, got {classes}")
-        self._made(learner, classes, scale, is_sparse)
-        self.n_features_in_ = learner.solver.dim
+    @property
+    def _labels(self) -> Array:
+        return self.classes_
 
     def _numbers_of(self, y: Array) -> Array:
         """Return the class numbers (n,) of labels."""
@@ -292,18 +223,18 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         weights = example_weights(sample_weight, len(y), some=first)
         if not first:
-            self._learner.learn(_rows(self._learner, self._scaled(X)), self._numbers_of(y), weights)
+            self._learner.learn(rows_for(self._learner, self._scaled(X)), self._numbers_of(y), weights)
             if self._learner.solver.converged is False:
                 self._warn()
             return self
         unknown = np.setdiff1d(y, classes)
         if unknown.size:
             raise ValueError(f"y must hold labels of classes, {classes}, got {unknown}")
-        known = _counting(X, weights)
+        known = counting(X, weights)
         scale = self._found_scale(known)
         random = check_random_state(self.random_state)
         learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None)
-        learner.learn(_rows(learner, scaled(scale, X)), np.searchsorted(classes, y), weights)
+        learner.learn(rows_for(learner, scaled(scale, X)), np.searchsorted(classes, y), weights)
         self._made(learner, classes, scale, sparse.issparse(X))
         if learner.solver.converged is False:
             self._warn()
@@ -360,72 +291,6 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             learner.solver.add_class(float(weight))
         return learner
 
-    def _check_parameters(self) -> None:
-        """Refuse an invalid parameter.
-
-        This reads the fields, because get_params takes 30 of the 300 us of a partial_fit.
-        """
-        check({field.name: getattr(self, field.name) for field in fields(self)}, self.rules)
-
-    def _solver_name(self) -> str:
-        return self.solver
-
-    def solver_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the solver, for a stream."""
-        return self._solver_parameters(None)
-
-    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        """Return the parameters of the solver. examples: total number of examples, None for a stream."""
-        del examples
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ESTIMATOR_S}
-
-    def _kernel(self, X: Any, is_scaled: bool) -> Kernel:
-        name, gamma = "polynomial" if self.kernel == "poly" else self.kernel, self.gamma
-        if isinstance(gamma, str):
-            plain = X.shape[1] * (_variance(X) if gamma == "scale" else 1.0)
-            spread = _total_variance(X) if is_scaled else plain
-            gamma = 1.0 / spread if spread > 0 else 1.0
-        return make_kernel(name, gamma, self.degree, self.coef0)
-
-    # -- files ----------------------------------------------------------------------------------------------------
-
-    def to_model_file(self) -> bytes:
-        """Return the fitted estimator as the bytes of a model file.
-
-        Returns
-        -------
-        bytes
-            The content that `save` writes; `hinged.sklearn.load` reads it, and a server can import it.
-
-        Raises
-        ------
-        ValueError
-            A parameter or a label cannot be written, for example a RandomState as random_state.
-        """
-        check_is_fitted(self)
-        return pack(self)
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted estimator to a file that contains no code.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an existing file is overwritten. `hinged.sklearn.load` reads it, and a server imports it.
-
-        Raises
-        ------
-        ValueError
-            A parameter or a label cannot be written, for example a RandomState as random_state.
-        """
-        Path(path).write_bytes(self.to_model_file())
-
-    def _found_scale(self, X: Any) -> Scale | None:
-        return None if self.scale is None else found(SPARSE if sparse.issparse(X) else DENSE, _csr(X), X.shape[1])
-
-    def _scaled(self, X: Any) -> Any:
-        return scaled(self._scale, X)
-
     # -- reading --------------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Array:
@@ -444,12 +309,6 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         """
         scores = self._columns(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _columns(self, X: Any) -> Array:
-        """Return the decision values (n, K)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return self._learner.decision(_rows(self._learner, self._scaled(X)))
 
     def predict(self, X: Any) -> Array:
         """Predict labels.
@@ -491,9 +350,6 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         return probabilities(scores, inverse_temperature(*self._learner.heard))
 
 
-inherit(SolverClassifier)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundedClassifier(SolverClassifier):
     """The base of estimators whose coefficients have a bound, C.
@@ -507,51 +363,3 @@ class BoundedClassifier(SolverClassifier):
     """
 
     C: float = 1.0
-
-
-def scaled(scale: Scale | None, X: Any) -> Any:
-    """Bring rows to a scale, dense or sparse like the scale. Without a scale return them unchanged."""
-    if scale is None:
-        return X
-    if scale.form == DENSE:
-        return scale.matrix(X.toarray() if sparse.issparse(X) else X)
-    indptr, indices, values = scale.rows(_csr(X))
-    return sparse.csr_array((values, indices, indptr), shape=X.shape)
-
-
-def _counting(X: Any, weights: Array | None) -> Any:
-    """Return the rows whose weight is not 0."""
-    return X if weights is None or weights.all() else X[weights > 0]
-
-
-def _rows(learner: Learner, X: Any) -> Rows:
-    if not sparse.issparse(X):
-        return learner.dense_rows(X)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return learner.sparse_rows(X.indptr, X.indices, X.data)
-
-
-def _csr(X: Any) -> CSR:
-    X = sparse.csr_array(X)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
-
-
-def _total_variance(X: Any) -> float:
-    """Return the sum of the variances of the columns."""
-    if not sparse.issparse(X):
-        return float(X.var(axis=0).sum())
-    n = X.shape[0]
-    return float(np.square(X.data).sum() / n - np.square(X.sum(axis=0) / n).sum())
-
-
-def _variance(X: Any) -> float:
-    """Return the variance of all entries, by the same sums for dense and for sparse X."""
-    size = X.shape[0] * X.shape[1]
-    values = (X.data if sparse.issparse(X) else X[X != 0]).astype(np.float64)
-    mean = values.sum() / size
-    return float((np.square(values - mean).sum() + (size - values.size) * mean * mean) / size)

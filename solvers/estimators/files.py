@@ -16,7 +16,7 @@ from hinged.solvers.core.families import KERNELS, NAME_OF
 from hinged.solvers.core.kernels import Kernel, make_kernel
 
 if TYPE_CHECKING:
-    from hinged.solvers.estimators.classifier import SolverClassifier
+    from hinged.solvers.estimators.estimator import SolverEstimator
 
 Array = np.ndarray[Any, Any]
 
@@ -27,10 +27,11 @@ OF_A_PLACE = frozenset({"cache_bytes", "seed", "dtype"})
 """Parameters of a solver that the file contains elsewhere, or that depend on the computer."""
 
 
-def pack(estimator: SolverClassifier) -> bytes:
+def pack(estimator: SolverEstimator) -> bytes:
     """Make the file of a fitted estimator. Raise ValueError for a parameter or a label that a file cannot contain."""
     learner, scale = estimator._learner, estimator._scale  # noqa: SLF001
     solver, (scores, classes) = learner.solver, learner.heard
+    labels = estimator._labels  # noqa: SLF001
     parameters = {name: value for name, value in learner.parameters.items() if name not in OF_A_PLACE}
     machine = {
         "solver": learner.name,
@@ -41,7 +42,7 @@ def pack(estimator: SolverClassifier) -> bytes:
         "parameters": {name: plain(name, value) for name, value in parameters.items()}
         | ({"C": solver.C} if "C" in parameters else {}),
         "seed": int(learner.parameters["seed"]),
-        "labels": [plain("a label", label) for label in estimator.classes_],
+        "labels": [plain("a label", label) for label in labels],
         "learned": learner.numbered,
         "fading": solver.fading,
         "scale": None if scale is None else {"form": scale.form, "rest": scale.rest},
@@ -50,7 +51,7 @@ def pack(estimator: SolverClassifier) -> bytes:
         "version": VERSION,
         "estimator": type(estimator).__name__,
         "parameters": {name: _parameter(name, value) for name, value in estimator.get_params(deep=False).items()},
-        "labels_type": estimator.classes_.dtype.str,
+        "labels_type": labels.dtype.str,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
         "machine": machine,
     }

@@ -15,19 +15,24 @@ from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators import baselines, sklearn
 from hinged.solvers.estimators.base import PRECISIONS, Learner
 from hinged.solvers.estimators.classifier import SolverClassifier
+from hinged.solvers.estimators.estimator import SolverEstimator
 from hinged.solvers.estimators.files import KIND, SCALE_PARTS, VERSION, kernel_of, part, renumbered
+from hinged.solvers.estimators.oneclass import OneClassClassifier
 from hinged.solvers.estimators.parameters import RULES
 from hinged.solvers.estimators.scaling import DENSE, SPARSE, Scale
 
 Array = np.ndarray[Any, Any]
 
-ESTIMATORS: dict[str, type[SolverClassifier]] = {
+CLASSIFIERS: dict[str, type[SolverClassifier]] = {
     name: each
     for module in (sklearn, baselines)
     for name, each in vars(module).items()
     if isinstance(each, type) and issubclass(each, SolverClassifier) and hasattr(each, "solver")
 }
-"""All estimators by name."""
+"""All classifiers of a solver, by name."""
+
+ESTIMATORS: dict[str, type[SolverEstimator]] = {**CLASSIFIERS, OneClassClassifier.__name__: OneClassClassifier}
+"""All estimators that a file may hold, by name."""
 
 MACHINE = {
     "dim": integer(1, 2**31 - 1),
@@ -46,7 +51,7 @@ EXPORT, MODEL, FORMAT = "export", "model", 3
 """The kinds of a server's frames, and the format of their snapshot."""
 
 
-def load(data: bytes) -> SolverClassifier:
+def load(data: bytes) -> SolverEstimator:
     """Return the estimator of a solver from the content of a file, or of a model that a server exported.
 
     Raise ValueError if the file is damaged, or has another kind or version. Raise it also if the model cannot be such
@@ -58,7 +63,7 @@ def load(data: bytes) -> SolverClassifier:
         raise BadFrame(f"the file does not fit together: {error!r}") from error
 
 
-def _saved(data: bytes) -> SolverClassifier:
+def _saved(data: bytes) -> SolverEstimator:
     facts, arrays = decode(data, KIND)
     if facts["version"] != VERSION:
         raise BadFrame(f"the file has version {facts['version']!r:.20}, this hinged reads {VERSION}")
@@ -83,7 +88,7 @@ def with_weights(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a file with class weights as a dictionary. A file has pairs, because labels are no
     texts.
     """
-    pairs = parameters["class_weight"]
+    pairs = parameters.get("class_weight")
     return {**parameters, "class_weight": dict(pairs)} if isinstance(pairs, list) else parameters
 
 
@@ -144,7 +149,7 @@ def _exported(data: bytes) -> SolverClassifier:
 def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> SolverClassifier:
     """Return an estimator, not yet fitted, with a server's configuration."""
     solver: str = configuration["solver"]
-    estimator = next(each for each in ESTIMATORS.values() if each.solver == _family(solver))()
+    estimator = next(each for each in CLASSIFIERS.values() if each.solver == _family(solver))()
     kernel = configuration["kernel"]
     facts = {**configuration, **kernel, "kernel": kernel["type"], "scale": configuration["features"].get("scale")}
     facts["class_weight"] = {label: weight for label, weight in weights.items() if weight != 1.0} or None

@@ -9,15 +9,15 @@ from functools import cache
 import numpy as np
 from scipy import sparse
 
-import hinged.sklearn
 from hinged.frames import decode, encode
 from hinged.sklearn import FOGDClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
+from hinged.solvers.estimators.loading import CLASSIFIERS
 from hinged.solvers.warm import warm_up
 from tests.faults.fuzz_damage import ODD, OF_AN_ARRAY, changes, damage_array, damage_facts, inside, narrowed, places
 from tests.faults.fuzz_scenes import DIM
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
+ESTIMATORS = [*CLASSIFIERS.values()]
 TYPES = ("<U1", "<i8", "|O", "|b1", "<f2", "V9", "a", "S3", "<c16", "M8[D]", "f8,f8", "<U99999999", "(9,9)i4", "")
 """Types of labels. A fit uses only the first five."""
 LABELS = (["n", "p"], ["n", "p", "q"], [0, 1, 2], [-1.0, 1.0], [False, True])

@@ -9,16 +9,16 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
-import hinged.sklearn
 from hinged import Client, HingedError
 from hinged.frames import decode, encode
 from hinged.sklearn import ExactSVMClassifier, HingedClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
+from hinged.solvers.estimators.loading import CLASSIFIERS
 from tests.helpers.fixtures import server_with, speaking
 
 pytestmark = pytest.mark.server
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
+ESTIMATORS = [*CLASSIFIERS.values()]
 
 
 server = server_with()

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from hinged.local.onnx import INPUT, Graph, _scaled
 from hinged.sklearn import FOGDClassifier, HingedClassifier, LASVMClassifier, NOGDClassifier, SMOClassifier, to_onnx
-from hinged.solvers.estimators.loading import ESTIMATORS
+from hinged.solvers.estimators.loading import CLASSIFIERS
 from hinged.solvers.estimators.scaling import DENSE, SPARSE, found, matrix_of
 
 onnx = pytest.importorskip("onnx")
@@ -48,11 +48,11 @@ def test_decision_values_and_labels_are_those_of_the_estimator(Estimator, kernel
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"FOGDClassifier"}))
+@pytest.mark.parametrize("name", sorted(CLASSIFIERS.keys() - {"FOGDClassifier"}))
 def test_every_estimator_with_points_is_exported(name, classes):
     X, y = data(classes)
-    budget = {"budget": 20} if hasattr(ESTIMATORS[name], "budget") else {}
-    check(ESTIMATORS[name](scale="auto", random_state=0, **budget).fit(X, y), X)
+    budget = {"budget": 20} if hasattr(CLASSIFIERS[name], "budget") else {}
+    check(CLASSIFIERS[name](scale="auto", random_state=0, **budget).fit(X, y), X)
 
 
 def test_a_machine_in_double_precision_is_equal_to_nine_digits():

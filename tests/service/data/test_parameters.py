@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-import hinged.sklearn
 from hinged.service.data.parameters import CONFIGURATION_OF
 from hinged.service.data.parts import Part
 from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.estimators.loading import CLASSIFIERS
 
 DECLARED = [(name, each) for name, entry in SOLVERS.items() for each in entry.parameters.values()]
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
+ESTIMATORS = [*CLASSIFIERS.values()]
 ESTIMATOR_OF = {estimator.solver: estimator for estimator in ESTIMATORS}
 EDGES = [0, 1, 2, 1_000, 10_000, 2**24, 2**30, 2**31, 2**53, 0.01, 1e3, 1e6, 1e15]
 VALUES = st.one_of(

@@ -8,12 +8,12 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_blobs
 
-import hinged.sklearn
 from hinged.frames import decode, encode
 from hinged.sklearn import BSCAClassifier, FOGDClassifier, LASVMClassifier, TrackingSVMClassifier, load
 from hinged.solvers.estimators.files import KIND
+from hinged.solvers.estimators.loading import CLASSIFIERS
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
+ESTIMATORS = [*CLASSIFIERS.values()]
 
 
 def blobs(n=150, classes=3, seed=0):

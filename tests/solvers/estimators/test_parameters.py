@@ -8,8 +8,9 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 import hinged.sklearn
 from hinged.river import SVMClassifier
 from hinged.solvers.core.parameters import check
+from hinged.solvers.estimators.loading import CLASSIFIERS
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
+ESTIMATORS = [*CLASSIFIERS.values()]
 X, y = make_blobs(60, centers=2, random_state=0)
 
 

@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.svm import SVC
 from sklearn.utils.validation import has_fit_parameter
 
-import hinged.sklearn
 from hinged.sklearn import (
     BSCAClassifier,
     ExactSVMClassifier,
@@ -19,9 +18,10 @@ from hinged.sklearn import (
     TrackingSVMClassifier,
     load,
 )
+from hinged.solvers.estimators.loading import CLASSIFIERS
 from tests.helpers.solvers.streams import three_classes, two_moons
 
-ESTIMATORS = [each for each in vars(hinged.sklearn).values() if hasattr(each, "rules")]  # of a solver
+ESTIMATORS = [*CLASSIFIERS.values()]
 estimators = pytest.mark.parametrize("Estimator", ESTIMATORS)
 WITH_BIAS = [SMOClassifier, LASVMClassifier, ExactSVMClassifier]
 
