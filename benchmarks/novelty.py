@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 from datasets import arguments, load
-from results import Table, keep
+from results import Table
 from river.anomaly import HalfSpaceTrees
 from scipy import sparse
 from scipy.stats import ks_2samp
@@ -161,7 +161,6 @@ def main():
     for name in given.sets:
         for row in {row[1]: row for row in (rates_of(name, given.data, held) for held in given.held)}.values():
             rates.add(*row)
-    keep("novelty", areas, uniform, rates, packages=("river", "scipy"))
 
 
 if __name__ == "__main__":
