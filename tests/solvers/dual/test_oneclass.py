@@ -94,7 +94,7 @@ class Held:
         assert self.solver.machine.b[0] == pytest.approx(found, abs=1e-6 * (1 + abs(found)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 100_000),
     kernel=st.sampled_from(["linear", "polynomial", "rbf", "laplacian"]),
