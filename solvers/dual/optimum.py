@@ -37,9 +37,8 @@ Array = np.ndarray[Any, Any]
 
 FIRST_TAU = 0.1  # tau of the first round
 TAU_STEP = 10.0  # each later round divides tau by this, down to tol
-NEAR = (
-    0.5  # an example with y (f + b) < 1 + NEAR is near; with a smaller value, more violations among the far come late
-)
+NEAR = 0.5
+"""An example with y (f + b) < 1 + NEAR is near. With a smaller value, more violations of far examples come late."""
 ROUNDS_MAX = 100  # limit of the rounds, because rounding errors of huge coefficients might cause violations for ever
 
 
@@ -79,7 +78,7 @@ def optimise_over(
             if violate.any():
                 break
         missing = looked[violate]
-        losses = np.maximum(below, 0.0).sum(axis=1) @ (solver.class_bounds[classes] * weights)[looked]
+        losses = (np.maximum(below, 0.0).sum(axis=1) * (solver.class_bounds[classes] * weights)[looked]).sum()
         told(FinishRound(solver.live, missing.size, float(working_set_gap(solver.machine, solver.slots) + losses)))
         if not missing.size and tau == tol:
             return WholeFinish(steps, converged=True, missing=0)

@@ -93,7 +93,7 @@ DIFFERING = """
 MAY = {
     ("kernels.py", "exp"),  # in inner_to_radial, which is never compiled
     ("turns.py", "exp"), ("turns.py", "log"), ("figures.py", "exp"),  # about processors alone, and in no state
-    ("alarm.py", "log10"),  # in figures, and in no state
+    ("alarm.py", "log10"), ("agreement.py", "exp"), ("agreement.py", "log"),  # in figures, and in no state
     ("attributes.py", "@"),  # weights shown by a fitted estimator; nothing is computed from them
 }  # fmt: skip
 JUDGES = "examine"  # checks an imported file within tolerances, and stores no result
