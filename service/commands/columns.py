@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from hinged.answers import ColumnFigures, FrequentValue
-from hinged.service.data.features.columns.categories import Identifiers
 from hinged.service.data.features.observing import Field
 from hinged.service.model.model import Model
 from hinged.service.model.predictions import numbers_of
@@ -55,12 +54,14 @@ def _effects(model: Model, fields: Sequence[Field], rows: Rows) -> list[float | 
     before = numbers_of(solver.decision(some), classes)
     found: list[float | None] = []
     for field in fields:
-        if field.columns.size and classes > 1:
+        if field.columns is None or classes < 2:
+            found.append(None)
+        elif not field.columns.size:
+            found.append(0.0)
+        else:
             after = numbers_of(solver.decision(_without(some, field.columns, solver)), classes)
             found.append(float(np.mean(before != after)))
             turns.rest()
-        else:
-            found.append(0.0 if field.kinds == (Identifiers.NAME,) else None)
     return found
 
 

@@ -26,14 +26,14 @@ class Field(NamedTuple):
 
     kinds: what its values are: number, category, time, text or identifier.
     values: the column of each of its strings and booleans.
-    columns: all its columns, int64. If other names have the same columns, the name has none.
+    columns: all its columns, int64; None if other names have some of these columns, too.
     usual: the numbers one deviation below and above the mean; None without numbers.
     """
 
     name: str
     kinds: tuple[str, ...]
     values: Mapping[str | bool, int]
-    columns: Array
+    columns: Array | None
     usual: tuple[float, float] | None = None
 
 

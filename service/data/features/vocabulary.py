@@ -257,15 +257,17 @@ class Vocabulary(Encoder[Records, Record]):
         own = self._fields.get(name, {})
         kind = self._kind_of.get(name)
         values = {value: column for value, column in own.items() if isinstance(value, str | bool)}
-        columns, first = np.array(list(own.values()), np.int64), self.columns_max
+        columns, shared, first = np.array(list(own.values()), np.int64), False, self.columns_max
         for hashing in self._hashing:
-            if hashing.names == {name}:
-                columns = np.concatenate((columns, np.arange(first, first + hashing.WIDTH)))
+            if name in hashing.names:
+                shared = len(hashing.names) > 1
+                columns = np.append(columns, np.arange(first, first + hashing.WIDTH))
             first += hashing.WIDTH
         kinds = [*(["number"] if None in own else []), *([kind.NAME] if kind else [])]
         kinds += [Categories.NAME] if values else []
         ends = usual(*(part[[own[None]]] for part in self._scales[: len(PARTS_WITH_TAILS)]))[0] if None in own else None
-        return Field(name, tuple(kinds), values, columns, None if ends is None else (float(ends[0]), float(ends[1])))
+        interval = None if ends is None else (float(ends[0]), float(ends[1]))
+        return Field(name, tuple(kinds), values, None if shared else columns, interval)
 
     def figures(self) -> dict[str, Any]:
         fields = [

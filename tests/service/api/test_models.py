@@ -97,6 +97,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
             "pending_max": 10_000,
             "pending_s": 86_400.0,
             "pending_durable": False,
+            "guide": None,
         },
         "show": None,
         "seed": 0,

@@ -112,6 +112,14 @@ def test_without_points_classes_or_names_an_effect_is_unknown(features, x, solve
     assert {column["effect"] for column in columns_of(model)} <= {None}
 
 
+def test_texts_that_share_their_columns_have_no_effect_of_their_own():
+    examples = [({"note": "late again" if k % 2 else "on time", "more": "words"}, k % 2 == 0) for k in range(80)]
+    one = by_name(learned(NAMED, examples))
+    both = by_name(learned(NAMED | {"columns": {name: {"type": "text"} for name in ("note", "more")}}, examples))
+    assert one["note"]["effect"] > 0.3
+    assert both["note"]["effect"] is both["more"]["effect"] is None
+
+
 def test_fewer_points_are_compared_where_a_prediction_costs_more(monkeypatch):
     model = learned(DENSE, [(x, x[0] > 0) for x in np.random.default_rng(1).standard_normal((90, 3)).tolist()])
     whole = columns_of(model)
