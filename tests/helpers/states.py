@@ -15,7 +15,7 @@ def digest_of(model, without=None):
 
     without: for a state of an older version, the parameters to leave out of each solver's configuration. The hash then
     also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, the settings for
-    showing an x, for tie breakers, calibration, costs, watched classes, promises and alarms, and the settings of
+    showing an x, for tie breakers, guides, calibration, costs, watched classes, promises and alarms, and the settings of
     features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
@@ -23,7 +23,9 @@ def digest_of(model, without=None):
         for name in (without or {}).get(learner["configuration"]["solver"], ()):
             del learner["configuration"][name]
         if without is not None:
-            del learner["configuration"]["show"], learner["configuration"]["labels"]["tie_breakers"]
+            del learner["configuration"]["show"]
+            for name in ("tie_breakers", "guide"):
+                del learner["configuration"]["labels"][name]
             for name in ("calibration", "costs", "watch", "promise", "alarm"):
                 del learner["configuration"][name]
             features = learner["configuration"]["features"]
