@@ -152,9 +152,8 @@ class ExactSVM(IncrementalExpansion):
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> State:
-        """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
-        return super().state() | {"C": np.array([self.C]), "kernel": np.array(self.kernel, float)}
+    def _chosen(self) -> State:
+        return {"C": np.array([self.C]), "kernel": np.array(self.kernel, float)}
 
     def load(self, state: State) -> None:
         """Load a state that `state` returned.

@@ -188,7 +188,7 @@ class IncrementalExpansion(OptimalExpansion):
 
     def state(self) -> State:
         """Return as arrays everything that the next prediction or update depends on. Holes are empty slots."""
-        found = super().state()
+        found = super().state() | self._chosen()
         n = self.slots
         for c, margin in enumerate(self.margins):
             m = int(margin.counts[M])
@@ -198,6 +198,10 @@ class IncrementalExpansion(OptimalExpansion):
                 f"side.{c}": margin.side[:n].copy(),
             }
         return found
+
+    def _chosen(self) -> State:
+        """Return the parameters that can change, as a part of the state."""
+        return {}
 
     def load(self, state: State) -> None:
         """Load a state that `state` returned.

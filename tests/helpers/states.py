@@ -15,8 +15,8 @@ def digest_of(model, without=None):
 
     without: for a state of an older version, the parameters to leave out of each solver's configuration. The hash then
     also leaves out the parts that older versions do not have: annotators, revisions, skipped leases, the settings for
-    showing an x, for tie breakers, guides, calibration, costs, watched classes, promises and alarms, and the settings of
-    features that are off.
+    showing an x, for guides, tie breakers, calibration, costs, watched classes, promises and alarms, and the settings
+    of features that are off.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
