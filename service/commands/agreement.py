@@ -76,13 +76,7 @@ def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, A
     answers: dict[str, dict[str, Label]] = defaultdict(dict)
     for answer in model.annotators:
         answers[answer.id][answer.annotator] = answer.label
-    shared = [
-        (given, annotator, label_key(own))
-        for given, by_annotator in answers.items()
-        for annotator, own in by_annotator.items()
-        if len(by_annotator) > 1
-    ]
-    reliable = reliabilities(shared)
+    shared: list[tuple[str, str, str]] = []
     standing: dict[str, list[tuple[str, str]]] = defaultdict(list)
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     for given, by_annotator in answers.items():
@@ -91,11 +85,13 @@ def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, A
         number = model.answers.number_of(given)
         label = None if number is None else model.corrections.get(number, model.answers.label_of(number))
         for annotator, own in by_annotator.items():
+            shared.append((given, annotator, label_key(own)))
             if label is not None:
                 standing[annotator].append((label_key(own), label_key(labels[label])))
         for one, other in combinations(sorted(by_annotator), 2):
             pairs[one, other].append((label_key(by_annotator[one]), label_key(by_annotator[other])))
     most = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[: limits.PAIRS_MAX]
+    reliable = reliabilities(shared)
     return (
         {
             name: {

@@ -310,7 +310,7 @@ class Solver(ABC):
         weights: Array | None = None,  # noqa: ARG002
         told: Callable[[FinishRound], None] = untold,  # noqa: ARG002
     ) -> WholeFinish:
-        """Finish over a data set that was learned before, of which the solver may hold only a part as points.
+        """Finish over a data set that was learned before. The solver may hold only a part of its examples as points.
 
         classes, keys (m,): as in `learn`. weights (m,) > 0: as in `learn_weighted`; None if each is 1. told: called
         after each round. A solver that cannot bring back the other examples finishes over its points.

@@ -29,7 +29,8 @@ def inherit(cls: type) -> None:
         for name, kind, words in ENTRY.findall(each.get(PARAMETERS, "")):
             parameters[name] = f"{name}{kind}, default {getattr(cls, name, None)!r}{words}"
     attributes = [each[ATTRIBUTES] for each in described if ATTRIBUTES in each]
-    whole = {PARAMETERS: "\n".join(parameters.values()), ATTRIBUTES: attributes[-1]} | {
-        title: body for title, body in sections.items() if title not in (PARAMETERS, ATTRIBUTES)
-    }
+    whole = {PARAMETERS: "\n".join(parameters.values())}
+    if attributes:
+        whole[ATTRIBUTES] = attributes[-1]
+    whole |= {title: body for title, body in sections.items() if title not in (PARAMETERS, ATTRIBUTES)}
     cls.__doc__ = "\n\n".join([summary, *(f"{title}\n{'-' * len(title)}\n{body}" for title, body in whole.items())])

@@ -66,21 +66,6 @@ class SolverEstimator(Fitted, BaseEstimator):
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None
         'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
     """
 
     solver: ClassVar[str]

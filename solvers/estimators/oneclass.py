@@ -163,8 +163,12 @@ class OneClassClassifier(OutlierMixin, SolverEstimator):
         self._check_parameters()
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=first)
         weights = example_weights(sample_weight, X.shape[0], some=first)
-        scale = self._scale if not first else self._found_scale(counting(X, weights))
-        learner = self._learner if not first else self._new_learner(scaled(scale, counting(X, weights)), scale)
+        if first:
+            known = counting(X, weights)
+            scale = self._found_scale(known)
+            learner = self._new_learner(scaled(scale, known), scale)
+        else:
+            scale, learner = self._scale, self._learner
         rows = rows_for(learner, scaled(scale, X))
         if together and weights is None and len(rows) <= self.points_max:
             learner.learn_together(rows)

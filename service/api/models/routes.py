@@ -86,7 +86,8 @@ async def show_history(
 async def show_columns(model: str, request: Request) -> Response:
     """Return what the server made of each name of x, at most 100, and how much the predictions depend on the name."""
     worker = registry_of(request).get(model)
-    return JSON({"model": model, "position": worker.published.position, "columns": await worker.read(columns_of)})
+    found = await worker.read(columns_of)
+    return JSON({"model": model, "position": worker.published.position, "columns": found})
 
 
 @group.serves(ModelOperations.delete_model, DELETED, StoreUnavailable)
