@@ -21,28 +21,10 @@ class PerceptronClassifier(EpochClassifier):
 
     Rosenblatt, Psychological Review 65, 1958.
 
-    Parameters
-    ----------
-    precision : {'float32', 'float64'}
-        Precision of points and kernel values.
-    points_max : int
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-
     See Also
     --------
     AveragedPerceptronClassifier : Predicts with the average.
     RBPClassifier : With a budget.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import PerceptronClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = PerceptronClassifier(random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "perceptron"
@@ -60,15 +42,6 @@ class AveragedPerceptronClassifier(PerceptronClassifier):
     See Also
     --------
     PerceptronClassifier : Without averaging.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import AveragedPerceptronClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = AveragedPerceptronClassifier(random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "averaged-perceptron"
@@ -82,8 +55,6 @@ class OGDClassifier(PerceptronClassifier):
 
     Parameters
     ----------
-    eta : float
-        Learning rate, > 0.
     lam : float
         Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
 
@@ -91,15 +62,6 @@ class OGDClassifier(PerceptronClassifier):
     --------
     BOGDClassifier : With a budget.
     FOGDClassifier : Over random features.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import OGDClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = OGDClassifier(random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "ogd"
@@ -124,15 +86,6 @@ class BudgetPerceptronClassifier(BudgetClassifier):
     See Also
     --------
     RBPClassifier : Removes a random point.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import BudgetPerceptronClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = BudgetPerceptronClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "budget-perceptron"
@@ -153,15 +106,6 @@ class RBPClassifier(BudgetClassifier):
     See Also
     --------
     BudgetPerceptronClassifier : Removes the most redundant point.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import RBPClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = RBPClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "rbp"
@@ -180,15 +124,6 @@ class ForgetronClassifier(BudgetClassifier):
     See Also
     --------
     RBPClassifier : Removes a random point.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import ForgetronClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = ForgetronClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "forgetron"
@@ -211,15 +146,6 @@ class ProjectronClassifier(BudgetClassifier):
     See Also
     --------
     ProjectronPlusPlusClassifier : Learns from small margins too.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import ProjectronClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = ProjectronClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "projectron"
@@ -235,15 +161,6 @@ class ProjectronPlusPlusClassifier(ProjectronClassifier):
     See Also
     --------
     ProjectronClassifier : Learns from mistakes only.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import ProjectronPlusPlusClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = ProjectronPlusPlusClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "projectron++"
@@ -265,15 +182,6 @@ class BPASClassifier(BudgetClassifier, BoundedClassifier):
     See Also
     --------
     BOGDClassifier : By gradient descent.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import BPASClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = BPASClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.97
     """
 
     solver = "bpas"
@@ -289,8 +197,6 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
     ----------
     C : float
         Upper bound of a coefficient, > 0 (the paper's gamma * eta).
-    eta : float
-        Learning rate, > 0.
     lam : float
         Regularisation, >= 0, with eta * lam < 1: each example multiplies all coefficients by 1 - eta * lam.
     budget : int
@@ -299,15 +205,6 @@ class BOGDClassifier(BudgetClassifier, BoundedClassifier):
     See Also
     --------
     OGDClassifier : Without a budget.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import BOGDClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = BOGDClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.94
     """
 
     solver = "bogd"
@@ -330,10 +227,6 @@ class FOGDClassifier(EpochClassifier):
         Not used.
     coef0 : float
         Not used.
-    frequencies : int
-        Number of random frequencies; each gives two features.
-    eta : float
-        Learning rate, > 0.
     precision : {'float32', 'float64'}
         Precision of the features.
 
@@ -352,15 +245,6 @@ class FOGDClassifier(EpochClassifier):
     --------
     NOGDClassifier : On Nystroem features.
     OGDClassifier : Over a kernel expansion.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import FOGDClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = FOGDClassifier(random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.95
     """
 
     solver = "fogd"
@@ -379,25 +263,12 @@ class NOGDClassifier(BudgetClassifier):
 
     Parameters
     ----------
-    eta : float
-        Learning rate, > 0.
-    rank : int or None
-        Number of features. None: a fifth of the budget.
     budget : int
         Maximum number of points, at most 2,000; later examples are learned in their span.
 
     See Also
     --------
     FOGDClassifier : On random Fourier features.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import NOGDClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = NOGDClassifier(budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "nogd"

@@ -56,18 +56,6 @@ class SolverClassifier(ClassifierMixin, SolverEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
     """
 
     @property

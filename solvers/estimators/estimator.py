@@ -66,6 +66,17 @@ class SolverEstimator(Fitted, BaseEstimator):
         Constant of the polynomial kernel, >= 0.
     scale : 'auto' or None
         'auto' brings the columns to a common scale, as a server does; None uses X unchanged.
+    precision : {'float32', 'float64'}
+        Precision of points and kernel values.
+    cache_size : float
+        Memory of cached kernel rows, in MiB.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if all are strings.
     """
 
     solver: ClassVar[str]
@@ -111,7 +122,9 @@ class SolverEstimator(Fitted, BaseEstimator):
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
         """Return the parameters of the solver. examples: total number of examples, None for a stream."""
         del examples
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ESTIMATOR_S}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        cache = {"cache_bytes": int(values["cache_size"] * 2**20)} if "cache_size" in values else {}
+        return {name: value for name, value in values.items() if name not in ESTIMATOR_S} | cache
 
     def _kernel(self, X: Any, is_scaled: bool) -> Kernel:
         name, gamma = "polynomial" if self.kernel == "poly" else self.kernel, self.gamma

@@ -36,28 +36,6 @@ class OneClassClassifier(OutlierMixin, SolverEstimator):
     nu : float
         Fraction from 0 to 1: at most this fraction of the examples gets a negative decision value, and at least this
         fraction are support vectors.
-    points_max : int
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float
-        Memory of cached kernel rows, in MiB.
-
-    Attributes
-    ----------
-    offset_
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
 
     See Also
     --------
@@ -187,9 +165,6 @@ class OneClassClassifier(OutlierMixin, SolverEstimator):
     def _new_learner(self, X: Any, scale: Scale | None) -> Learner:
         kernel = self._kernel(X, scale is not None)
         return Learner(self.solver, kernel, X.shape[1], seed=0, **self.solver_parameters())
-
-    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        return {**super()._solver_parameters(examples), "cache_bytes": int(self.cache_size * 2**20)}
 
     @property
     def _labels(self) -> Array:

@@ -40,14 +40,6 @@ class DualClassifier(BoundedClassifier):
     ----------
     tol : float
         Largest violation of the optimality conditions that may remain, > 0.
-    precision : {'float32', 'float64'}
-        Precision of points and kernel values.
-    points_max : int
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float
-        Memory of cached kernel rows, in MiB.
     """
 
     tol: float = 1e-3
@@ -55,9 +47,6 @@ class DualClassifier(BoundedClassifier):
     points_max: int = POINTS_MAX
     when_full: str = "refuse"
     cache_size: float = 256
-
-    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        return {**super()._solver_parameters(examples), "cache_bytes": int(self.cache_size * 2**20)}
 
 
 class SMOClassifier(DualClassifier):
@@ -186,32 +175,6 @@ class LASVMClassifier(OnlineClassifier):
     delta_min : float or None
         Largest violation that the first epoch leaves to later epochs and to finishing. None: 0.5 with three or more
         classes, else 0, which is the paper's value.
-    delta_max : float or None
-        Repeat REPROCESS for each example until no pair violates by more than this. None: once, as in the paper.
-    second_order : bool
-        Whether REPROCESS chooses the partner by the promised gain (second-order selection).
-    idle_max : int
-        Total number of points up to which points without a coefficient stay. 0: no such point stays, as in the paper.
-    seed_max : int
-        Number of examples stored while only one class has been seen.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of the columns of decision values.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns of X, if all are strings.
-    solver_
-    n_iter_
-    support_
-    support_vectors_
-    n_support_
-    dual_coef_
-    intercept_
-    coef_
-    arms_
 
     See Also
     --------
@@ -277,15 +240,6 @@ class FullSVMClassifier(OnlineClassifier):
     See Also
     --------
     LASVMGClassifier : Removes points without a coefficient from time to time.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import FullSVMClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = FullSVMClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.97
     """
 
     solver = "full"
@@ -304,22 +258,11 @@ class LASVMGClassifier(FullSVMClassifier):
     ----------
     idle_max : int or None
         Number of points without a coefficient that CLEAN keeps (the paper's m). None: all.
-    clean_every : int
-        Number of examples from one CLEAN to the next.
 
     See Also
     --------
     LASVMNCClassifier : The same algorithm with the ramp loss.
     FullSVMClassifier : Keeps all points.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import LASVMGClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = LASVMGClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.97
     """
 
     solver = "lasvm-g"
@@ -339,22 +282,11 @@ class LASVMNCClassifier(LASVMGClassifier):
     ----------
     ramp_s : float
         Margin y f(x) below which an example is an outlier, < 1 (section 5: s).
-    ramp_start : int
-        Number of support vectors that a class must have before the ramp applies to it.
 
     See Also
     --------
     LASVMGClassifier : The same algorithm with the hinge loss.
     LASVMIClassifier : Skips outliers when they arrive.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import LASVMNCClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = LASVMNCClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.97
     """
 
     solver = "lasvm-nc"
@@ -371,15 +303,6 @@ class LASVMIClassifier(LASVMNCClassifier):
     See Also
     --------
     LASVMNCClassifier : With the ramp loss instead of the filter.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import LASVMIClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = LASVMIClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.97
     """
 
     solver = "lasvm-i"
@@ -398,8 +321,6 @@ class TrackingSVMClassifier(OnlineClassifier):
         Algorithm 1 or 2 of the paper, its cached variant (section 5.2), or its batch counterpart (section 6).
     K : int
         Updates per example; with algorithm='batch', maximum number of rounds per batch.
-    draws : int
-        Number of points drawn for an update; the point that gains most is updated. The paper uses 1.
     delta_max : float or None
         Before the averaged updates, points are updated until no drawn point violates by more than this. None: no such
         updates, as in the paper.
@@ -407,15 +328,6 @@ class TrackingSVMClassifier(OnlineClassifier):
     See Also
     --------
     LASVMClassifier : With a bias, without averaging.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import TrackingSVMClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = TrackingSVMClassifier(C=10.0, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.97
     """
 
     solver = "tracking-2"
@@ -441,13 +353,7 @@ class TrackingSVMClassifier(OnlineClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetClassifier(EpochClassifier):
-    """The base of solvers with at most `budget` points and no bias.
-
-    Parameters
-    ----------
-    precision : {'float32', 'float64'}
-        Precision of points and kernel values.
-    """
+    """The base of solvers with at most `budget` points and no bias."""
 
     budget: int = 500
     precision: str = "float32"
@@ -459,19 +365,12 @@ class MergingClassifier(BudgetClassifier, BoundedClassifier):
 
     Parameters
     ----------
-    budget : int
-        Maximum number of points; the least useful points are merged or removed.
     maintenance : {'merge', 'project', 'remove'} or None
         How the number of points is reduced: two points merge (rbf only), or a point is projected onto the rest, or
         removed. None: 'merge' with rbf, else 'project'.
-    merging : {'table', 'golden'}
-        How the place of a merged point is found: by a table, or by golden section search.
     averaging : int or None
         Number of examples in the running average of the coefficients, which predictions use. None: predictions use the
         current coefficients, as in the paper.
-    nearest : int or None
-        Number of points, from 1 to 200, that compensate for the average's loss in a merge. None: 19 with a budget of up
-        to 200, else 3.
     """
 
     maintenance: str | None = None
@@ -487,33 +386,9 @@ class BSCAClassifier(MergingClassifier):
     Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 2. With averaging=None and step_max=None it is the paper's
     plain form.
 
-    Parameters
-    ----------
-    step_max : float or None
-        Initial bound of a step, in units of 1 / k(x, x). None: no bound, as in the paper.
-    step_decay : float
-        Number of examples after which that bound has shrunk to 1 / sqrt(2).
-    step_least : float
-        Lower limit of that bound.
-    extra_steps : int
-        Number of further steps after each example, on recent examples.
-    reservoir : int
-        Number of recent examples stored for these steps.
-    remembered : int
-        Number of examples whose coefficients are still stored in a further epoch.
-
     See Also
     --------
     BSGDClassifier : By gradient descent on the primal.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import BSCAClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = BSCAClassifier(C=10.0, budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.96
     """
 
     solver = "bsca"
@@ -544,15 +419,6 @@ class BSGDClassifier(MergingClassifier):
     See Also
     --------
     BSCAClassifier : By coordinate ascent on the dual.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from hinged.sklearn import BSGDClassifier
-    >>> X, y = make_moons(400, noise=0.2, random_state=0)
-    >>> model = BSGDClassifier(C=10.0, budget=50, random_state=0).fit(X[:300], y[:300])
-    >>> round(model.score(X[300:], y[300:]), 2)
-    0.95
     """
 
     solver = "bsgd"
@@ -571,15 +437,6 @@ class ExactSVMClassifier(BoundedClassifier):
 
     Diehl and Cauwenberghs, IJCNN 2003. ``solver_`` can also unlearn examples, by their row in X, and has exact
     leave-one-out errors.
-
-    Parameters
-    ----------
-    points_max : int
-        Maximum number of points.
-    when_full : {'refuse', 'remove'}
-        At points_max: 'refuse' to learn (ValueError), or 'remove' the least useful points.
-    cache_size : float
-        Memory of cached kernel rows, in MiB.
 
     See Also
     --------
@@ -602,6 +459,3 @@ class ExactSVMClassifier(BoundedClassifier):
     points_max: int = POINTS_MAX
     when_full: str = "refuse"
     cache_size: float = 256
-
-    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        return {**super()._solver_parameters(examples), "cache_bytes": int(self.cache_size * 2**20)}
