@@ -53,9 +53,9 @@ def balance(client: Client, *, store: str, namespace: str, watch: bool, every: f
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the next controller can start at once
     try:
         with closing(open_board(store, name, every, namespace)) as board:
-            controller = Controller(board, client.cluster, lambda model, to: moved(client, model, to))
+            controller = Controller(board.hold, client.cluster, lambda model, to: moved(client, model, to))
             if dry_run:
-                found = controller.decide(only_look=True)
+                found = controller.decide()
                 tell_moves(found.said, found.left)
             elif watch:
                 keep_balanced(controller, every, ServiceError)
@@ -68,7 +68,7 @@ def balance(client: Client, *, store: str, namespace: str, watch: bool, every: f
 
 
 def open_board(store: str, name: str, every: float, namespace: str) -> Board:
-    """Return the shared decisions, for the controller with this name, which checks at this interval."""
+    """Return the board, for the controller with this name, which checks at this interval."""
     from hinged.service.store.redis.board import Board  # noqa: PLC0415
 
     return Board(store, name=name, ttl_s=max(HOLDS_S, HOLDS_ROUNDS * every), namespace=namespace)

@@ -151,7 +151,7 @@ class ControllerActor:
         while True:
             try:
                 with closing(open_board(wanted.store, name, wanted.every, space)) as board:
-                    controller = Controller(board, lambda: self._ask(lambda client: client.cluster()), self._move)
+                    controller = Controller(board.hold, lambda: self._ask(lambda client: client.cluster()), self._move)
                     keep_balanced(controller, wanted.every, ServiceError, before=lambda: place_servers(wanted))
             except Exception:  # Ray may be unreachable for a while
                 log.exception("the controller starts again")

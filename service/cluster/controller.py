@@ -1,9 +1,9 @@
 """The controller moves models, a few at a time, if one server is much fuller than another server.
 
 The controller is a separate and optional program. Without it the servers work as usual, but no model is moved. If
-several controllers run on one store, only one of them is active. Its planned moves stay in Redis until they are made,
-so another controller can continue with them. The servers themselves make the moves (`POST
-/cluster/models/{model}/move`). A move loses no data, whether the controller or an admin asks for it.
+several controllers run on one store, only one of them is active. If it ends, the next one plans anew. The servers
+themselves make the moves (`POST /cluster/models/{model}/move`). A move loses no data, whether the controller or an
+admin asks for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from hinged.service.cluster.placement import Host, Move, Placed, needed_moves, within
 
@@ -23,22 +23,6 @@ A_ROUND = 64
 """Maximum number of moves in a round. The next round reads the state of the servers and models again."""
 MODEL_BYTES = 2**19
 """Approximate bytes of a model without its points (docs/explanation/sizing.md)."""
-
-
-class Steps(Protocol):
-    """The list of planned moves in Redis (service/store/redis/board.py)."""
-
-    def hold(self) -> bool:
-        """Become or stay the active controller for a while; return false if another controller is active."""
-
-    def read(self) -> list[tuple[str, str, str]]:
-        """Return the planned moves that are not yet made."""
-
-    def write(self, steps: Sequence[Move]) -> bool:
-        """Replace the planned moves."""
-
-    def strike(self, models: Sequence[str]) -> bool:
-        """Remove the planned moves of some models."""
 
 
 class Round(NamedTuple):
@@ -57,39 +41,36 @@ class Round(NamedTuple):
 class Controller:
     """Decides which models to move, from the servers' reported memory and load, and asks the servers to move them."""
 
-    def __init__(self, steps: Steps, cluster: Callable[[], Mapping[str, Any]], move: Callable[[str, str], Any]) -> None:
-        """Take the planned moves. cluster: returns the answer of `GET /cluster`. move: moves a model to a server, or
-        raises.
+    def __init__(
+        self, hold: Callable[[], bool], cluster: Callable[[], Mapping[str, Any]], move: Callable[[str, str], Any]
+    ) -> None:
+        """Take what the controller calls.
+
+        hold: makes or keeps this controller the active one for a while; returns false if another is active. cluster:
+        returns the answer of `GET /cluster`. move: moves a model to a server, or raises.
         """
-        self._steps = steps
+        self._hold = hold
         self._cluster = cluster
         self._move = move
+        self._plan: list[Move] = []  # planned moves that are not yet made
 
-    def decide(self, *, only_look: bool = False) -> Round:
-        """Decide which moves to make now, and return them as `left` of the outcome.
-
-        only_look: do not change the planned moves in Redis.
-        """
+    def decide(self) -> Round:
+        """Decide which moves to make now, and return them as `left` of the outcome."""
         shown = self._cluster()
         waiting = unsettled(shown)
         if waiting:
             return Round(waiting, waits=True)
         servers, models = servers_of(shown), models_of(shown)
         owners = {model.model: model.owner for model in models}
-        standing = [Move(*step) for step in self._steps.read()]
-        moves = within(standing, owners, [server.address for server in servers])
+        moves = within(self._plan, owners, [server.address for server in servers])
         if moves:
-            if not only_look:
-                self._steps.strike([move.model for move in standing if move not in moves])
             return Round(f"moves left: {len(moves)}", left=moves)
         moves = needed_moves(servers, models)
-        if (moves or standing) and not only_look:
-            self._steps.write(moves)
         return Round(f"models to move: {len(moves)}" if moves else "no model needs to move", left=moves)
 
     def round(self) -> Round:
         """Decide which moves to make, and make some of them."""
-        if not self._steps.hold():
+        if not self._hold():
             return Round("another controller is at work", holds=False)
         decided = self.decide()
         moves = decided.left
@@ -103,10 +84,12 @@ class Controller:
                     moved.append(step)
                 else:
                     failed.append((step, error))
-            # A move that failed is planned again if it is still needed.
-            if not self._steps.strike([step.model for step in some]) or failed:
+            if failed or not self._hold():
                 break
-        return decided._replace(moved=moved, failed=failed, left=moves[len(moved) + len(failed) :])
+        # A move that failed is planned again if it is still needed.
+        tried = {step.model for step in (*moved, *(step for step, _ in failed))}
+        self._plan = [step for step in moves if step.model not in tried]
+        return decided._replace(moved=moved, failed=failed, left=self._plan)
 
     def _tried(self, step: Move) -> str | None:
         try:
