@@ -13,7 +13,6 @@ server, the server stays as full as it is, because a model cannot be divided.
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -96,36 +95,21 @@ class _Shares:
     def moves(self) -> list[Move]:
         """Make moves until the servers are about equally full, or until no move improves them; return the moves."""
         found: list[Move] = []
-        stuck: list[str] = []
-        enough = GOAL
-        fullest = [(-full, address) for address, full in self.fullness().items()]
-        emptiest = [(full, address) for address, full in self.fullness().items()]
-        heapq.heapify(fullest)
-        heapq.heapify(emptiest)
-        while fullest:
-            full, source = heapq.heappop(fullest)
-            if -full != max(self._used[source]):  # outdated: a newer entry is on the heap
-                continue
-            while emptiest[0][0] != max(self._used[emptiest[0][1]]):
-                heapq.heappop(emptiest)
-            empty, target = emptiest[0]
-            if -full - empty <= enough:
-                break
+        stuck: set[str] = set()  # servers of which no model fits
+        while True:
+            full = self.fullness()
+            source = max(sorted(full.keys() - stuck), key=full.__getitem__, default=None)
+            target = min(sorted(full), key=full.__getitem__)
+            # If no model of the fullest server fits, the next server moves models only above NEED.
+            if source is None or full[source] - full[target] <= (NEED if stuck else GOAL):
+                return found
             model = self._best(source, target)
             if model is None:
-                stuck.append(source)
-                enough = NEED  # if no model of this server fits, the next server moves models only above NEED
-                continue
-            found.append(Move(model, source, target))
-            self._move(model, source, target)
-            for address in (source, target):
-                heapq.heappush(fullest, (-max(self._used[address]), address))
-                heapq.heappush(emptiest, (max(self._used[address]), address))
-            for address in stuck:  # try them again, because another server may be the emptiest now
-                heapq.heappush(fullest, (-max(self._used[address]), address))
-            stuck.clear()
-            enough = GOAL
-        return found
+                stuck.add(source)
+            else:
+                found.append(Move(model, source, target))
+                self._move(model, source, target)
+                stuck.clear()  # another server may be the emptiest now
 
     def _best(self, source: str, target: str) -> str | None:
         """Return the model after whose move the fuller of the two servers is least full; None if no move helps."""
