@@ -158,7 +158,7 @@ class Members:
         """Return the models that this server should claim: no living server owns them, and `first_of` selects this
         server.
         """
-        living = self._living()
+        living = self.living()
         return sorted(
             name
             for name in self._known.models
@@ -168,7 +168,8 @@ class Members:
             and (owner == self.address or first_of(living, name) == self.address)
         )
 
-    def _living(self) -> set[str]:
+    def living(self) -> set[str]:
+        """Return the servers that are alive, with this server."""
         return self._known.living() | {self.address}
 
     async def claim(self, name: str) -> bool:
@@ -184,7 +185,7 @@ class Members:
             found = await self._call(self.store.owner, name)
             if not found.exists:
                 return False
-            if found.address not in {"", self.address} and found.address in self._living():
+            if found.address not in {"", self.address} and found.address in self.living():
                 self._owners[name] = found.address
                 return False
             coming = self._coming[name] = asyncio.Event()
@@ -237,29 +238,14 @@ class Members:
             raise Unavailable(f"model {name} {whom}; a server takes it in a moment", retry_after_s=RETRY_S)
         return owner
 
-    def here(self, name: str) -> bool:
-        """Return whether this server certainly owns a model, so that `where` would return HERE without waiting."""
-        return (
-            time.monotonic() - self._beaten_at <= self._ttl_s
-            and name not in self._moving
-            and name not in self._coming
-            and self.store.epoch(name) is not None
-        )
-
-    def elsewhere(self, name: str) -> str | None:
-        """Return the address of another server that owns a model; None if `where` must find the owner."""
-        owner = self._owners.get(name)
-        if (
-            owner is None
-            or owner == self.address
-            or name in self._moving
-            or name in self._coming
-            or self.store.epoch(name) is not None
-            or not self.lives(owner)
-            or time.monotonic() - self._beaten_at > self._ttl_s
-        ):
+    def known(self, name: str) -> str | None:
+        """Return what `where` would return without waiting; None if `where` must wait or ask the store."""
+        if name in self._moving or name in self._coming or time.monotonic() - self._beaten_at > self._ttl_s:
             return None
-        return owner
+        if self.store.epoch(name) is not None:
+            return HERE
+        owner = self._owners.get(name)
+        return owner if owner is not None and owner != self.address and self.lives(owner) else None
 
     def lives(self, address: str) -> bool:
         """Return whether a server is alive, according to this server's last heartbeat."""
@@ -291,7 +277,7 @@ class Members:
         if to == self.address:
             return await self.standing(name)
         if not self.lives(to):
-            living = ", ".join(sorted(self._living()))
+            living = ", ".join(sorted(self.living()))
             raise Conflict(f"there is no server at {to[:200]!r}; the servers are {living}")
         there = self._moving[name] = asyncio.Event()
         try:
@@ -334,7 +320,7 @@ class Members:
         await self._beat()
         names = sorted(self._known.models)
         found = await self._call(self.store.owners, names)  # read first, so that later events do not count as lag
-        beyond = sorted(self._living() - {self.address})
+        beyond = sorted(self.living() - {self.address})
         told = [self.figures.of_models(), *await asyncio.gather(*map(others, beyond))]
         figures = {
             (address, of_model["model"]): of_model
@@ -351,13 +337,9 @@ class Members:
             for address, said in sorted(self._known.nodes.items())
         ]
 
-    def counts(self) -> dict[str, float]:
-        """Return the values for Prometheus, by metric name without the prefix."""
-        return {
-            "nodes": len(self._living()),
-            "models": len(self.store.epochs()),
-            "beat_age_seconds": max(0.0, time.monotonic() - self._beaten_at),
-        }
+    def beat_age_s(self) -> float:
+        """Return the seconds since this server's last heartbeat that was answered."""
+        return max(0.0, time.monotonic() - self._beaten_at)
 
     async def _call(self, function: Callable[..., T], *args: Any) -> T:
         return await asyncio.to_thread(function, *args)

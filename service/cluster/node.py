@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from hinged.extras import needed
 from hinged.service.cluster.gate import Gate
-from hinged.service.cluster.members import Members
+from hinged.service.cluster.members import HERE, Members
 from hinged.service.cluster.passing import Passing
 from hinged.service.errors import Invalid, Unavailable
 from hinged.service.peers.alone import Alone, ServerParts
@@ -77,7 +77,7 @@ class Node(Alone):
 
     def here(self, name: str) -> bool:
         """Return whether this server certainly owns a model."""
-        return self.members.here(name)
+        return self.members.known(name) == HERE
 
     async def start(self) -> None:
         """Begin to send heartbeats and to claim models."""
@@ -143,14 +143,14 @@ class Node(Alone):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics."""
-        counts, members = self.members.counts(), self.members
-        yield GaugeMetricFamily("hinged_cluster_nodes", "Servers alive, as this server knows.", counts["nodes"])
-        yield GaugeMetricFamily("hinged_cluster_models", "Models that this server has claimed.", counts["models"])
+        members, claims = self.members, self.members.store.epochs()
+        yield GaugeMetricFamily("hinged_cluster_nodes", "Servers alive, as this server knows.", len(members.living()))
+        yield GaugeMetricFamily("hinged_cluster_models", "Models that this server has claimed.", len(claims))
         yield GaugeMetricFamily(
-            "hinged_cluster_beat_age_seconds", "Time since this server's last sign of life.", counts["beat_age_seconds"]
+            "hinged_cluster_beat_age_seconds", "Time since this server's last sign of life.", members.beat_age_s()
         )
         epochs = GaugeMetricFamily("hinged_cluster_epoch", "Epoch of this server's claim of a model.", labels=["model"])
-        for name, epoch in sorted(members.store.epochs().items()):
+        for name, epoch in sorted(claims.items()):
             epochs.add_metric([name], float(epoch))
         yield epochs
         yield from self._of_nodes()

@@ -41,7 +41,7 @@ class Claims(Ring):
 
         If no sibling owns it, return this process's number, because the gate of this process finds the owner.
         """
-        address = None if self.members is None else self.members.elsewhere(name)
+        address = None if self.members is None else self.members.known(name)
         return (address and self.sibling(address)) or self.number
 
     def sibling(self, address: str) -> int | None:
@@ -76,7 +76,7 @@ class NodeProcess(Node):
                     return channel
         found, name = self.siblings.leads(scope), model_of(scope["path"])
         if found is True and name is not None:  # this process or another machine, or the owner is unknown
-            return self.here(name) or self.members.elsewhere(name) is not None
+            return self.members.known(name) is not None
         return found
 
     async def start(self) -> None:
