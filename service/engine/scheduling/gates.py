@@ -22,8 +22,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from hinged.service.engine.scheduling.turns import SHORT_S, Account
 
-PLACES_MIN = 2
-"""Minimum number of places of a gate. With two, one micro-batch computes while another waits for the store."""
 HELD_S, LONG_HELD_S = 0.05, 0.1
 """Maximum time in seconds for which a micro-batch keeps its place. LONG_HELD_S is for models whose calls are usually
 long.
@@ -44,7 +42,7 @@ class LearningGate:
     """Lets a limited number of micro-batches in at once. Used on the event loop."""
 
     def __init__(self, places: int, held_s: float) -> None:
-        self._places = max(places, PLACES_MIN)
+        self._places = max(places, 2)  # one micro-batch computes while another waits for the store
         self._held_s = held_s
         self._inside = 0
         self._waiting: deque[asyncio.Future[None]] = deque()

@@ -33,33 +33,29 @@ T = TypeVar("T")
 MEMORY_S = 2.0
 """Seconds after which CPU use counts only 1/e. With a larger value, a model that was busy must wait even after a
 pause."""
-SLICE_S = 0.02
-"""CPU seconds. If a computing call has used this much more than a waiting call, the two are exchanged. Without SLICE_S
-they are exchanged at every rest. The latency is then 2.6 times as high for learning and 1.5 times for a prediction."""
 LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
 """Minimum seconds between two checks of a call that rests often: LOOK_S usually, LOOK_ASKED_S when a request has just
 arrived. A request waits that long for Python's lock before the server notices it. Without LOOK_ASKED_S the latency of a
 prediction is 2.4 times as high."""
 SHORT_S = 0.02
 """A call is short if it and its model's usual call take at most this many CPU seconds. Short calls have their own
-places, and long calls pause for them. Without short calls the latency of learning is 13 times as high."""
+places, and long calls pause for them. Without short calls the latency of learning is 13 times as high.
+
+If a computing call has used this much more than a waiting call, the two are exchanged. If they are exchanged at every
+rest, the latency is 2.6 times as high for learning and 1.5 times for a prediction."""
 QUICK_S = 0.002
-"""CPU seconds. If a model's usual call takes longer, its calls rest before they compute. Shorter calls need no place
-until they have computed for longer. If no call rested first, the latency would be 1.7 times as high for learning and
-2.3 times for a prediction."""
-USUAL_MAX, USUAL_GAIN = 5.0, 0.2
-"""Moving average of a call's CPU time: each new call has the weight USUAL_GAIN. A long call is capped at USUAL_MAX x
-SHORT_S, so after about eight short calls the model counts as short again."""
+"""Seconds that a small request takes. If a model's usual call takes longer, its calls rest before they compute. Shorter
+calls need no place until they have computed for longer. If no call rested first, the latency would be 1.7 times as high
+for learning and 2.3 times for a prediction.
+
+For QUICK_S after a request it may be in progress although no call runs: a small prediction needs no call. If long calls
+did not pause for it, the latency would be 3.8 times as high for learning and 2.6 times for a prediction."""
 ASKED_S = 0.25
 """For this many seconds after a request, the next request is expected, so one place of long calls stays free."""
 ASIDE, ASIDE_MAX_S = 8.0, 0.05
 """A long call pauses for ASIDE seconds for each second that it computes, divided by the number of processors.
 ASIDE_MAX_S is the longest pause in seconds. Without ASIDE the latency is 5.4 times as high for learning and 3.7 times
 for a prediction. With a larger value, long calls starve."""
-QUIET_S = 0.002
-"""For this many seconds after a request it may be in progress although no call runs: a small prediction needs no call.
-Without QUIET_S, long calls do not pause. The latency is then 3.8 times as high for learning and 2.6 times for a
-prediction."""
 BESIDE = 4.0
 """Weight of CPU seconds that are used for loading, applying logs and exporting. With 1 they count like the seconds of
 ordinary calls."""
@@ -87,7 +83,7 @@ class Account:
         self.weight = weight
         self.used = -math.inf  # ln used(t) + t / MEMORY_S (see the module)
         self.seconds = 0.0  # CPU seconds since the start
-        self.usual_s = 0.0  # moving average of the CPU seconds per call
+        self.usual_s = 0.0  # moving average of the CPU seconds per call; the newest call counts half
         self.waited_s = 0.0  # seconds spent waiting for a place since the start
         self.stored_s = 0.0  # seconds spent waiting for the store since the start
         self.given_up: str | None = None  # the reason, once the account is given up
@@ -126,7 +122,7 @@ class _Call:
         if self.account.given_up is not None:
             raise Abandoned
         now = time.perf_counter()
-        if now >= self.look_at or self.look_asked_at <= now < self.turns.asked_at + QUIET_S:
+        if now >= self.look_at or self.look_asked_at <= now < self.turns.asked_at + QUICK_S:
             self.turns.look(self)
 
     def goes_on(self, now: float) -> None:
@@ -204,8 +200,7 @@ class Turns:
             _here.call = None
             with self._lock:
                 self._charge(call)
-                took_s = min(call.charged_at - call.begun_at, USUAL_MAX * SHORT_S)
-                account.usual_s += USUAL_GAIN * (took_s - account.usual_s)
+                account.usual_s = (account.usual_s + call.charged_at - call.begun_at) / 2.0
                 self._leave(call)
                 self._let_in()
                 self._discount(call)
@@ -298,7 +293,7 @@ class Turns:
         call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
         with self._lock:
             while call.account.given_up is None:
-                left_s = QUIET_S if self._short else self.asked_at + QUIET_S - time.perf_counter()
+                left_s = QUICK_S if self._short else self.asked_at + QUICK_S - time.perf_counter()
                 if min(left_s, call.still_s) <= 0.0:
                     break
                 began = time.perf_counter()
@@ -390,7 +385,7 @@ class Turns:
             return False
         now = time.perf_counter()
         mine, others = (c.account.weight * _seconds(c.account, now) for c in (call, first))
-        return mine - others >= SLICE_S * call.account.weight
+        return mine - others >= SHORT_S * call.account.weight
 
 
 def _seconds(account: Account, now: float) -> float:

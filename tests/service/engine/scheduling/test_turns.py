@@ -22,7 +22,6 @@ def at_every_rest(monkeypatch):
     monkeypatch.setattr(turns, "MEMORY_S", 1e9)
     monkeypatch.setattr(turns, "SHORT_S", 0.0)
     monkeypatch.setattr(turns, "LOOK_S", 0.0)
-    monkeypatch.setattr(turns, "SLICE_S", 0.0)
 
 
 class Call:
@@ -379,7 +378,7 @@ def test_a_call_that_stands_still_can_be_given_up(still):
 
 def test_a_long_call_checks_sooner_when_a_request_has_just_come(monkeypatch):
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
-    for name in ("LOOK_S", "QUIET_S", "ASIDE_MAX_S"):
+    for name in ("LOOK_S", "QUICK_S", "ASIDE_MAX_S"):
         monkeypatch.setattr(turns, name, SECONDS)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
     monkeypatch.setattr(turns, "LOOK_ASKED_S", 0.0)
