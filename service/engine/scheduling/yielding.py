@@ -5,12 +5,32 @@ The work after an append may take long, and so may the work for each event that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from hinged.service.engine.scheduling.turns import rest_before_work, stand_back
-from hinged.service.store.base import Event, Room, Store
+from hinged.service.store.base import Event, Store
 from hinged.service.store.times import Times
 from hinged.solvers.core.turns import rest
+
+
+def _passed_on(name: str) -> Any:
+    """Return a method that calls the store's method."""
+
+    def call(self: Yielding, *arguments: Any) -> Any:
+        return getattr(self._store, name)(*arguments)
+
+    return call
+
+
+def _standing_back(name: str) -> Any:
+    """Return a method that gives up the place, and calls the store's method."""
+
+    def call(self: Yielding, *arguments: Any) -> Any:
+        stand_back()
+        return getattr(self._store, name)(*arguments)
+
+    return call
 
 
 class Yielding(Store):
@@ -23,20 +43,6 @@ class Yielding(Store):
         self.commits = store.commits
         self.appends = Times()
 
-    def models(self) -> list[str]:
-        """Call Store.models."""
-        return self._store.models()
-
-    def create(self, model: str, first: Event) -> None:
-        """Give up the place and call Store.create."""
-        stand_back()
-        self._store.create(model, first)
-
-    def delete(self, model: str) -> None:
-        """Give up the place and call Store.delete."""
-        stand_back()
-        self._store.delete(model)
-
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
         """Give up the place, call Store.append, then rest."""
         stand_back()
@@ -44,10 +50,6 @@ class Yielding(Store):
             position = self._store.append(model, after, events)
         rest_before_work()
         return position
-
-    def end(self, model: str) -> int:
-        """Call Store.end."""
-        return self._store.end(model)
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
         """Call Store.read, and rest before each event."""
@@ -57,45 +59,10 @@ class Yielding(Store):
         """Call Store.read_around, and rest before each event."""
         return _resting(self._store.read_around(model, after))
 
-    def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
-        """Call Store.find."""
-        return self._store.find(model, ids)
-
-    def put_snapshot(self, model: str, position: int, state: bytes) -> None:
-        """Give up the place and call Store.put_snapshot."""
-        stand_back()
-        self._store.put_snapshot(model, position, state)
-
-    def snapshots(self, model: str) -> list[int]:
-        """Call Store.snapshots."""
-        return self._store.snapshots(model)
-
-    def get_snapshot(self, model: str, position: int) -> bytes:
-        """Call Store.get_snapshot."""
-        return self._store.get_snapshot(model, position)
-
-    def trim(self, model: str, through: int) -> None:
-        """Give up the place and call Store.trim."""
-        stand_back()
-        self._store.trim(model, through)
-
-    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
-        """Give up the place and call Store.redact."""
-        stand_back()
-        self._store.redact(model, through, events, ids)
-
-    def purge(self) -> list[str]:
-        """Give up the place and call Store.purge."""
-        stand_back()
-        return self._store.purge()
-
-    def room(self) -> Room | None:
-        """Call Store.room."""
-        return self._store.room()
-
-    def close(self) -> None:
-        """Call Store.close."""
-        self._store.close()
+    create, delete, put_snapshot = map(_standing_back, ("create", "delete", "put_snapshot"))
+    trim, redact, purge = map(_standing_back, ("trim", "redact", "purge"))
+    models, end, find, snapshots = map(_passed_on, ("models", "end", "find", "snapshots"))
+    get_snapshot, room, close = map(_passed_on, ("get_snapshot", "room", "close"))
 
 
 def _resting(events: Iterator[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
