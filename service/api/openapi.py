@@ -46,6 +46,18 @@ HEADERS = {
         "Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}, "required": True, "description": "seconds"}
     },
 }
+_NAME = {"schema": {"type": "string", "pattern": f"^{MODEL_NAME.pattern}$"}}
+_JOB = {"schema": {"type": "string", "pattern": f"^{MODEL_NAME.pattern}[.][0-9]{{1,6}}$"}}
+IN_PATHS: dict[str, dict[str, Any]] = {
+    "model": {**_NAME, "example": "weather", "description": "the model's name"},
+    "version": {"example": "1", "description": "the model's version; the only version is 1"},
+    "example": {"example": "day-1", "description": "the id of an example"},
+    "shadow": {**_NAME, "example": "softer", "description": "the challenger's name"},
+    "hook": {"example": "5f3c1b7a90d24e6f8a1b2c3d4e5f6071", "description": "the id of a hook"},
+    "job": {**_JOB, "example": "weather.6", "description": "the job, as the answer that began it names it"},
+    "lease": {"example": "c2l4dGVlbiBieXRlcyE", "description": "the lease that came with the query"},
+}
+"""The parameters in paths: what the document says of each."""
 BATCH = {
     "schema": {
         "type": "string",
@@ -152,7 +164,7 @@ def _complete(path: str, rule: Operation[..., Any], operation: dict[str, Any]) -
         operation["parameters"].append(found)
     for parameter in operation["parameters"]:
         if parameter["in"] == "path":
-            _name_parameter(parameter)
+            parameter.update(IN_PATHS.get(parameter["name"], {}))
     errors: list[type[ServiceError]] = [BadRequest, InternalError]
     known = dict(_named(ServiceError))
     errors += [known[error] for error in operation.pop("x-errors", [])]
@@ -180,34 +192,6 @@ def _named(kind: type[ServiceError]) -> Iterator[tuple[str, type[ServiceError]]]
     for below in kind.__subclasses__():
         yield below.__name__, below
         yield from _named(below)
-
-
-def _name_parameter(parameter: dict[str, Any]) -> None:
-    match parameter["name"]:
-        case "model":
-            parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}$"}
-            parameter["example"] = "weather"
-            parameter["description"] = "the model's name"
-        case "version":
-            parameter["example"] = "1"
-            parameter["description"] = "the model's version; the only version is 1"
-        case "example":
-            parameter["example"] = "day-1"
-            parameter["description"] = "the id of an example"
-        case "shadow":
-            parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}$"}
-            parameter["example"] = "softer"
-            parameter["description"] = "the challenger's name"
-        case "hook":
-            parameter["example"] = "5f3c1b7a90d24e6f8a1b2c3d4e5f6071"
-            parameter["description"] = "the id of a hook"
-        case "job":
-            parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}[.][0-9]{{1,6}}$"}
-            parameter["example"] = "weather.6"
-            parameter["description"] = "the job, as the answer that began it names it"
-        case "lease":
-            parameter["example"] = "c2l4dGVlbiBieXRlcyE"
-            parameter["description"] = "the lease that came with the query"
 
 
 def _error_responses(
