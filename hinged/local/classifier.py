@@ -274,15 +274,9 @@ class HingedClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
             seed = check_random_state(seed).randint(SEED_BOUND)
         parts = parts_of(
+            self,
             {"type": form, "dim": width_of(X)} if form in (DENSE, SPARSE) else {"type": form},
-            solver=self.solver,
-            C=self.C,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            columns=self.columns,
-            half_life=self.half_life,
             seed=int(seed),
-            configuration=self.configuration,
             classes=None if classes is None or len(classes) < 2 else labels_of(classes),
             class_weight=weights,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,36 +11,35 @@ from hinged.service.data.classes import Label
 from hinged.solvers.estimators.files import plain
 
 
-def parts_of(
-    features: Mapping[str, Any],
-    *,
-    solver: str | None,
-    C: float | None,
-    kernel: str | None,
-    gamma: float | str | None,
-    columns: Mapping[str, str] | None,
-    half_life: int | None,
-    seed: int,
-    configuration: Mapping[str, Any] | None,
-    **more: Any,
-) -> dict[str, Any]:
+class Said(Protocol):
+    """The parameters that the estimators share."""
+
+    solver: str | None
+    C: float | None
+    kernel: str | None
+    gamma: float | str | None
+    columns: Any
+    half_life: int | None
+    configuration: Any
+
+
+def parts_of(said: Said, features: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Return the parts of a configuration. A parameter that is None is left out, so that the server's rules decide.
 
-    features: the kind of features and its width. more: further parts. configuration: parts as a server takes them.
+    features: the kind of features and its width. more: further parts.
     """
-    kinds = {} if columns is None else {"columns": {name: {"type": kind} for name, kind in columns.items()}}
-    kernel = "polynomial" if kernel == "poly" else kernel or (None if gamma is None else "rbf")
-    said = {} if gamma is None else {"gamma": plain("gamma", gamma)}
+    kinds = {} if said.columns is None else {"columns": {name: {"type": kind} for name, kind in said.columns.items()}}
+    kernel = "polynomial" if said.kernel == "poly" else said.kernel or (None if said.gamma is None else "rbf")
+    gamma = {} if said.gamma is None else {"gamma": plain("gamma", said.gamma)}
     parts = {
-        "solver": solver,
-        "C": plain("C", C),
-        "kernel": None if kernel is None else {"type": kernel, **said},
+        "solver": said.solver,
+        "C": plain("C", said.C),
+        "kernel": None if kernel is None else {"type": kernel, **gamma},
         "features": {**features, **kinds},
-        "half_life": None if half_life is None else {"examples": plain("half_life", half_life)},
-        "seed": seed,
+        "half_life": None if said.half_life is None else {"examples": plain("half_life", said.half_life)},
         **more,
     }
-    return {name: value for name, value in parts.items() if value is not None} | dict(configuration or {})
+    return {name: value for name, value in parts.items() if value is not None} | dict(said.configuration or {})
 
 
 def label_of(label: Any) -> Label:

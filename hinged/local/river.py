@@ -89,20 +89,7 @@ class RiverClassifier(base.Classifier):
     def _new(self, form: str) -> LocalModel:
         """Return a model without examples."""
         weights = self.class_weight and {score_name(label_of(y)): w for y, w in self.class_weight.items()}
-        return LocalModel.create(
-            parts_of(
-                {"type": form},
-                solver=self.solver,
-                C=self.C,
-                kernel=self.kernel,
-                gamma=self.gamma,
-                columns=self.columns,
-                half_life=self.half_life,
-                seed=self.seed,
-                configuration=self.configuration,
-                class_weight=weights,
-            )
-        )
+        return LocalModel.create(parts_of(self, {"type": form}, seed=self.seed, class_weight=weights))
 
     @property
     def _multiclass(self) -> bool:
