@@ -100,7 +100,7 @@ def serve(**options: Any) -> None:
 
         from hinged.service.edge.start import unknown_names  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
-        from hinged.service.peers.names import as_processes  # noqa: PLC0415
+        from hinged.service.peers.supervisor import as_processes, supervise  # noqa: PLC0415
         from hinged.service.settings import Settings  # noqa: PLC0415
 
     try:
@@ -110,8 +110,6 @@ def serve(**options: Any) -> None:
     try:
         settings, division = as_processes(settings)
         if settings.processes > 1:  # the parent process only supervises
-            from hinged.service.peers.supervisor import supervise  # noqa: PLC0415
-
             supervise(settings, division)
         else:
             from hinged.service import app  # noqa: PLC0415

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from fastapi.dependencies.utils import request_params_to_args
 from fastapi.routing import APIRoute
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.types import Receive, Scope, Send
@@ -20,9 +20,9 @@ from hinged.service.api.openapi import Shape, described, operation_id
 from hinged.service.api.whole import PutTogether
 from hinged.service.api.wire import read_examples, registry_of
 from hinged.service.data.answers import Answer
+from hinged.service.data.problems import NAME_CHARS_MAX, meant
 from hinged.service.edge.access import authorise, caller
 from hinged.service.edge.middleware import JSON, error_response
-from hinged.service.edge.queries import refuse_unknown_query
 from hinged.service.edge.refusals import OTHERS, Refusal
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, ServiceError, foreseen
@@ -251,3 +251,16 @@ async def examples_dispatched(request: Request, operation: Operation[..., Any], 
     worker = registry.get(model)
     data, packed = await read_examples(request, registry.settings.body_bytes_max)
     return JSON(await dispatched(request, operation, worker, Packed(data) if packed else data))
+
+
+def refuse_unknown_query(connection: HTTPConnection, operation: Operation[..., Any], known: Collection[str]) -> None:
+    """Raise Invalid for an unknown parameter, because the client expected it to have an effect.
+
+    Public operations, for example probes and files, accept any parameter.
+    """
+    if not connection.scope["query_string"] or operation.role is None:
+        return
+    for name in connection.query_params:
+        if name not in known and name != "ticket":
+            hint = meant(name, known) or "; this route has none"
+            raise Invalid(f"unknown query parameter {name[:NAME_CHARS_MAX]!r}{hint}")

@@ -1,9 +1,9 @@
 """The controller moves models, a few at a time, if one server is much fuller than another server.
 
 The controller is a separate and optional program. Without it the servers work as usual, but no model is moved. If
-several controllers run on one store, only one of them is active. If it ends, the next one plans anew. The servers
-themselves make the moves (`POST /cluster/models/{model}/move`). A move loses no data, whether the controller or an
-admin asks for it.
+several controllers run on one store, only one of them is active. If it ends, the next controller makes a new plan. The
+servers themselves make the moves (`POST /cluster/models/{model}/move`). A move loses no data, whether the controller or
+an admin asks for it.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import (
+    BeforeValidator,
     Field,
     StrictBool,
     StrictInt,
@@ -23,12 +24,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from hinged.service.data.alarm import AlarmPart
 from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.costs import CostsPart, WatchPart, watched_of
 from hinged.service.data.features.catalogue import FeaturesPart
 from hinged.service.data.part import AUTO, Part
-from hinged.service.data.promise import PromisePart
+from hinged.service.data.problems import refusal, shown
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.families import KERNELS, NORM_MAX, Family
@@ -41,6 +41,14 @@ POINTS = 10_000
 
 LIVES = 5  # number of half-lives after which an example is dropped; its weight is then 1/32
 WINDOW_STEPS, FADING_STEPS = 20, 16  # number of steps in which a window, or a half-life, of examples passes
+
+ERROR_MIN, ERROR_MAX = 0.001, 0.5
+"""The least and the largest rate that can be promised. The thresholds remember about 1,000 scores, too
+few for a smaller rate.
+"""
+PROMISED_MAX = 32  # maximum number of classes with a rate of their own: each has 12 KB of counts
+LEVEL_MIN, LEVEL_MAX = 1e-6, 0.5
+"""The least and the largest level of an alarm."""
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 
@@ -235,6 +243,44 @@ class HalfLife(Span):
         """Return the maximum age of an example, after which it is dropped."""
         examples, seconds = self.examples and LIVES * self.examples, self.seconds and LIVES * self.seconds
         return Window(examples=examples, seconds=seconds, step=self.step)
+
+
+def _rate(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not ERROR_MIN <= value <= ERROR_MAX:
+        raise refusal("promise", f"{name} must be a rate from {ERROR_MIN} to {ERROR_MAX}, got {shown(value)}")
+    return float(value)
+
+
+def _checked_promise(value: Any) -> Any:
+    """Return a promise. Raise an error for anything else."""
+    if value is None:
+        return None
+    if not isinstance(value, dict) or value.keys() != {"error"}:
+        raise refusal("promise", 'promise must be an object with one part, such as {"error": 0.05}')
+    error = value["error"]
+    if not isinstance(error, dict):
+        return {"error": _rate("error", error)}
+    if not 0 < len(error) <= PROMISED_MAX:
+        raise refusal("promise", f"error must be a rate, or an object with the rates of 1 to {PROMISED_MAX} classes")
+    return {"error": {name: _rate(f"error of {shown(name)}", rate) for name, rate in error.items()}}
+
+
+PromisePart = Annotated[dict[Literal["error"], float | dict[str, float]] | None, BeforeValidator(_checked_promise)]
+
+
+def _checked_alarm(value: Any) -> Any:
+    """Return an alarm. Raise an error for anything else."""
+    if value is None:
+        return None
+    if not isinstance(value, dict) or value.keys() != {"level"}:
+        raise refusal("alarm", f'alarm must be an object with one part, such as {{"level": 0.01}}, got {shown(value)}')
+    level = value["level"]
+    if isinstance(level, bool) or not isinstance(level, int | float) or not LEVEL_MIN <= level <= LEVEL_MAX:
+        raise refusal("alarm", f"level must be a probability from {LEVEL_MIN:g} to {LEVEL_MAX}, got {shown(level)}")
+    return {"level": float(level)}
+
+
+AlarmPart = Annotated[dict[Literal["level"], float] | None, BeforeValidator(_checked_alarm)]
 
 
 class Configuration(Part):

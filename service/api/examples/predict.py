@@ -1,7 +1,8 @@
-"""Requests to predict: parse and check their bodies, and make their answers."""
+"""Requests to predict and to decide: parse and check their bodies, and make their answers."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.examples.learn import RESULT_VALUES
+from hinged.service.commands.decide import decide
 from hinged.service.commands.predict import Decisions, make_decisions, promised
 from hinged.service.data.answers import VALUES_MAX, Answer, Parts
 from hinged.service.data.batches import read_batch
@@ -18,6 +20,7 @@ from hinged.service.data.examples import (
     Raw,
     UnlabelledExample,
     check_ids,
+    parse_decide,
     parse_predict,
     to_inputs,
 )
@@ -210,3 +213,25 @@ def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) 
             result |= promised(found.published, found.sets[r])
         results.append(result)
     return results
+
+
+async def decide_examples(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
+    """Decide about the examples of each body."""
+    return [*await asyncio.gather(*(_outcome(context, body) for body in bodies))]
+
+
+DECIDING = Handling(decide_examples, is_short)
+
+
+async def _outcome(context: Context, body: Brought) -> Outcome:
+    try:
+        return await _decided(context, body)
+    except ServiceError as error:
+        return error
+
+
+async def _decided(context: Context, body: Brought) -> Answer:
+    worker, published = context.worker, context.worker.published
+    ids, inputs, details = await read_unlabelled(body, published.configuration, context.settings, parse_decide)
+    found = await decide(worker, published, inputs, ids, details)
+    return answer_of(worker, published, len(ids), details, found.part)

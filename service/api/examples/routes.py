@@ -11,9 +11,8 @@ from starlette.responses import Response
 
 from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
 from hinged.operations.base import DEFAULT, Operation
-from hinged.service.api.examples.decide import DECIDING
 from hinged.service.api.examples.learn import LEARNING, read_request, shown_learned
-from hinged.service.api.examples.predict import PREDICTING, predict_examples
+from hinged.service.api.examples.predict import DECIDING, PREDICTING, predict_examples
 from hinged.service.api.examples.shapes import (
     DECIDE,
     DECIDED,

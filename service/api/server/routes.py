@@ -7,10 +7,11 @@ import asyncio
 from fastapi import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from hinged.answers import Alive, Readiness
 from hinged.operations import ServerOperations
 from hinged.operations.base import Operation
+from hinged.service.api.openapi import AT, Shape
 from hinged.service.api.server.exposition import Exposition
-from hinged.service.api.server.shapes import ALIVE, KEY, METRICS, READINESS, TICKET
 from hinged.service.api.serving import Group
 from hinged.service.api.whole import put_metrics, put_readiness
 from hinged.service.api.wire import registry_of
@@ -27,6 +28,11 @@ LINKS = {
     "ready": "/readyz",
     "metrics": "/metrics",
 }
+ALIVE = Shape(Alive, {"status": "ok"})
+READINESS = Shape(Readiness, {"status": "ready", "models": {"total": 3, "loading": 0, "serving": 2, "stopped": 1}})
+METRICS = 'hinged_log_position{model="weather"} 5.0\n'
+KEY = {"name": "ann", "role": "annotator", "models": ["fraud-*"]}
+TICKET = {"ticket": "8bJ0v1xkq2dSgVdE0Zt3rQ", "expires_at": AT}
 
 
 @group.serves(Operation("GET", "/", role=None))

@@ -1,4 +1,4 @@
-"""The decisions of the controller by reported memory and load, and the key in Redis that one controller holds."""
+"""The decisions of the controller by reported memory and load, and the key in Redis of the active controller."""
 
 from contextlib import closing
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hinged.service.cluster.portions import Portions
+from hinged.service.cluster.gate import Portions
 from hinged.service.errors import Unavailable
 
 owners = st.tuples(st.sampled_from("mno"), st.sampled_from(["key 1", "key 2", "key 3"]))
