@@ -10,7 +10,9 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -75,11 +77,17 @@ class Documented(Protocol):
     operation: Operation[..., Any]
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True)
+class Shape:
     """The form of a body or an answer: a type or a pydantic adapter, and an example."""
 
     type: Any
     example: Any
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """The adapter that reads and describes the type. A route that takes the shape makes the adapter at import."""
+        return self.type if isinstance(self.type, TypeAdapter) else TypeAdapter(self.type)
 
 
 def described(
@@ -95,13 +103,13 @@ def described(
     """Return the parts of `openapi_extra` that the route itself declares. errors: errors that do not follow from path,
     body and role.
     """
-    content = {media_type: {"schema": _schema(answer.type), "example": json.dumps(answer.example)}}
+    content = {media_type: {"schema": _schema(answer), "example": json.dumps(answer.example)}}
     found: dict[str, Any] = {
         "responses": {str(status): {"description": "Done.", "content": content} for status in statuses},
         "x-errors": [error.__name__ for error in errors],
     }
     if takes is not None:
-        content = {takes_type: {"schema": _schema(takes.type), "example": json.dumps(takes.example)}}
+        content = {takes_type: {"schema": _schema(takes), "example": json.dumps(takes.example)}}
         if takes_batch:
             content[MEDIA_TYPE] = BATCH
         found["requestBody"] = {"required": not optional, "content": content}
@@ -220,9 +228,8 @@ def _error_responses(
         yield str(status), response
 
 
-def _schema(kind: Any) -> dict[str, Any]:
-    adapter = kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)
-    return adapter.json_schema(ref_template=REF + "{model}")
+def _schema(shape: Shape) -> dict[str, Any]:
+    return shape.adapter.json_schema(ref_template=REF + "{model}")
 
 
 def _hoist(operation: dict[str, Any], schemas: dict[str, Any]) -> None:

@@ -17,8 +17,6 @@ from typing import Annotated, Any, NotRequired
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import from_json
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.frames import SHOWN, BadFrame, check_sent, contents, opened

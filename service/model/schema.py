@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr, TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.answers import JobKind, JobStage, MarkKind

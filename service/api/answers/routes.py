@@ -13,7 +13,6 @@ from hinged.service.api.answers.shapes import (
     ANSWER_BODY,
     ANSWERS,
     CANDIDATES,
-    CHANGE_ANSWER,
     EXAMPLE,
     LISTED,
     AnswerChange,
@@ -60,7 +59,7 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     """Replace an annotator's answer with another label: 200, or 202 with a job that retrains the model."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
-    body: AnswerChange = parsed(CHANGE_ANSWER, await read_command(request))
+    body: AnswerChange = parsed(ANSWER_BODY.adapter, await read_command(request))
     command = ChangeAnswer(example, body["y"], body["annotator"], settings.classes_max)
     return await changed(model, worker, await worker.change(command))
 

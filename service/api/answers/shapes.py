@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
+from pydantic import with_config
 from typing_extensions import TypedDict
 
 from hinged.answers import ShownExample
@@ -22,8 +20,7 @@ class AnswerChange(TypedDict):
     y: Y
 
 
-CHANGE_ANSWER: TypeAdapter[AnswerChange] = TypeAdapter(AnswerChange)
-ANSWER_BODY = Shape(CHANGE_ANSWER, {"annotator": "ann", "y": "rain"})
+ANSWER_BODY = Shape(AnswerChange, {"annotator": "ann", "y": "rain"})
 ANSWERS = {
     **HEAD,
     "answers": [{"id": "thu", "annotator": "ann", "label": "sun", "prediction": "rain", "learned": True, "at": AT}],

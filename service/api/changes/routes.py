@@ -13,9 +13,7 @@ from hinged.service.api.changes.shapes import (
     CERTIFICATE,
     CHALLENGERS,
     CHANGED,
-    CHANGES,
     CHANGES_BODY,
-    CORRECTION,
     CORRECTION_BODY,
     JOB,
     LEFT_OUT,
@@ -63,7 +61,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
     """Correct the label of a learned example: 200, or 202 with a job that retrains the model."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = parsed(CORRECTION, await read_command(request))
+    body = parsed(CORRECTION_BODY.adapter, await read_command(request))
     settings = registry.settings
     command = Correct(example, body["y"], settings.classes_max)
     return await changed(model, worker, await worker.change(command))
@@ -97,7 +95,7 @@ async def changed(model: str, worker: Worker, answer: dict[str, Any]) -> Respons
 
 async def _read_changes(request: Request) -> dict[str, Any]:
     body = await read_command(request)
-    changes: dict[str, Any] = parsed(CHANGES, body)
+    changes: dict[str, Any] = parsed(CHANGES_BODY.adapter, body)
     return changes
 
 

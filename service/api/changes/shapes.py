@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
+from pydantic import with_config
 from typing_extensions import TypedDict
 
 from hinged.service.api.openapi import Shape
@@ -20,10 +18,8 @@ class Correction(TypedDict):
     y: Y
 
 
-CORRECTION: TypeAdapter[Correction] = TypeAdapter(Correction)
-CORRECTION_BODY = Shape(CORRECTION, {"y": "rain"})
-CHANGES: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
-CHANGES_BODY = Shape(CHANGES, {"C": 5.0})
+CORRECTION_BODY = Shape(Correction, {"y": "rain"})
+CHANGES_BODY = Shape(dict[str, Any], {"C": 5.0})
 CHANGED = {"model": "weather", "position": 6, "job": "/jobs/weather.6"}
 JOB = {
     "job": "/jobs/weather.6",

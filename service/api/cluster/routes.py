@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from hinged.operations import ServerOperations
 from hinged.operations.base import EVERY, Operation
-from hinged.service.api.cluster.shapes import CLUSTER, MOVE, MOVE_BODY, NODE, STANDING
+from hinged.service.api.cluster.shapes import CLUSTER, MOVE_BODY, NODE, STANDING
 from hinged.service.api.serving import Group
 from hinged.service.api.wire import parsed, read_command
 from hinged.service.edge.middleware import JSON
@@ -52,7 +52,7 @@ async def show_node(request: Request) -> Response:
 async def move_model(model: str, request: Request) -> Response:
     """Move a model to another server. Requests for the model wait meanwhile; nothing acknowledged is lost."""
     node = _node(request)
-    body = parsed(MOVE, await read_command(request))
+    body = parsed(MOVE_BODY.adapter, await read_command(request))
     return JSON(await node.move(model, body["to"], request))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter, with_config
+from pydantic import with_config
 from typing_extensions import TypedDict
 
 from hinged.answers import OwnModels, Standing
@@ -43,4 +43,3 @@ NODE = Shape(
 )
 STANDING = Shape(Standing, _STANDING)
 MOVE_BODY = Shape(MoveBody, {"to": "http://10.0.0.2:8000"})
-MOVE: TypeAdapter[MoveBody] = TypeAdapter(MoveBody)

@@ -16,7 +16,6 @@ from hinged.service.api.examples.predict import DECIDING, PREDICTING, predict_ex
 from hinged.service.api.examples.shapes import (
     DECIDE,
     DECIDED,
-    FINISH,
     FINISH_BODY,
     FINISHED,
     LEARN,
@@ -123,7 +122,7 @@ async def finish(model: str, request: Request) -> Response:
     """
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, FINISH)
+    body = await read_optional(request, FINISH_BODY.adapter)
     return JSON(await worker.finish(body.get("epochs", 0)))
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NotRequired
 
-from pydantic import Field, TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
+from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hinged.answers import ExampleDecisions, Learned, Predicted
@@ -74,8 +72,7 @@ DECIDED = Shape(
         ],
     },
 )
-FINISH: TypeAdapter[FinishBody] = TypeAdapter(FinishBody)
-FINISH_BODY = Shape(FINISH, {"epochs": 1})
+FINISH_BODY = Shape(FinishBody, {"epochs": 1})
 FINISHED = {
     "model": "weather",
     "position": 7,

@@ -20,7 +20,6 @@ from starlette.responses import Response
 
 from hinged.operations.base import Operation
 from hinged.service.api.inference.shapes import (
-    INFER,
     INFER_BODY,
     INFERRED,
     INPUTS,
@@ -233,7 +232,7 @@ def _read_infer(
 ) -> Slices[tuple[InferBody, Inputs]]:
     """Return the parsed request and its inputs. Raise Invalid."""
     long = len(text) > SMALL_BYTES
-    body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER, bytes(text))
+    body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER_BODY.adapter, bytes(text))
     _wanted(body)
     return body, (yield from _inputs(body["inputs"], binary, configuration, settings.batch_examples_max))
 
@@ -250,7 +249,7 @@ def _read_long(text: memoryview, configuration: Configuration, settings: Setting
     if isinstance(given, list):
         data = [tensor.pop("data", None) if isinstance(tensor, dict) else None for tensor in given]
     rest, lists = yield from checked_lists(told, {"inputs": INPUTS})
-    body = parsed(INFER, rest | ({"inputs": lists["inputs"][:1]} if "inputs" in lists else {}))
+    body = parsed(INFER_BODY.adapter, rest | ({"inputs": lists["inputs"][:1]} if "inputs" in lists else {}))
     for place, tensor in enumerate(lists["inputs"]):
         if isinstance(data[place], list):
             tensor["data"] = data[place]

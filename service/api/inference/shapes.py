@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.service.api.inference.tensors import InputTensor, OutputTensor, Parameters
@@ -104,9 +102,8 @@ MODEL_METADATA = Shape(
 )
 MODEL_READY = Shape(ModelReady, {"name": "weather", "ready": True})
 INPUTS: TypeAdapter[list[InputTensor]] = TypeAdapter(Annotated[list[InputTensor], Field(fail_fast=True)])
-INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
 INFER_BODY = Shape(
-    INFER,
+    InferBody,
     {
         "id": "one",
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [0.1, 0.9, 0.9, 0.1]}],

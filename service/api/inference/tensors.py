@@ -15,8 +15,6 @@ from typing import Annotated, Any, Literal, NotRequired, cast
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema, with_config
 from pydantic_core import PydanticCustomError
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.service.data.answers import Parts

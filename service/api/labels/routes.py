@@ -13,9 +13,7 @@ from hinged.operations import ExampleOperations, LabelOperations
 from hinged.service import limits
 from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
 from hinged.service.api.labels.shapes import (
-    ASK,
     ASK_BODY,
-    HEARTBEAT,
     HEARTBEAT_BODY,
     OFFERED,
     PEEKED,
@@ -25,7 +23,6 @@ from hinged.service.api.labels.shapes import (
     RANKED,
     RELEASED,
     RENEWED,
-    SKIP,
     SKIP_BODY,
     SKIPPED,
     SUSPECTS,
@@ -221,7 +218,7 @@ async def ask(model: str, request: Request) -> Response:
 
 
 def _read_ask(body: Body) -> Ask:
-    asked: AskBody = parsed(ASK, body)
+    asked: AskBody = parsed(ASK_BODY.adapter, body)
     most = limits.QUERIES_MAX
     n = asked.get("n", 1)
     if n > most:
@@ -254,7 +251,7 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
     """Extend a lease. The lease then lasts `lease_s` seconds from now."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, HEARTBEAT)
+    body = await read_optional(request, HEARTBEAT_BODY.adapter)
     lease_s = body.get("lease_s")
     return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
 
@@ -272,7 +269,7 @@ async def skip(model: str, lease: str, request: Request) -> Response:
     """
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, SKIP)
+    body = await read_optional(request, SKIP_BODY.adapter)
     return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
 
 

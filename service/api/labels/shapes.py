@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
-from pydantic import Field, StringConstraints, TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
+from pydantic import Field, StringConstraints, with_config
 from typing_extensions import TypedDict
 
 from hinged.answers import Queries
@@ -52,8 +50,7 @@ HEAD = {"model": "weather", "position": 8}
 LEASE = "c2l4dGVlbiBieXRlcyE"
 POOL = Shape(PoolBody[AnyX], {"examples": [{"id": "thu", "x": [0.5, 0.5]}, {"id": "fri", "x": [0.9, 0.9]}]})
 OFFERED = {**HEAD, "added": 2, "size": 2, "dropped": 0}
-ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
-ASK_BODY = Shape(ASK, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
+ASK_BODY = Shape(AskBody, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
 QUERIES = Shape(
     Queries[AnyX],
     {
@@ -62,12 +59,10 @@ QUERIES = Shape(
     },
 )
 PEEKED = {**HEAD, "next": [{"id": "thu", "score": 0.2, "reason": "active"}], "leased": [], "pool": {}}
-HEARTBEAT: TypeAdapter[HeartbeatBody] = TypeAdapter(HeartbeatBody)
-HEARTBEAT_BODY = Shape(HEARTBEAT, {"lease_s": 600.0})
+HEARTBEAT_BODY = Shape(HeartbeatBody, {"lease_s": 600.0})
 RENEWED = {**HEAD, "id": "thu", "lease": LEASE, "expires_at": AT}
 RELEASED = {**HEAD, "id": "thu", "released": True}
-SKIP: TypeAdapter[Any] = TypeAdapter(SkipBody)
-SKIP_BODY = Shape(SKIP, {"for": "me"})
+SKIP_BODY = Shape(SkipBody, {"for": "me"})
 SKIPPED = {**HEAD, "id": "thu", "skipped": "me"}
 RANK = Shape(RankBody[AnyX], {"examples": [{"id": "a", "x": [0.9, 0.1]}, {"id": "b", "x": [0.5, 0.4]}]})
 RANKED = {**HEAD, "ranking": [{"id": "b", "score": 0.2}, {"id": "a", "score": 1.0}]}

@@ -18,16 +18,12 @@ from hinged.service.api.labelstudio.shapes import (
     HEARD,
     LISTS,
     PREDICTED,
-    RECONCILE,
     RECONCILE_BODY,
     RECONCILED,
-    SETUP,
     SETUP_BODY,
-    TASKS,
     TASKS_BODY,
     VERSION,
     VERSIONS,
-    WEBHOOK,
     WEBHOOK_BODY,
     ReconcileBody,
     TasksBody,
@@ -70,7 +66,7 @@ async def labelstudio_setup(model: str, request: Request) -> Response:
     """Check a project when it is being connected. A labelling configuration without single-label choices is refused."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_lists(request, SETUP, {})
+    body = await read_lists(request, SETUP_BODY.adapter, {})
     if body.get("schema"):
         _control(body["schema"])
     return JSON({"model_version": _version(worker)})
@@ -97,7 +93,7 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
             read.append(_inputs(task["data"], published.configuration))
             yield
 
-    body: TasksBody = await read_lists(request, TASKS, LISTS, {"tasks": take})
+    body: TasksBody = await read_lists(request, TASKS_BODY.adapter, LISTS, {"tasks": take})
     control = _control(body["label_config"])
     if not read:
         await sliced(take(0, body["tasks"]))
@@ -149,7 +145,7 @@ async def labelstudio_webhook(model: str, request: Request) -> Response:
     """
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
-    body: WebhookBody = await read_lists(request, WEBHOOK, LISTS)
+    body: WebhookBody = await read_lists(request, WEBHOOK_BODY.adapter, LISTS)
     inbox: Inbox = request.app.state.labelstudio
     if body["action"] == "START_TRAINING":
         project = (body.get("project") or {}).get("id")
@@ -173,7 +169,7 @@ async def labelstudio_reconcile(model: str, request: Request) -> Response:
     """Reconcile a model with a project: learn, correct or forget the annotations that webhooks did not deliver."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
-    body: ReconcileBody = parsed(RECONCILE, await read_command(request))
+    body: ReconcileBody = parsed(RECONCILE_BODY.adapter, await read_command(request))
     return JSON(await reconciled(worker, settings, request.app.state.labelstudio, body["project"]))
 
 

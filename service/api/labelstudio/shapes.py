@@ -7,8 +7,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.service.api.openapi import Shape
@@ -161,13 +159,9 @@ LISTS: dict[str, TypeAdapter[Any]] = {
     "annotations": TypeAdapter(Annotated[list[DeletedAnnotation], Field(fail_fast=True)]),
 }
 """Parts of bodies that can be long lists."""
-SETUP: TypeAdapter[SetupBody] = TypeAdapter(SetupBody)
-TASKS: TypeAdapter[TasksBody] = TypeAdapter(TasksBody)
-WEBHOOK: TypeAdapter[WebhookBody] = TypeAdapter(WebhookBody)
 PROJECT: TypeAdapter[Project] = TypeAdapter(Project)
 TASKS_PAGE: TypeAdapter[TasksPage] = TypeAdapter(TasksPage)
 BACKENDS: TypeAdapter[list[Backend]] = TypeAdapter(list[Backend])
-RECONCILE: TypeAdapter[ReconcileBody] = TypeAdapter(ReconcileBody)
 
 CONFIG = (
     '<View><Text name="text" value="$text"/><Choices name="weather" toName="text">'

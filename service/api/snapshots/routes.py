@@ -13,9 +13,7 @@ from hinged.service.api.serving import Group
 from hinged.service.api.snapshots.shapes import (
     EXPORTED,
     IMPORTED,
-    PASS_OVER,
     PASS_OVER_BODY,
-    ROLL_BACK,
     ROLL_BACK_BODY,
     ROLLED_BACK,
     SET_ASIDE,
@@ -87,7 +85,7 @@ async def roll_back(model: str, request: Request) -> Response:
     """Roll a model back to its state at a position. The log continues; the events that are undone no longer count."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = parsed(ROLL_BACK, await read_command(request))
+    body = parsed(ROLL_BACK_BODY.adapter, await read_command(request))
     return JSON(await worker.roll_back(body["position"]))
 
 
@@ -96,5 +94,5 @@ async def set_aside(model: str, request: Request) -> Response:
     """Skip the event that stopped the model because the model could not apply it. The model then continues to learn."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, PASS_OVER)
+    body = await read_optional(request, PASS_OVER_BODY.adapter)
     return JSON(await worker.set_aside(body.get("position")))

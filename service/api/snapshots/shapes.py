@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NotRequired
 
-from pydantic import Field, TypeAdapter, WithJsonSchema, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
+from pydantic import Field, WithJsonSchema, with_config
 from typing_extensions import TypedDict
 
 from hinged.service.api.models.shapes import CONFIGURATION
@@ -40,9 +38,7 @@ IMPORTED = {
     "examples": 3,
     "classes": ["sun", "rain"],
 }
-ROLL_BACK: TypeAdapter[RollBack] = TypeAdapter(RollBack)
-ROLL_BACK_BODY = Shape(ROLL_BACK, {"position": 5})
-PASS_OVER: TypeAdapter[PassOver] = TypeAdapter(PassOver)
-PASS_OVER_BODY = Shape(PASS_OVER, {"position": 11})
+ROLL_BACK_BODY = Shape(RollBack, {"position": 5})
+PASS_OVER_BODY = Shape(PassOver, {"position": 11})
 SET_ASIDE = {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "error": None}
 ROLLED_BACK = {"model": "weather", "position": 9, "rolled_back_to": 5, "examples": 3}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, TypeAdapter, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.service.api.openapi import Shape

@@ -9,8 +9,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, StrictBool, TypeAdapter, ValidationError, with_config
-
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from hinged.frames import BadFrame, decode
